@@ -1,0 +1,43 @@
+# A room is one folder of libosm/ built as one library, with nothing on its include path but the
+# front door, itself, and the rooms it may use: a forbidden include does not compile.
+#
+#   osm_room(catalog DEPENDS model spec endpoint certificate [PLUGIN] [LINK libraries...])
+#
+# Includes are written "<room>/<file>.hpp". DEPENDS is transitive, as the arrows in
+# docs/architecture.md are. INTERFACES names rooms whose headers are used but not their code.
+function(osm_room name)
+  cmake_parse_arguments(ROOM "PLUGIN" "" "DEPENDS;LINK" ${ARGN})
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+  if(ROOM_PLUGIN)
+    set(folder ${CMAKE_CURRENT_SOURCE_DIR}/plugins/${name})
+  endif()
+  # <build>/rooms/<room>/<room> → libosm/<room>, so that the include path shows this room alone.
+  set(view ${PROJECT_BINARY_DIR}/rooms/${name})
+  file(MAKE_DIRECTORY ${view})
+  if(NOT EXISTS ${view}/${name})
+    file(CREATE_LINK ${folder} ${view}/${name} SYMBOLIC)
+  endif()
+
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  add_library(osm_${name} STATIC ${sources})
+  add_library(osm::${name} ALIAS osm_${name})
+  target_include_directories(osm_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
+  list(TRANSFORM ROOM_DEPENDS PREPEND osm::)
+  target_link_libraries(osm_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
+endfunction()
+
+# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry.
+function(osm_room_test name)
+  cmake_parse_arguments(TEST "" "" "LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name}_test ${sources} ${PROJECT_SOURCE_DIR}/tests/main.cpp)
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name}_test PRIVATE osm::${name} ${TEST_LINK} osm_warnings doctest::doctest)
+  target_compile_definitions(${name}_test PRIVATE
+    OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
+  add_test(NAME unit.${name} COMMAND ${name}_test)
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+endfunction()

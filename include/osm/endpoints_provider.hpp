@@ -1,0 +1,65 @@
+// Where workloads are, on one platform. A provider knows its platform and how a service name
+// resolves there; it knows nothing of SMI semantics, proxies or sidecars.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osm/endpoint.hpp"
+#include "osm/ids.hpp"
+#include "osm/subscription.hpp"
+#include "osm/workload.hpp"
+
+namespace osm {
+
+class EndpointsProvider {
+ public:
+  virtual ~EndpointsProvider() = default;
+
+  // A short constant name: "vm", "kubernetes". Thread: any. Blocking: no.
+  virtual std::string id() const = 0;
+
+  // Whether the first complete list has been read. Stays true when the platform goes away later.
+  // Thread: any. Blocking: no.
+  virtual bool has_synced() const = 0;
+
+  // Whether the platform is reachable now; what is listed may be stale when not.
+  // Thread: any. Blocking: no.
+  virtual bool healthy() const = 0;
+
+  // Result: the service's endpoints, any order; empty: the service is known here and has none;
+  // nullopt: this provider does not know the service.
+  // Failure: none; an unreachable platform keeps its last endpoints and turns healthy() false.
+  // Thread: any. Blocking: no (reads the provider's memory).
+  virtual std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const = 0;
+
+  // Calls `on_change` with the services whose endpoints changed; an empty list: only has_synced()
+  // or healthy() did. Duplicates are harmless.
+  // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
+  virtual Subscription subscribe(
+      std::function<void(const std::vector<ServiceName>& changed)> on_change) = 0;
+};
+
+// Which workload a proxy belongs to. Implemented beside a provider by platforms that run sidecars.
+class WorkloadProvider {
+ public:
+  virtual ~WorkloadProvider() = default;
+
+  // Every workload of the platform, ordered by name. Thread: any. Blocking: no.
+  virtual std::vector<Workload> list_workloads() const = 0;
+
+  // Result: nullopt when there is none with that UUID in that namespace, or several claim it.
+  // Thread: any. Blocking: no.
+  virtual std::optional<Workload> get_workload(const std::string& ns,
+                                               const ProxyId& proxy_id) const = 0;
+
+  // Calls `on_change` with the workloads that were added, changed or removed (by name).
+  // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
+  virtual Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>& changed)> on_change) = 0;
+};
+
+}  // namespace osm

@@ -1,0 +1,26 @@
+// Where work runs. The library creates no threads of its own: the host passes an Executor in
+// (net/asio_executor.hpp adapts Boost.Asio; osm::testing has a manual one).
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "osm/subscription.hpp"
+
+namespace osm {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Runs `task` once, soon, on some thread of the executor, never inside this call.
+  // Thread: any. Blocking: no. Failure: none; a stopped executor drops the task.
+  // Lifetime: what the task captures must live until it ran or the executor is destroyed.
+  virtual void post(std::function<void()> task) = 0;
+
+  // Runs `task` once after `delay` unless the returned handle is destroyed first.
+  // Thread: any. Blocking: the handle's destructor waits for a running task, but not for its own.
+  virtual Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) = 0;
+};
+
+}  // namespace osm

@@ -1,0 +1,86 @@
+// Names that are strings on the wire, each a type of its own: no implicit conversion between them,
+// comparable, hashable, printable with str(). None of them validates; parsers do, at the edge.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace osm {
+
+template <class Tag>
+class StrongString {
+ public:
+  StrongString() = default;
+  explicit StrongString(std::string text) : text_(std::move(text)) {}
+
+  const std::string& str() const noexcept { return text_; }
+  bool empty() const noexcept { return text_.empty(); }
+
+  friend bool operator==(const StrongString&, const StrongString&) = default;
+  friend std::strong_ordering operator<=>(const StrongString&, const StrongString&) = default;
+
+ private:
+  std::string text_;
+};
+
+using ProxyId = StrongString<struct ProxyIdTag>;          // UUID, lower case: "6f2c...-..."
+using TrustDomain = StrongString<struct TrustDomainTag>;  // SPIFFE trust domain: "cluster.local"
+using CommonName = StrongString<struct CommonNameTag>;    // X.509 subject common name
+using SpiffeId = StrongString<struct SpiffeIdTag>;        // "spiffe://cluster.local/ns/a/sa/b"
+using ClusterName = StrongString<struct ClusterNameTag>;  // Envoy cluster: "ns/svc|8080"
+
+// A namespaced Kubernetes name. Ordered by namespace, then name.
+template <class Tag>
+struct NamespacedName {
+  std::string ns;
+  std::string name;
+
+  // "ns/name"
+  std::string str() const { return ns + '/' + name; }
+  bool empty() const noexcept { return ns.empty() && name.empty(); }
+
+  friend bool operator==(const NamespacedName&, const NamespacedName&) = default;
+  friend std::strong_ordering operator<=>(const NamespacedName&, const NamespacedName&) = default;
+};
+
+using ServiceName = NamespacedName<struct ServiceNameTag>;
+using ServiceAccount = NamespacedName<struct ServiceAccountTag>;
+using NamespacedServiceAccount = ServiceAccount;
+using WorkloadName = NamespacedName<struct WorkloadNameTag>;  // a VirtualMachine or a Pod
+
+// Who a workload is to the mesh: its service account, proven by mutual TLS.
+using ServiceIdentity = NamespacedName<struct ServiceIdentityTag>;
+
+inline ServiceIdentity identity_of(const ServiceAccount& account) {
+  return {account.ns, account.name};
+}
+
+// "spiffe://<trust-domain>/ns/<namespace>/sa/<account>": the exact URI SAN of a workload.
+SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& identity);
+// "spiffe://<trust-domain>/ns/": what every workload of the mesh starts with (permissive mode).
+std::string workload_spiffe_prefix(const TrustDomain& domain);
+
+enum class Port : std::uint16_t {};
+constexpr std::uint16_t number(Port port) { return static_cast<std::uint16_t>(port); }
+
+}  // namespace osm
+
+template <class Tag>
+struct std::hash<osm::StrongString<Tag>> {
+  std::size_t operator()(const osm::StrongString<Tag>& id) const noexcept {
+    return std::hash<std::string>{}(id.str());
+  }
+};
+
+template <class Tag>
+struct std::hash<osm::NamespacedName<Tag>> {
+  std::size_t operator()(const osm::NamespacedName<Tag>& id) const noexcept {
+    const std::size_t first = std::hash<std::string>{}(id.ns);
+    return first ^ (std::hash<std::string>{}(id.name) + 0x9e3779b97f4a7c15ULL + (first << 6));
+  }
+};

@@ -1,0 +1,69 @@
+// What the mesh should be: SMI and OSM policy, services and accounts, decoded and validated. A
+// MeshSpec knows nothing of Envoy, addresses of endpoints, or clouds, and hides where objects are
+// stored. Only valid objects of monitored namespaces are listed; what was left out is in
+// list_problems().
+//
+// All list and get calls: Thread: any. Blocking: no (they read memory). Failure: none. Results are
+// ordered by namespace and name, shared and immutable; an unchanged object keeps its pointer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osm/mesh_config.hpp"
+#include "osm/object.hpp"
+#include "osm/service.hpp"
+#include "osm/smi.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm {
+
+template <class T>
+using SharedList = std::vector<std::shared_ptr<const T>>;
+
+class SmiReader {
+ public:
+  virtual ~SmiReader() = default;
+
+  virtual SharedList<smi::TrafficSplit> list_traffic_splits() const = 0;
+  virtual SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const = 0;
+  virtual SharedList<smi::TcpRoute> list_tcp_traffic_specs() const = 0;
+  virtual SharedList<smi::TrafficTarget> list_traffic_targets() const = 0;
+  // The accounts that SMI objects name, whether or not such a ServiceAccount exists.
+  virtual std::vector<ServiceAccount> list_service_accounts() const = 0;
+};
+
+class ServiceReader {
+ public:
+  virtual ~ServiceReader() = default;
+
+  virtual SharedList<Service> list_services() const = 0;
+  // Null when there is no such service in the mesh.
+  virtual std::shared_ptr<const Service> get_service(const ServiceName& name) const = 0;
+  // Every ServiceAccount object of the mesh.
+  virtual std::vector<ServiceAccount> list_all_service_accounts() const = 0;
+  // Namespaces that carry the monitored-by label, ordered.
+  virtual std::vector<std::string> list_namespaces() const = 0;
+};
+
+class MeshSpec : public SmiReader, public ServiceReader {
+ public:
+  // The MeshConfig object, or its defaults when there is none.
+  virtual MeshConfig get_mesh_config() const = 0;
+
+  // Whether the first complete list of every kind has been read. Until then nothing is served.
+  virtual bool has_synced() const = 0;
+
+  // Everything that was left out or not understood, ordered.
+  virtual std::vector<Problem> list_problems() const = 0;
+
+  // Calls `on_change` with the keys whose decoded value changed; an empty list: only has_synced()
+  // or list_problems() did.
+  // Thread: the store's, one call at a time; must not block. Lifetime: until the handle dies.
+  virtual Subscription subscribe(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) = 0;
+};
+
+}  // namespace osm

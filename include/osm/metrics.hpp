@@ -1,0 +1,23 @@
+// Metrics into the host's own system. Names are Prometheus', start with "osm_", counters end in
+// "_total" or "_count", times are seconds. Label sets are bounded: no proxy UUIDs, no addresses.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace osm {
+
+using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+class MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+
+  // All three: Thread: any, concurrently. Blocking: no. Lifetime: arguments live for the call only.
+  virtual void add(std::string_view counter, MetricLabels labels, double delta) = 0;
+  virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
+  virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;
+};
+
+}  // namespace osm

@@ -1,0 +1,63 @@
+// One object as it was written, wherever it is stored: its metadata and its JSON text.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osm/result.hpp"
+
+namespace osm {
+
+struct ObjectKey {
+  std::string kind;  // "TrafficTarget"
+  std::string ns;    // empty for cluster-scoped kinds
+  std::string name;
+
+  // "TrafficTarget bookstore/buyer"
+  std::string str() const;
+
+  friend bool operator==(const ObjectKey&, const ObjectKey&) = default;
+  friend std::strong_ordering operator<=>(const ObjectKey&, const ObjectKey&) = default;
+};
+
+// Where an object was read. For stores without files, `path` is the store's own name of it.
+struct ObjectSource {
+  std::string path;
+  int line = 0;                       // of the document's first line; 0: unknown
+  std::map<std::string, int> fields;  // "spec.rules[0].kind" → line
+
+  // The line of `field`, or of its nearest ancestor that has one, or `line`.
+  int line_of(std::string_view field) const;
+};
+
+struct Object {
+  ObjectKey key;
+  std::string api_version;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  std::string resource_version;  // changes whenever the content does
+  std::string json;              // the whole object, metadata included
+  ObjectSource source;
+};
+
+// One thing wrong with one object or source. What operators see in logs, /metrics and the CLI.
+struct Problem {
+  ErrorCode code = ErrorCode::kInvalidField;
+  ObjectKey object;  // empty kind: the source itself
+  std::string path;  // file
+  int line = 0;
+  std::string field;  // "spec.rules[0].kind"; empty: the whole object
+  std::string cause;  // what is wrong and what to do
+
+  // "mesh/a.yaml:12: TrafficTarget bookstore/buyer: spec.rules[0].kind: <cause> [invalid-field]"
+  std::string text() const;
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+  friend std::strong_ordering operator<=>(const Problem&, const Problem&) = default;
+};
+
+}  // namespace osm

@@ -1,0 +1,121 @@
+// Errors are values: osm::Result<T> holds a T or an osm::Error, and [[nodiscard]] makes the caller
+// look. No exception leaves the library. Codes are stable text (docs/error-codes.md lists them);
+// messages name the object, the field and the remedy, and never hold a secret.
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace osm {
+
+// Stable: a code keeps its meaning and its text (error_code_text) for ever.
+enum class ErrorCode {
+  // What an operator wrote (quarantined by object).
+  kInvalidSyntax,        // the file is not YAML or JSON
+  kUnknownKind,          // an apiVersion/kind the mesh does not know
+  kInvalidField,         // a field is missing, of the wrong type, or out of its range
+  kUnusedField,          // a field is understood but has no effect yet
+  kDuplicateObject,      // the same kind, namespace and name twice
+  kDanglingReference,    // names an object that is not there
+  kCrossNamespace,       // reaches into a namespace it may not shape
+  kInvalidRegex,         // does not compile or is too costly
+  kInvalidWeights,       // a split whose weights are negative or sum to zero
+  kConflictingProtocol,  // two protocols on one target port
+  kConflictingAddress,   // two services claim one address and port, or one host name
+  kTooLarge,             // deeper or larger than the bound
+  kUnreadableSource,     // a file or directory cannot be read; its last good content stays
+  // Proxies and certificates.
+  kUnknownProxy,          // no workload has this proxy UUID in this namespace
+  kIdentityMismatch,      // the certificate's account is not the workload's
+  kWrongCertificateKind,  // a certificate that is not a proxy certificate
+  kCertificateExpired,
+  kInvalidCertificate,  // key material that cannot be parsed, does not match, or is not a CA
+  // Surroundings.
+  kNotFound,
+  kInvalidArgument,
+  kNotReady,
+  kUnavailable,  // try again later
+  kDeadlineExceeded,
+  kPermissionDenied,
+  kStorage,  // disk full, unreadable, wrong mode
+  kInternal,
+};
+
+// "dangling-reference": the stable text of a code, used in logs, metrics, status and the CLI.
+std::string_view error_code_text(ErrorCode code);
+
+struct Error {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+
+  // "dangling-reference: TrafficTarget bookstore/buyer: ..."
+  std::string text() const;
+  // The same error, its message prefixed with "<what>: ".
+  Error with_context(std::string_view what) const;
+
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+
+  bool ok() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return ok(); }
+
+  // Precondition of value access: ok().
+  T& value() & { return (assert(ok()), *std::get_if<0>(&state_)); }
+  const T& value() const& { return (assert(ok()), *std::get_if<0>(&state_)); }
+  T&& value() && { return (assert(ok()), std::move(*std::get_if<0>(&state_))); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  T value_or(T fallback) const& { return ok() ? value() : std::move(fallback); }
+
+  // Precondition: !ok().
+  const Error& error() const& { return (assert(!ok()), *std::get_if<1>(&state_)); }
+  Error&& error() && { return (assert(!ok()), std::move(*std::get_if<1>(&state_))); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit
+
+  bool ok() const noexcept { return !error_; }
+  explicit operator bool() const noexcept { return ok(); }
+  const Error& error() const& { return (assert(!ok()), *error_); }
+  Error&& error() && { return (assert(!ok()), std::move(*error_)); }
+
+ private:
+  std::optional<Error> error_;
+};
+
+using Status = Result<void>;
+
+}  // namespace osm
+
+#define OSM_CONCAT_IMPL_(a, b) a##b
+#define OSM_CONCAT_(a, b) OSM_CONCAT_IMPL_(a, b)
+
+// OSM_TRY(auto x, f());   x is f's value, or the enclosing function returns f's error.
+#define OSM_TRY(declaration, expression) \
+  OSM_TRY_IMPL_(OSM_CONCAT_(osm_try_, __LINE__), declaration, expression)
+#define OSM_TRY_IMPL_(temporary, declaration, expression)   \
+  auto temporary = (expression);                            \
+  if (!temporary.ok()) return std::move(temporary).error(); \
+  declaration = std::move(temporary).value()

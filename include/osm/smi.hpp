@@ -1,0 +1,75 @@
+// SMI objects the mesh obeys, decoded and valid. https://github.com/servicemeshinterface/smi-spec
+// access v1alpha3, specs v1alpha4, split v1alpha2.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osm/ids.hpp"
+#include "osm/object.hpp"
+
+namespace osm::smi {
+
+using ObjectName = NamespacedName<struct SmiObjectTag>;
+
+// One named match of an HTTPRouteGroup. A request matches when all parts do.
+struct HttpMatch {
+  std::string name;
+  std::string path_regex = ".*";               // RE2, full match of the path without its query
+  std::vector<std::string> methods;            // upper case, ordered; empty: any
+  std::map<std::string, std::string> headers;  // name (lower case) → RE2, full match
+
+  friend bool operator==(const HttpMatch&, const HttpMatch&) = default;
+};
+
+struct HttpRouteGroup {
+  ObjectName name;
+  std::vector<HttpMatch> matches;
+
+  friend bool operator==(const HttpRouteGroup&, const HttpRouteGroup&) = default;
+};
+
+struct TcpRoute {
+  ObjectName name;
+  std::vector<Port> ports;  // the workload's ports; empty: any
+
+  friend bool operator==(const TcpRoute&, const TcpRoute&) = default;
+};
+
+enum class RouteKind { kHttpRouteGroup, kTcpRoute };
+
+struct TrafficTargetRule {
+  RouteKind kind = RouteKind::kHttpRouteGroup;
+  std::string name;                  // of the route object, in the target's namespace
+  std::vector<std::string> matches;  // of an HTTPRouteGroup; none: no HTTP route is allowed
+
+  friend bool operator==(const TrafficTargetRule&, const TrafficTargetRule&) = default;
+};
+
+struct TrafficTarget {
+  ObjectName name;
+  ServiceAccount destination;           // in the target's own namespace
+  std::vector<ServiceAccount> sources;  // ordered
+  std::vector<TrafficTargetRule> rules;
+
+  friend bool operator==(const TrafficTarget&, const TrafficTarget&) = default;
+};
+
+struct SplitBackend {
+  std::string service;  // in the split's namespace
+  int weight = 0;
+
+  friend bool operator==(const SplitBackend&, const SplitBackend&) = default;
+};
+
+struct TrafficSplit {
+  ObjectName name;
+  ServiceName service;  // the apex clients call
+  std::vector<SplitBackend> backends;
+
+  friend bool operator==(const TrafficSplit&, const TrafficSplit&) = default;
+};
+
+}  // namespace osm::smi

@@ -1,0 +1,27 @@
+// RAII handle of a subscription, timer or registration. After its destructor (or reset) returns, no
+// callback runs and none will; destroying it inside its own callback is allowed and does not wait.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+namespace osm {
+
+class [[nodiscard]] Subscription {
+ public:
+  Subscription() = default;
+  // `handle`'s deleter ends the subscription.
+  explicit Subscription(std::shared_ptr<void> handle) : handle_(std::move(handle)) {}
+  Subscription(Subscription&&) noexcept = default;
+  Subscription& operator=(Subscription&&) noexcept = default;
+  Subscription(const Subscription&) = delete;
+  Subscription& operator=(const Subscription&) = delete;
+
+  void reset() { handle_.reset(); }
+  explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+ private:
+  std::shared_ptr<void> handle_;
+};
+
+}  // namespace osm

@@ -1,0 +1,14 @@
+// Our own invariants. OSM_CHECK aborts with text in every build; OSM_DCHECK in debug builds.
+#pragma once
+
+namespace osm {
+[[noreturn]] void check_failed(const char* condition, const char* file, int line);
+}
+
+#define OSM_CHECK(condition) \
+  ((condition) ? static_cast<void>(0) : ::osm::check_failed(#condition, __FILE__, __LINE__))
+#ifdef NDEBUG
+#define OSM_DCHECK(condition) static_cast<void>(sizeof(condition))
+#else
+#define OSM_DCHECK(condition) OSM_CHECK(condition)
+#endif

@@ -1,0 +1,67 @@
+#include "base/digest.hpp"
+
+#include <openssl/evp.h>
+
+#include "base/check.hpp"
+
+namespace osm {
+
+struct DigestBuilder::Context {
+  EVP_MD_CTX* evp = EVP_MD_CTX_new();
+  ~Context() { EVP_MD_CTX_free(evp); }
+};
+
+DigestBuilder::DigestBuilder() : context_(std::make_unique<Context>()) {
+  OSM_CHECK(context_->evp && EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) == 1);
+}
+
+DigestBuilder::~DigestBuilder() = default;
+
+DigestBuilder& DigestBuilder::add(std::string_view part) {
+  add(static_cast<std::uint64_t>(part.size()));
+  OSM_CHECK(EVP_DigestUpdate(context_->evp, part.data(), part.size()) == 1);
+  return *this;
+}
+
+DigestBuilder& DigestBuilder::add(std::uint64_t number) {
+  std::array<std::uint8_t, 8> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(number >> (8 * i));
+  OSM_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+  return *this;
+}
+
+DigestBuilder& DigestBuilder::add(const Digest& digest) {
+  OSM_CHECK(EVP_DigestUpdate(context_->evp, digest.bytes.data(), digest.bytes.size()) == 1);
+  return *this;
+}
+
+Digest DigestBuilder::finish() {
+  std::array<std::uint8_t, EVP_MAX_MD_SIZE> full;
+  OSM_CHECK(EVP_DigestFinal_ex(context_->evp, full.data(), nullptr) == 1);
+  Digest digest;
+  std::memcpy(digest.bytes.data(), full.data(), digest.bytes.size());
+  return digest;
+}
+
+Digest digest_of(std::string_view bytes) {
+  std::array<std::uint8_t, EVP_MAX_MD_SIZE> full;
+  OSM_CHECK(EVP_Digest(bytes.data(), bytes.size(), full.data(), nullptr, EVP_sha256(), nullptr) ==
+            1);
+  Digest digest;
+  std::memcpy(digest.bytes.data(), full.data(), digest.bytes.size());
+  return digest;
+}
+
+std::string Digest::hex() const {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (std::uint8_t byte : bytes) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+}  // namespace osm

@@ -1,0 +1,54 @@
+// Content hashes: the first 128 bits of SHA-256.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace osm {
+
+struct Digest {
+  std::array<std::uint8_t, 16> bytes{};
+
+  std::string hex() const;  // 32 lower-case digits
+
+  friend bool operator==(const Digest&, const Digest&) = default;
+  friend std::strong_ordering operator<=>(const Digest&, const Digest&) = default;
+};
+
+Digest digest_of(std::string_view bytes);
+
+// Feeds parts that cannot run into each other: every part is preceded by its length.
+class DigestBuilder {
+ public:
+  DigestBuilder();
+  ~DigestBuilder();
+  DigestBuilder(const DigestBuilder&) = delete;
+  DigestBuilder& operator=(const DigestBuilder&) = delete;
+
+  DigestBuilder& add(std::string_view part);
+  DigestBuilder& add(std::uint64_t number);
+  DigestBuilder& add(const Digest& digest);
+  Digest finish();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace osm
+
+template <>
+struct std::hash<osm::Digest> {
+  std::size_t operator()(const osm::Digest& digest) const noexcept {
+    std::size_t value;
+    std::memcpy(&value, digest.bytes.data(), sizeof value);
+    return value;
+  }
+};

@@ -1,0 +1,41 @@
+// Where one writer publishes immutable values and many readers load the newest. (gcc 12's
+// atomic<shared_ptr> trips ThreadSanitizer, hence the mutex; it guards a pointer copy only.)
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "base/notifier.hpp"
+
+namespace osm {
+
+template <class T>
+class SnapshotCell {
+ public:
+  // Null before the first publish. Thread: any.
+  std::shared_ptr<const T> load() const {
+    std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+  // Thread: the one writer. Subscribers run in this call and see the new value; every published
+  // value is announced, in order.
+  void publish(std::shared_ptr<const T> value) {
+    {
+      std::lock_guard lock(mutex_);
+      value_ = value;
+    }
+    published_.notify(value);
+  }
+
+  Subscription subscribe(std::function<void(const std::shared_ptr<const T>&)> on_publish) {
+    return published_.subscribe(std::move(on_publish));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const T> value_;
+  Notifier<const std::shared_ptr<const T>&> published_;
+};
+
+}  // namespace osm

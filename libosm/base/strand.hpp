@@ -1,0 +1,34 @@
+// Serializes tasks over an Executor: they run one at a time, in order, on its threads.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "osm/executor.hpp"
+
+namespace osm {
+
+// Destroying it drops what has not started; a task that is running may outlive it, so tasks that
+// borrow their owner check the owner's own lifetime (see MeshLoop for the pattern).
+class Strand final : public Executor {
+ public:
+  explicit Strand(Executor& executor);
+  ~Strand() override;
+
+  void post(std::function<void()> task) override;
+  Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+
+  // Drops queued tasks and waits for the running one (unless called by it). Later posts are
+  // dropped.
+  void stop();
+
+ private:
+  struct State;
+  static void run(const std::shared_ptr<State>& state);
+  Executor& executor_;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace osm

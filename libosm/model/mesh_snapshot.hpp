@@ -1,0 +1,114 @@
+// The mesh at one moment: plain immutable data, built by catalog, read by translate and ads.
+// Equal inputs give equal snapshots (but for `generation` and `changes`) on every replica.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/table.hpp"
+#include "osm/endpoint.hpp"
+#include "osm/ids.hpp"
+#include "osm/mesh_config.hpp"
+#include "osm/object.hpp"
+#include "osm/service.hpp"
+#include "osm/traffic_policy.hpp"
+#include "osm/workload.hpp"
+
+namespace osm::model {
+
+// One Service, resolved. Conflicts with other services are already settled: over the whole mesh,
+// (address, port) pairs are unique, and so are protocols per target port of a workload.
+struct ServiceEntry {
+  ServiceName name;
+  std::string cluster_ip;  // empty when headless
+  bool headless = false;
+  std::vector<std::string> addresses;       // headless only: of its endpoints, ordered, unique
+  std::vector<MeshService> ports;           // ordered by port; target ports resolved
+  std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
+  std::vector<WeightedCluster> split;       // as apex of a TrafficSplit: its backends; sum > 0
+  std::vector<ServiceName> apexes;          // apexes that split to this service, ordered
+
+  const ServiceName& key() const { return name; }
+  friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
+};
+
+// The merged endpoints of one service, healthy ones only, ordered, unique.
+struct ServiceEndpoints {
+  ServiceName service;
+  std::vector<Endpoint> endpoints;
+
+  const ServiceName& key() const { return service; }
+  friend bool operator==(const ServiceEndpoints&, const ServiceEndpoints&) = default;
+};
+
+// One service a client may see.
+struct Upstream {
+  ServiceName service;
+  bool dialled = true;         // false: only a split sends here; no listener chain or virtual host
+  bool every_identity = true;  // else only endpoints of:
+  std::vector<ServiceIdentity> allowed;  // ordered
+
+  friend bool operator==(const Upstream&, const Upstream&) = default;
+};
+using UpstreamList =
+    std::shared_ptr<const std::vector<Upstream>>;  // ordered by service; never null
+
+// What SMI lets one identity do. Only identities that a TrafficTarget names have one.
+struct IdentityPolicy {
+  ServiceIdentity identity;
+  UpstreamList upstreams;
+  std::vector<InboundTrafficPolicy> inbound;  // ordered by target; empty: nobody may call it
+
+  const ServiceIdentity& key() const { return identity; }
+  friend bool operator==(const IdentityPolicy& a, const IdentityPolicy& b) {
+    return a.identity == b.identity && *a.upstreams == *b.upstreams && a.inbound == b.inbound;
+  }
+};
+
+// A workload by what its proxy certificate proves: namespace and UUID.
+using ProxyKey = std::pair<std::string, ProxyId>;
+
+struct WorkloadEntry {
+  ProxyKey proxy;
+  Workload workload;
+
+  const ProxyKey& key() const { return proxy; }
+  friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
+};
+
+// What differs from the generation before. Readers that skip generations merge them.
+struct Changes {
+  bool everything = false;               // mode, egress, trust domain, or the first snapshot
+  std::set<ServiceName> services;        // ServiceEntry added, changed or removed
+  std::set<ServiceName> endpoints;       // ServiceEndpoints added, changed or removed
+  std::set<ServiceIdentity> identities;  // IdentityPolicy added, changed or removed
+  std::set<ProxyKey> workloads;          // WorkloadEntry added, changed or removed
+
+  bool empty() const {
+    return !everything && services.empty() && endpoints.empty() && identities.empty() &&
+           workloads.empty();
+  }
+  void merge(const Changes& later);
+};
+
+struct MeshSnapshot {
+  std::uint64_t generation = 0;
+  TrustDomain trust_domain;
+  MeshConfig config;
+  Table<ServiceEntry> services;
+  Table<ServiceEndpoints> endpoints;
+  Table<IdentityPolicy> policies;     // SMI mode
+  UpstreamList permissive_upstreams;  // permissive mode: every service; else empty
+  Table<WorkloadEntry> workloads;
+  std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
+  Changes changes;
+
+  // What `identity` may call in the current mode. Never null.
+  UpstreamList upstreams_of(const ServiceIdentity& identity) const;
+};
+
+}  // namespace osm::model

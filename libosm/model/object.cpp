@@ -1,0 +1,26 @@
+#include "osm/object.hpp"
+
+namespace osm {
+
+std::string ObjectKey::str() const {
+  return ns.empty() ? kind + ' ' + name : kind + ' ' + ns + '/' + name;
+}
+
+int ObjectSource::line_of(std::string_view field) const {
+  for (std::string name(field); !name.empty();) {
+    if (auto at = fields.find(name); at != fields.end()) return at->second;
+    const auto cut = name.find_last_of(".[");
+    name.resize(cut == std::string::npos ? 0 : cut);
+  }
+  return line;
+}
+
+std::string Problem::text() const {
+  std::string out;
+  if (!path.empty()) out += path + (line > 0 ? ':' + std::to_string(line) : "") + ": ";
+  if (!object.kind.empty()) out += object.str() + ": ";
+  if (!field.empty()) out += field + ": ";
+  return out + cause + " [" + std::string(error_code_text(code)) + ']';
+}
+
+}  // namespace osm

@@ -1,0 +1,28 @@
+// Where ads gets the secrets of an identity. Keys come this way only and never enter a snapshot.
+#pragma once
+
+#include <functional>
+
+#include "osm/certificate.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm::model {
+
+class SecretSource {
+ public:
+  virtual ~SecretSource() = default;
+
+  // Result: the identity's current certificate with its trust bundle; null while it is being
+  // issued (asking starts that; subscribers are told when it is there).
+  // Thread: any. Blocking: no.
+  virtual certificate::CertificatePtr certificate_for(const ServiceIdentity& identity) = 0;
+
+  // No proxy of this identity is left: forget its certificate. Thread: any. Blocking: no.
+  virtual void release(const ServiceIdentity& identity) = 0;
+
+  // Calls `on_change` with each identity whose certificate or trust bundle changed.
+  // Thread: the source's, one call at a time; must not block. Lifetime: until the handle dies.
+  virtual Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) = 0;
+};
+
+}  // namespace osm::model
