@@ -9,6 +9,7 @@
 
 #include "osm/endpoint.hpp"
 #include "osm/ids.hpp"
+#include "osm/object.hpp"
 #include "osm/subscription.hpp"
 #include "osm/workload.hpp"
 
@@ -56,7 +57,11 @@ class WorkloadProvider {
   virtual std::optional<Workload> get_workload(const std::string& ns,
                                                const ProxyId& proxy_id) const = 0;
 
-  // Calls `on_change` with the workloads that were added, changed or removed (by name).
+  // What was left out and why, ordered. Thread: any. Blocking: no.
+  virtual std::vector<Problem> list_problems() const = 0;
+
+  // Calls `on_change` with the workloads that were added, changed or removed (by name); an
+  // empty list: only list_problems() did.
   // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe_workloads(
       std::function<void(const std::vector<WorkloadName>& changed)> on_change) = 0;

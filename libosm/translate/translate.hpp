@@ -1,0 +1,92 @@
+// Snapshot + proxy class → Envoy resources. Pure: no clock, no logger, no cache.
+//
+// Translation has two halves. inputs_for() gathers, per resource, exactly the values that decide
+// its bytes; encode() turns one such Input into bytes. An Input's key is the cache key, so a change
+// that alters no Input of a class cannot cause a push, and equal inputs are encoded once for
+// everybody.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/digest.hpp"
+#include "model/mesh_snapshot.hpp"
+#include "osm/certificate.hpp"
+#include "osm/proxy.hpp"
+
+namespace osm::translate {
+
+// A port of one of the proxy's own services, its target port resolved on this very workload.
+struct OwnPort {
+  MeshService service;
+
+  friend bool operator==(const OwnPort&, const OwnPort&) = default;
+  friend std::strong_ordering operator<=>(const OwnPort&, const OwnPort&) = default;
+};
+
+// Proxies of one class get the same bytes: everything translate may know of a proxy.
+struct ProxyClass {
+  ServiceIdentity identity;
+  std::vector<OwnPort> own_ports;  // ordered, conflicts settled
+
+  friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
+  friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;
+};
+
+ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload);
+
+// One resource, serialized and hashed once, shared by every proxy that gets it.
+struct EncodedResource {
+  XdsType type{};
+  std::string name;
+  std::string any;  // a serialized google.protobuf.Any
+  Digest hash;      // of `any`
+  // Names of the resources this one needs, ordered: clusters name their ClusterLoadAssignment (EDS)
+  // and secrets (SDS); listeners their route configurations (RDS), clusters and secrets; routes
+  // their clusters.
+  struct Reference {
+    XdsType type{};
+    std::string name;
+    friend bool operator==(const Reference&, const Reference&) = default;
+    friend auto operator<=>(const Reference&, const Reference&) = default;
+  };
+  std::vector<Reference> references;
+};
+using EncodedPtr = std::shared_ptr<const EncodedResource>;
+
+// What decides one resource's bytes.
+class Input {
+ public:
+  virtual ~Input() = default;
+  virtual XdsType type() const = 0;
+  virtual const std::string& name() const = 0;
+  virtual Digest key() const = 0;  // of the type and every value encode() reads
+  virtual EncodedResource encode() const = 0;
+};
+using InputPtr = std::unique_ptr<const Input>;
+
+// The inputs of every resource of `type` (not secrets) that a class holds, ordered by name, unique.
+// kRoute: one per listener chain that names it, empty ones included.
+std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,
+                                 XdsType type);
+
+// The inputs of the ClusterLoadAssignments of one service in this class; none when it has none.
+// The narrow path for a change of endpoints.
+std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
+                                          const ProxyClass& proxy_class,
+                                          const ServiceName& service);
+
+// The services whose entries, and those whose endpoints, the class's inputs read, ordered: the
+// reverse index of who is touched by what. Identity policies: its own only.
+std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
+                                          const ProxyClass& proxy_class);
+
+// The two secrets every proxy asks for by name.
+inline constexpr const char* kServiceCertSecret = "service-cert";
+inline constexpr const char* kRootCertSecret = "root-cert";
+std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate);
+
+}  // namespace osm::translate
