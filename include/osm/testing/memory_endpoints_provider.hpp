@@ -1,0 +1,54 @@
+// An EndpointsProvider and WorkloadProvider in memory, for tests of what reads one. Starts empty,
+// synced and healthy. Setters notify subscribers in the caller's thread before they return, and do
+// nothing when they change nothing.
+//
+// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers').
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osm/endpoints_provider.hpp"
+
+namespace osm::testing {
+
+class MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadProvider {
+ public:
+  explicit MemoryEndpointsProvider(std::string id = "memory");
+  ~MemoryEndpointsProvider() override;
+
+  // An empty list: the service is known and has no endpoints.
+  void set_endpoints(const ServiceName& service, std::vector<Endpoint> endpoints);
+  // The service is no longer known.
+  void remove_endpoints(const ServiceName& service);
+
+  // Adds the workload or puts it in place of the one with its name.
+  void put_workload(const Workload& workload);
+  void remove_workload(const WorkloadName& name);
+
+  void set_synced(bool synced);
+  void set_healthy(bool healthy);
+  void set_problems(std::vector<Problem> problems);
+
+  std::string id() const override;
+  bool has_synced() const override;
+  bool healthy() const override;
+  std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const override;
+  Subscription subscribe(
+      std::function<void(const std::vector<ServiceName>& changed)> on_change) override;
+
+  std::vector<Workload> list_workloads() const override;
+  std::optional<Workload> get_workload(const std::string& ns,
+                                       const ProxyId& proxy_id) const override;
+  std::vector<Problem> list_problems() const override;
+  Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>& changed)> on_change) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace osm::testing

@@ -1,0 +1,61 @@
+// A MeshSpec in memory, for tests of what reads one. Starts empty, synced and with a default
+// MeshConfig. Setters notify subscribers in the caller's thread before they return, and do nothing
+// when they change nothing; putting an object also puts its namespace into the mesh.
+//
+// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers').
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osm/mesh_spec.hpp"
+
+namespace osm::testing {
+
+class MemoryMeshSpec final : public MeshSpec {
+ public:
+  MemoryMeshSpec();
+  ~MemoryMeshSpec() override;
+
+  // Adds the object or puts it in place of the one with its name.
+  void put(const Service& service);
+  void put(const smi::TrafficSplit& split);
+  void put(const smi::HttpRouteGroup& group);
+  void put(const smi::TcpRoute& route);
+  void put(const smi::TrafficTarget& target);
+  void put_service_account(const ServiceAccount& account);
+  void put_namespace(const std::string& ns);
+  void set_mesh_config(const MeshConfig& config);
+
+  // By the kind names of Kubernetes and SMI: {"TrafficTarget", "bookstore", "buyer"}. A removed
+  // Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
+  void remove(const ObjectKey& key);
+
+  void set_synced(bool synced);
+  void set_problems(std::vector<Problem> problems);
+
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override;
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override;
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override;
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override;
+  std::vector<ServiceAccount> list_service_accounts() const override;
+  SharedList<Service> list_services() const override;
+  std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
+  std::vector<ServiceAccount> list_all_service_accounts() const override;
+  std::vector<std::string> list_namespaces() const override;
+  MeshConfig get_mesh_config() const override;
+  bool has_synced() const override;
+  std::vector<Problem> list_problems() const override;
+  Subscription subscribe(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override;
+
+ private:
+  struct State;
+  template <class T>
+  void put_object(const char* kind, const T& object);
+  void notify(std::vector<ObjectKey> changed);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace osm::testing

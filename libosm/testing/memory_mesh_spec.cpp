@@ -1,0 +1,208 @@
+#include "osm/testing/memory_mesh_spec.hpp"
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/notifier.hpp"
+
+namespace osm::testing {
+namespace {
+
+template <class T>
+using NameOf = std::decay_t<decltype(T::name)>;
+template <class T>
+using Objects = std::map<NameOf<T>, std::shared_ptr<const T>>;
+
+template <class T>
+SharedList<T> values(const Objects<T>& objects) {
+  SharedList<T> out;
+  for (const auto& [name, object] : objects) out.push_back(object);
+  return out;
+}
+
+}  // namespace
+
+struct MemoryMeshSpec::State {
+  mutable std::mutex mutex;
+  std::tuple<Objects<Service>, Objects<smi::TrafficSplit>, Objects<smi::HttpRouteGroup>,
+             Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>>
+      objects;
+  std::set<ServiceAccount> accounts;
+  std::set<std::string> namespaces;
+  MeshConfig config;
+  bool synced = true;
+  std::vector<Problem> problems;
+  Notifier<const std::vector<ObjectKey>&> notifier;
+
+  template <class T>
+  Objects<T>& of() {
+    return std::get<Objects<T>>(objects);
+  }
+  template <class T>
+  SharedList<T> list() {
+    std::lock_guard lock(mutex);
+    return values<T>(of<T>());
+  }
+  template <class T>
+  bool erase(const ObjectKey& key) {
+    return of<T>().erase({key.ns, key.name}) > 0;
+  }
+
+  bool erase_by_kind(const ObjectKey& key) {
+    if (key.kind == "Service") return erase<Service>(key);
+    if (key.kind == "TrafficSplit") return erase<smi::TrafficSplit>(key);
+    if (key.kind == "HTTPRouteGroup") return erase<smi::HttpRouteGroup>(key);
+    if (key.kind == "TCPRoute") return erase<smi::TcpRoute>(key);
+    if (key.kind == "TrafficTarget") return erase<smi::TrafficTarget>(key);
+    if (key.kind == "ServiceAccount") return accounts.erase({key.ns, key.name}) > 0;
+    if (key.kind == "Namespace") return namespaces.erase(key.name) > 0;
+    return false;
+  }
+};
+
+MemoryMeshSpec::MemoryMeshSpec() : state_(std::make_unique<State>()) {}
+MemoryMeshSpec::~MemoryMeshSpec() = default;
+
+void MemoryMeshSpec::notify(std::vector<ObjectKey> changed) { state_->notifier.notify(changed); }
+
+template <class T>
+void MemoryMeshSpec::put_object(const char* kind, const T& object) {
+  std::vector<ObjectKey> changed;
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->namespaces.insert(object.name.ns).second)
+      changed.push_back({"Namespace", "", object.name.ns});
+    auto& slot = state_->of<T>()[object.name];
+    if (!slot || !(*slot == object)) {
+      slot = std::make_shared<const T>(object);
+      changed.push_back({kind, object.name.ns, object.name.name});
+    }
+  }
+  if (!changed.empty()) notify(std::move(changed));
+}
+
+void MemoryMeshSpec::put(const Service& service) { put_object("Service", service); }
+void MemoryMeshSpec::put(const smi::TrafficSplit& split) { put_object("TrafficSplit", split); }
+void MemoryMeshSpec::put(const smi::HttpRouteGroup& group) { put_object("HTTPRouteGroup", group); }
+void MemoryMeshSpec::put(const smi::TcpRoute& route) { put_object("TCPRoute", route); }
+void MemoryMeshSpec::put(const smi::TrafficTarget& target) { put_object("TrafficTarget", target); }
+
+void MemoryMeshSpec::put_service_account(const ServiceAccount& account) {
+  std::vector<ObjectKey> changed;
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->namespaces.insert(account.ns).second)
+      changed.push_back({"Namespace", "", account.ns});
+    if (state_->accounts.insert(account).second)
+      changed.push_back({"ServiceAccount", account.ns, account.name});
+  }
+  if (!changed.empty()) notify(std::move(changed));
+}
+
+void MemoryMeshSpec::put_namespace(const std::string& ns) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (!state_->namespaces.insert(ns).second) return;
+  }
+  notify({{"Namespace", "", ns}});
+}
+
+void MemoryMeshSpec::set_mesh_config(const MeshConfig& config) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->config == config) return;
+    state_->config = config;
+  }
+  notify({{"MeshConfig", "osm-system", "osm-mesh-config"}});
+}
+
+void MemoryMeshSpec::remove(const ObjectKey& key) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (!state_->erase_by_kind(key)) return;
+  }
+  notify({key});
+}
+
+void MemoryMeshSpec::set_synced(bool synced) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->synced == synced) return;
+    state_->synced = synced;
+  }
+  notify({});
+}
+
+void MemoryMeshSpec::set_problems(std::vector<Problem> problems) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->problems == problems) return;
+    state_->problems = std::move(problems);
+  }
+  notify({});
+}
+
+SharedList<smi::TrafficSplit> MemoryMeshSpec::list_traffic_splits() const {
+  return state_->list<smi::TrafficSplit>();
+}
+SharedList<smi::HttpRouteGroup> MemoryMeshSpec::list_http_traffic_specs() const {
+  return state_->list<smi::HttpRouteGroup>();
+}
+SharedList<smi::TcpRoute> MemoryMeshSpec::list_tcp_traffic_specs() const {
+  return state_->list<smi::TcpRoute>();
+}
+SharedList<smi::TrafficTarget> MemoryMeshSpec::list_traffic_targets() const {
+  return state_->list<smi::TrafficTarget>();
+}
+SharedList<Service> MemoryMeshSpec::list_services() const { return state_->list<Service>(); }
+
+std::vector<ServiceAccount> MemoryMeshSpec::list_service_accounts() const {
+  std::set<ServiceAccount> named;
+  for (const auto& target : list_traffic_targets()) {
+    named.insert(target->destination);
+    named.insert(target->sources.begin(), target->sources.end());
+  }
+  return {named.begin(), named.end()};
+}
+
+std::shared_ptr<const Service> MemoryMeshSpec::get_service(const ServiceName& name) const {
+  std::lock_guard lock(state_->mutex);
+  const auto& services = state_->of<Service>();
+  const auto at = services.find(name);
+  return at == services.end() ? nullptr : at->second;
+}
+
+std::vector<ServiceAccount> MemoryMeshSpec::list_all_service_accounts() const {
+  std::lock_guard lock(state_->mutex);
+  return {state_->accounts.begin(), state_->accounts.end()};
+}
+
+std::vector<std::string> MemoryMeshSpec::list_namespaces() const {
+  std::lock_guard lock(state_->mutex);
+  return {state_->namespaces.begin(), state_->namespaces.end()};
+}
+
+MeshConfig MemoryMeshSpec::get_mesh_config() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->config;
+}
+
+bool MemoryMeshSpec::has_synced() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->synced;
+}
+
+std::vector<Problem> MemoryMeshSpec::list_problems() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->problems;
+}
+
+Subscription MemoryMeshSpec::subscribe(
+    std::function<void(const std::vector<ObjectKey>& changed)> on_change) {
+  return state_->notifier.subscribe(std::move(on_change));
+}
+
+}  // namespace osm::testing
