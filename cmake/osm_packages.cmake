@@ -1,12 +1,11 @@
 # Everything libosm is built with, from Debian's packages (tools/setup installs them).
 find_package(OpenSSL 3 REQUIRED)
 find_package(fmt 9 REQUIRED)
-find_package(gRPC 1.51 REQUIRED)
+find_package(gRPC 1.51 REQUIRED)  # brings re2::re2, which spec checks regular expressions with
 find_package(yaml-cpp 0.7 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Boost 1.81 REQUIRED)
-pkg_check_modules(re2 REQUIRED IMPORTED_TARGET GLOBAL re2)
 
 # Boost.JSON, Asio and Beast are header-only here; each is compiled once.
 add_library(osm_boost_json STATIC ${PROJECT_SOURCE_DIR}/cmake/boost/json.cpp)
