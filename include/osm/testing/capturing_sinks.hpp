@@ -1,0 +1,71 @@
+// Log and metric sinks that remember, so that tests can assert what operators would see.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "osm/log.hpp"
+#include "osm/metrics.hpp"
+
+namespace osm::testing {
+
+struct LogLine {
+  LogLevel level = LogLevel::kDebug;
+  std::string message;
+  std::map<std::string, std::string> fields;
+
+  // "warning: message key=value key=value", for searching and for failed assertions.
+  std::string text() const;
+};
+
+// Keeps every line of every level. All calls: Thread: any. Blocking: no.
+class CapturingLog final : public LogSink {
+ public:
+  bool enabled(LogLevel) const override { return true; }
+  void write(LogLevel level, std::string_view message,
+             std::initializer_list<LogField> fields) override;
+
+  std::vector<LogLine> lines() const;
+  // The lines whose text() contains `part`.
+  std::vector<LogLine> lines_with(std::string_view part) const;
+  std::size_t count(std::string_view part) const { return lines_with(part).size(); }
+  // Every line, one per row: for searching secrets in.
+  std::string all_text() const;
+  void clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<LogLine> lines_;
+};
+
+// Keeps the newest value of every series. All calls: Thread: any. Blocking: no.
+class CapturingMetrics final : public MetricsSink {
+ public:
+  void add(std::string_view counter, MetricLabels labels, double delta) override;
+  void set(std::string_view gauge, MetricLabels labels, double value) override;
+  void observe(std::string_view histogram, MetricLabels labels, double value) override;
+
+  // A counter's sum or a gauge's newest value; 0 when there is no such series. The order of labels
+  // does not matter.
+  double value(std::string_view name, MetricLabels labels = {}) const;
+  // Of a counter or gauge over all its label sets.
+  double sum(std::string_view name) const;
+  // What a histogram was given, in order.
+  std::vector<double> observations(std::string_view name, MetricLabels labels = {}) const;
+  // Whether the series was ever written.
+  bool has(std::string_view name, MetricLabels labels = {}) const;
+
+ private:
+  using Series = std::pair<std::string, std::map<std::string, std::string>>;
+  static Series series(std::string_view name, MetricLabels labels);
+
+  mutable std::mutex mutex_;
+  std::map<Series, double> values_;
+  std::map<Series, std::vector<double>> observations_;
+};
+
+}  // namespace osm::testing

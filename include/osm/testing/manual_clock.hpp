@@ -1,0 +1,36 @@
+// A clock that stands still until a test moves it.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+
+#include "osm/clock.hpp"
+
+namespace osm::testing {
+
+// Starts at 2024-01-01T00:00:00Z and at an arbitrary steady time. All calls: Thread: any.
+// Blocking: no. Moving it runs nothing: timers of a ManualExecutor fire when that is run.
+class ManualClock final : public Clock {
+ public:
+  ManualClock() = default;
+  explicit ManualClock(WallTime wall) : wall_(wall) {}
+
+  WallTime wall_now() const override;
+  SteadyTime steady_now() const override;
+
+  // Moves both by `step` (not negative), as time itself does.
+  void advance(std::chrono::nanoseconds step);
+  // Moves the monotonic time only (not negative): the calendar was set back meanwhile.
+  void advance_steady(std::chrono::nanoseconds step);
+  // Sets the calendar, forwards or backwards, as an administrator or NTP does.
+  void set_wall(WallTime wall);
+  // Sets the monotonic time; never backwards.
+  void set_steady(SteadyTime steady);
+
+ private:
+  mutable std::mutex mutex_;
+  WallTime wall_{std::chrono::seconds(1704067200)};
+  SteadyTime steady_{std::chrono::hours(1)};
+};
+
+}  // namespace osm::testing

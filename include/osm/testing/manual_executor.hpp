@@ -1,0 +1,46 @@
+// An executor whose work runs when, and on the thread where, a test says so.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "osm/executor.hpp"
+#include "osm/testing/manual_clock.hpp"
+
+namespace osm::testing {
+
+// Deterministic: tasks run in the order they were posted; timers that are due join the queue in
+// the order of their deadlines, then of their creation. Posting and cancelling: Thread: any.
+// Running: one thread at a time. What is left when it is destroyed is dropped.
+class ManualExecutor final : public Executor {
+ public:
+  // `clock` outlives the executor.
+  explicit ManualExecutor(ManualClock& clock);
+  ~ManualExecutor() override;
+  ManualExecutor(const ManualExecutor&) = delete;
+  ManualExecutor& operator=(const ManualExecutor&) = delete;
+
+  void post(std::function<void()> task) override;
+  Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+
+  // Runs what is queued or due, and what that posts, until nothing is. The clock stays.
+  // Result: the number of tasks run. Thread: not from inside a task.
+  std::size_t run_until_idle();
+  // Runs at most one task. Result: whether there was one.
+  bool run_one();
+  // Lets `duration` pass: moves the clock from deadline to deadline, running each timer at its own
+  // time, and ends at now + duration with nothing due. Result: as run_until_idle().
+  std::size_t run_for(std::chrono::nanoseconds duration);
+
+  std::size_t queued() const;  // tasks that would run now, timers that are due included
+  std::size_t timers() const;  // timers set and not due
+
+ private:
+  struct State;
+  ManualClock& clock_;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace osm::testing

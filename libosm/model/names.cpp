@@ -1,0 +1,124 @@
+#include "model/names.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/check.hpp"
+
+namespace osm::model {
+namespace {
+
+constexpr std::size_t kMaxLabel = 63;
+constexpr std::size_t kMaxSubdomain = 253;
+constexpr std::size_t kUuidLength = 36;
+
+// The namespace of every UUID this project derives (RFC 9562, section 5.5). Never changes: the
+// proxies of running machines carry ids made with it. "3b9d0f4e-7c52-4f6a-9a1e-5d8c2b7e61f0"
+constexpr std::array<std::uint8_t, 16> kUuidNamespace{
+    0x3b, 0x9d, 0x0f, 0x4e, 0x7c, 0x52, 0x4f, 0x6a, 0x9a, 0x1e, 0x5d, 0x8c, 0x2b, 0x7e, 0x61, 0xf0};
+
+// Not <cctype>'s: those depend on the locale.
+constexpr bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+constexpr bool is_lower_hex(char c) { return (c >= 'a' && c <= 'f') || (c >= '0' && c <= '9'); }
+
+std::string control_plane_prefix(const TrustDomain& domain) {
+  return "spiffe://" + domain.str() + "/osm/";
+}
+
+std::string uuid_text(const std::uint8_t* bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(kUuidLength);
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text.push_back('-');
+    text.push_back(kDigits[bytes[i] >> 4]);
+    text.push_back(kDigits[bytes[i] & 15]);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_dns_label(std::string_view text) {
+  if (text.empty() || text.size() > kMaxLabel) return false;
+  if (!is_lower_alnum(text.front()) || !is_lower_alnum(text.back())) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_lower_alnum(c) || c == '-'; });
+}
+
+bool is_dns_subdomain(std::string_view text) {
+  if (text.size() > kMaxSubdomain) return false;
+  for (;;) {
+    const auto dot = text.find('.');
+    if (!is_dns_label(text.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+bool is_uuid(std::string_view text) {
+  if (text.size() != kUuidLength) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !is_lower_hex(text[i])) return false;
+  }
+  return true;
+}
+
+SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy) {
+  return SpiffeId(control_plane_prefix(domain) + "proxy/" + proxy.id.str() + '/' +
+                  proxy.account.str());
+}
+
+Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::string_view uri) {
+  const auto wrong_kind = [&] {
+    return Error{ErrorCode::kWrongCertificateKind,
+                 "the URI SAN '" + std::string(uri) + "' is not a proxy's; expected " +
+                     control_plane_prefix(domain) + "proxy/<uuid>/<namespace>/<account>"};
+  };
+  const std::string prefix = control_plane_prefix(domain) + "proxy/";
+  if (!uri.starts_with(prefix)) return wrong_kind();
+  const std::string_view rest = uri.substr(prefix.size());
+  const auto first = rest.find('/');
+  if (first == std::string_view::npos) return wrong_kind();
+  const auto second = rest.find('/', first + 1);
+  if (second == std::string_view::npos) return wrong_kind();
+  const std::string_view id = rest.substr(0, first);
+  const std::string_view ns = rest.substr(first + 1, second - first - 1);
+  const std::string_view account = rest.substr(second + 1);
+  if (!is_uuid(id) || !is_dns_label(ns) || !is_dns_subdomain(account)) return wrong_kind();
+  return ProxyIdentity{ProxyId(std::string(id)), {std::string(ns), std::string(account)}};
+}
+
+SpiffeId controller_spiffe_id(const TrustDomain& domain) {
+  return SpiffeId(control_plane_prefix(domain) + "controller");
+}
+
+SpiffeId admin_spiffe_id(const TrustDomain& domain) {
+  return SpiffeId(control_plane_prefix(domain) + "admin");
+}
+
+CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity& identity) {
+  return CommonName(identity.name + '.' + identity.ns + '.' + domain.str());
+}
+
+CommonName proxy_common_name(const ProxyId& id, const ServiceName& service) {
+  return CommonName(id.str() + '.' + service.name + '.' + service.ns);
+}
+
+ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload) {
+  // A '/' cannot be part of a trust domain, a namespace or a name, so the parts stay apart.
+  const std::string name = domain.str() + '/' + workload.str();
+  std::string input(kUuidNamespace.begin(), kUuidNamespace.end());
+  input += name;
+  std::array<std::uint8_t, EVP_MAX_MD_SIZE> hash;
+  OSM_CHECK(EVP_Digest(input.data(), input.size(), hash.data(), nullptr, EVP_sha1(), nullptr) == 1);
+  hash[6] = static_cast<std::uint8_t>((hash[6] & 0x0f) | 0x50);  // version 5
+  hash[8] = static_cast<std::uint8_t>((hash[8] & 0x3f) | 0x80);  // variant of RFC 9562
+  return ProxyId(uuid_text(hash.data()));
+}
+
+}  // namespace osm::model

@@ -1,0 +1,110 @@
+#include "osm/testing/capturing_sinks.hpp"
+
+namespace osm::testing {
+namespace {
+
+std::string_view level_text(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string LogLine::text() const {
+  std::string out(level_text(level));
+  out += ": " + message;
+  for (const auto& [key, value] : fields) out += ' ' + key + '=' + value;
+  return out;
+}
+
+void CapturingLog::write(LogLevel level, std::string_view message,
+                         std::initializer_list<LogField> fields) {
+  LogLine line{level, std::string(message), {}};
+  for (const LogField& field : fields) line.fields[std::string(field.key)] = field.value;
+  std::lock_guard lock(mutex_);
+  lines_.push_back(std::move(line));
+}
+
+std::vector<LogLine> CapturingLog::lines() const {
+  std::lock_guard lock(mutex_);
+  return lines_;
+}
+
+std::vector<LogLine> CapturingLog::lines_with(std::string_view part) const {
+  std::vector<LogLine> found;
+  std::lock_guard lock(mutex_);
+  for (const LogLine& line : lines_)
+    if (line.text().find(part) != std::string::npos) found.push_back(line);
+  return found;
+}
+
+std::string CapturingLog::all_text() const {
+  std::string text;
+  std::lock_guard lock(mutex_);
+  for (const LogLine& line : lines_) text += line.text() + '\n';
+  return text;
+}
+
+void CapturingLog::clear() {
+  std::lock_guard lock(mutex_);
+  lines_.clear();
+}
+
+CapturingMetrics::Series CapturingMetrics::series(std::string_view name, MetricLabels labels) {
+  Series key{std::string(name), {}};
+  for (const auto& [label, value] : labels) key.second[std::string(label)] = std::string(value);
+  return key;
+}
+
+void CapturingMetrics::add(std::string_view counter, MetricLabels labels, double delta) {
+  std::lock_guard lock(mutex_);
+  values_[series(counter, labels)] += delta;
+}
+
+void CapturingMetrics::set(std::string_view gauge, MetricLabels labels, double value) {
+  std::lock_guard lock(mutex_);
+  values_[series(gauge, labels)] = value;
+}
+
+void CapturingMetrics::observe(std::string_view histogram, MetricLabels labels, double value) {
+  std::lock_guard lock(mutex_);
+  observations_[series(histogram, labels)].push_back(value);
+}
+
+double CapturingMetrics::value(std::string_view name, MetricLabels labels) const {
+  std::lock_guard lock(mutex_);
+  const auto at = values_.find(series(name, labels));
+  return at == values_.end() ? 0 : at->second;
+}
+
+double CapturingMetrics::sum(std::string_view name) const {
+  double total = 0;
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, value] : values_)
+    if (key.first == name) total += value;
+  return total;
+}
+
+std::vector<double> CapturingMetrics::observations(std::string_view name,
+                                                   MetricLabels labels) const {
+  std::lock_guard lock(mutex_);
+  const auto at = observations_.find(series(name, labels));
+  return at == observations_.end() ? std::vector<double>{} : at->second;
+}
+
+bool CapturingMetrics::has(std::string_view name, MetricLabels labels) const {
+  std::lock_guard lock(mutex_);
+  const Series key = series(name, labels);
+  return values_.contains(key) || observations_.contains(key);
+}
+
+}  // namespace osm::testing

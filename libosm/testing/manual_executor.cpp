@@ -1,0 +1,140 @@
+#include "osm/testing/manual_executor.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace osm::testing {
+namespace {
+
+// One posted task; a timer's can be cancelled until it starts and is waited for while it runs.
+struct Task {
+  std::function<void()> run;
+  bool cancelled = false;
+  bool running = false;
+  std::thread::id runner;
+};
+using TaskPtr = std::shared_ptr<Task>;
+
+}  // namespace
+
+struct ManualExecutor::State {
+  mutable std::mutex mutex;
+  std::condition_variable ran;
+  std::deque<TaskPtr> queue;
+  std::map<std::pair<SteadyTime, std::uint64_t>, TaskPtr> timers;  // by deadline, then creation
+  std::uint64_t created = 0;
+
+  // Precondition: mutex held.
+  void queue_due(SteadyTime now) {
+    while (!timers.empty() && timers.begin()->first.first <= now) {
+      queue.push_back(std::move(timers.begin()->second));
+      timers.erase(timers.begin());
+    }
+  }
+
+  void cancel(const TaskPtr& task) {
+    std::unique_lock lock(mutex);
+    task->cancelled = true;
+    std::erase(queue, task);
+    std::erase_if(timers, [&](const auto& timer) { return timer.second == task; });
+    if (task->running && task->runner == std::this_thread::get_id()) return;
+    ran.wait(lock, [&] { return !task->running; });
+  }
+};
+
+ManualExecutor::ManualExecutor(ManualClock& clock)
+    : clock_(clock), state_(std::make_shared<State>()) {}
+
+ManualExecutor::~ManualExecutor() {
+  // Dropped tasks may own handles of this very executor: they are destroyed without the lock.
+  std::deque<TaskPtr> queue;
+  std::map<std::pair<SteadyTime, std::uint64_t>, TaskPtr> timers;
+  std::lock_guard lock(state_->mutex);
+  queue.swap(state_->queue);
+  timers.swap(state_->timers);
+}
+
+void ManualExecutor::post(std::function<void()> task) {
+  std::lock_guard lock(state_->mutex);
+  state_->queue_due(clock_.steady_now());
+  state_->queue.push_back(std::make_shared<Task>(Task{std::move(task), false, false, {}}));
+}
+
+Subscription ManualExecutor::post_after(std::chrono::nanoseconds delay,
+                                        std::function<void()> task) {
+  auto timer = std::make_shared<Task>(Task{std::move(task), false, false, {}});
+  std::lock_guard lock(state_->mutex);
+  const SteadyTime deadline = clock_.steady_now() + std::max(delay, std::chrono::nanoseconds(0));
+  state_->timers.emplace(std::pair(deadline, state_->created++), timer);
+  return Subscription(
+      std::shared_ptr<void>(timer.get(), [state = state_, timer](void*) { state->cancel(timer); }));
+}
+
+bool ManualExecutor::run_one() {
+  TaskPtr task;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->queue_due(clock_.steady_now());
+    if (state_->queue.empty()) return false;
+    task = std::move(state_->queue.front());
+    state_->queue.pop_front();
+    task->running = true;
+    task->runner = std::this_thread::get_id();
+  }
+  std::exchange(task->run, nullptr)();
+  std::lock_guard lock(state_->mutex);
+  task->running = false;
+  state_->ran.notify_all();
+  return true;
+}
+
+std::size_t ManualExecutor::run_until_idle() {
+  std::size_t ran = 0;
+  while (run_one()) {
+    // A test that never becomes idle would hang without a word.
+    OSM_CHECK(++ran < 10'000'000);
+  }
+  return ran;
+}
+
+std::size_t ManualExecutor::run_for(std::chrono::nanoseconds duration) {
+  const SteadyTime end = clock_.steady_now() + duration;
+  std::size_t ran = run_until_idle();
+  for (;;) {
+    std::optional<SteadyTime> next;
+    {
+      std::lock_guard lock(state_->mutex);
+      if (!state_->timers.empty()) next = state_->timers.begin()->first.first;
+    }
+    const SteadyTime now = clock_.steady_now();
+    if (!next || *next > end) {
+      if (now < end) clock_.advance(end - now);
+      return ran;
+    }
+    if (*next > now) clock_.advance(*next - now);
+    ran += run_until_idle();
+  }
+}
+
+std::size_t ManualExecutor::queued() const {
+  std::lock_guard lock(state_->mutex);
+  state_->queue_due(clock_.steady_now());
+  return state_->queue.size();
+}
+
+std::size_t ManualExecutor::timers() const {
+  std::lock_guard lock(state_->mutex);
+  state_->queue_due(clock_.steady_now());
+  return state_->timers.size();
+}
+
+}  // namespace osm::testing

@@ -1,0 +1,106 @@
+#include "model/names.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace osm::model {
+namespace {
+
+const TrustDomain kDomain("cluster.local");
+const std::string kUuid = "6f2c1a9e-0b7d-4c55-8e21-9f3a4d5b6c70";
+
+TEST_SUITE("model::names") {
+  TEST_CASE("a DNS label is 1 to 63 lower-case letters, digits and inner dashes") {
+    for (const char* good : {"a", "0", "bookstore-v1", "a--b", "9-lives"})
+      CHECK(is_dns_label(good));
+    CHECK(is_dns_label(std::string(63, 'a')));
+    for (const char* bad : {"", "-a", "a-", "A", "a.b", "a_b", "a/b", "a b", "\xc3\xa4", "a\n"})
+      CHECK_FALSE(is_dns_label(bad));
+    CHECK_FALSE(is_dns_label(std::string(64, 'a')));
+    CHECK_FALSE(is_dns_label(std::string_view("a\0b", 3)));
+  }
+
+  TEST_CASE("a DNS subdomain is labels joined by single dots, 253 bytes at most") {
+    for (const char* good : {"a", "a.b", "cluster.local", "x-1.y-2.z"})
+      CHECK(is_dns_subdomain(good));
+    for (const char* bad : {"", ".", "a.", ".a", "a..b", "a.-b", "A.b"})
+      CHECK_FALSE(is_dns_subdomain(bad));
+    const std::string label(63, 'a');
+    const std::string longest = label + '.' + label + '.' + label + '.' + std::string(61, 'b');
+    CHECK(longest.size() == 253);
+    CHECK(is_dns_subdomain(longest));
+    CHECK_FALSE(is_dns_subdomain(longest + 'b'));
+  }
+
+  TEST_CASE("only canonical lower-case UUID text is a UUID") {
+    CHECK(is_uuid(kUuid));
+    CHECK_FALSE(is_uuid("6F2C1A9E-0B7D-4C55-8E21-9F3A4D5B6C70"));
+    CHECK_FALSE(is_uuid(kUuid.substr(1)));
+    CHECK_FALSE(is_uuid(kUuid + '0'));
+    CHECK_FALSE(is_uuid("6f2c1a9e00b7d-4c55-8e21-9f3a4d5b6c70"));
+    CHECK_FALSE(is_uuid("6f2c1a9e-0b7d-4c55-8e21-9f3a4d5b6c7g"));
+  }
+
+  TEST_CASE("a proxy's SPIFFE id is read back as it was written") {
+    const ProxyIdentity proxy{ProxyId(kUuid), {"bookstore", "bookstore-v1"}};
+    const SpiffeId id = proxy_spiffe_id(kDomain, proxy);
+    CHECK(id.str() == "spiffe://cluster.local/osm/proxy/" + kUuid + "/bookstore/bookstore-v1");
+    const auto parsed = parse_proxy_spiffe_id(kDomain, id.str());
+    REQUIRE(parsed.ok());
+    CHECK(*parsed == proxy);
+  }
+
+  TEST_CASE("nothing but a proxy's SPIFFE id of this trust domain is taken for one") {
+    const std::string good = "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns/account";
+    REQUIRE(parse_proxy_spiffe_id(kDomain, good).ok());
+    for (const std::string& bad : std::vector<std::string>{
+             std::string(),
+             std::string("spiffe://cluster.local/ns/bookstore/sa/bookstore-v1"),
+             controller_spiffe_id(kDomain).str(),
+             admin_spiffe_id(kDomain).str(),
+             "spiffe://other.local/osm/proxy/" + kUuid + "/ns/account",
+             "spiffe://cluster.local.evil/osm/proxy/" + kUuid + "/ns/account",
+             "xspiffe://cluster.local/osm/proxy/" + kUuid + "/ns/account",
+             "SPIFFE://cluster.local/osm/proxy/" + kUuid + "/ns/account",
+             "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns",
+             "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns/",
+             "spiffe://cluster.local/osm/proxy/" + kUuid + "//account",
+             "spiffe://cluster.local/osm/proxy/not-a-uuid/ns/account",
+             good + "/more",
+             good + "?query",
+             good + '\0' + "x",
+             "spiffe://cluster.local/osm/proxy/" + kUuid + "/n.s/account",
+             "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns/../admin",
+         }) {
+      CAPTURE(bad);
+      const auto parsed = parse_proxy_spiffe_id(kDomain, bad);
+      REQUIRE_FALSE(parsed.ok());
+      CHECK(parsed.error().code == ErrorCode::kWrongCertificateKind);
+    }
+  }
+
+  TEST_CASE("the control plane's own ids and the common names have their documented forms") {
+    CHECK(controller_spiffe_id(kDomain).str() == "spiffe://cluster.local/osm/controller");
+    CHECK(admin_spiffe_id(kDomain).str() == "spiffe://cluster.local/osm/admin");
+    CHECK(service_common_name(kDomain, {"bookstore", "bookstore-v1"}).str() ==
+          "bookstore-v1.bookstore.cluster.local");
+    CHECK(proxy_common_name(ProxyId(kUuid), {"bookstore", "bookstore-v1"}).str() ==
+          kUuid + ".bookstore-v1.bookstore");
+  }
+
+  TEST_CASE("a derived proxy id is UUIDv5 of trust domain, namespace and name, for ever") {
+    // Computed by another implementation: python3 -c 'uuid.uuid5(namespace, "cluster.local/...")'.
+    CHECK(derived_proxy_id(kDomain, {"bookstore", "bookstore-v1"}).str() ==
+          "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
+    CHECK(derived_proxy_id(kDomain, {"bookstore", "bookstore-v2"}).str() ==
+          "dc907db6-dd5c-5e44-8127-cfa9b981c97d");
+    CHECK(derived_proxy_id(TrustDomain("other.local"), {"bookstore", "bookstore-v1"}).str() !=
+          "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
+    CHECK(is_uuid(derived_proxy_id(kDomain, {"a", "b"}).str()));
+  }
+}
+
+}  // namespace
+}  // namespace osm::model
