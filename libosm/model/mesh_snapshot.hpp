@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,8 +27,10 @@ struct ServiceEntry {
   ServiceName name;
   std::string cluster_ip;  // empty when headless
   bool headless = false;
-  std::vector<std::string> addresses;       // headless only: of its endpoints, ordered, unique
-  std::vector<MeshService> ports;           // ordered by port; target ports resolved
+  std::vector<std::string> addresses;  // headless only: of its endpoints, ordered, unique
+  std::vector<MeshService> ports;      // ordered by port; target ports resolved
+  // Ports whose target is a name: port name → the workload's port name. See own_ports.hpp.
+  std::map<std::string, std::string> named_targets;
   std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
   std::vector<WeightedCluster> split;       // as apex of a TrafficSplit: its backends; sum > 0
   std::vector<ServiceName> apexes;          // apexes that split to this service, ordered
@@ -69,6 +72,17 @@ struct IdentityPolicy {
   }
 };
 
+// One TrafficTarget, resolved: what list_smi_policies and policy check report. Proxies depend on
+// IdentityPolicy only, so Changes does not speak of these.
+struct TargetEntry {
+  ServiceIdentity destination;
+  InboundTrafficPolicy policy;  // without routes and tcp: all its rules vanished, grants nothing
+
+  const smi::ObjectName& key() const { return policy.target; }
+  bool grants() const { return !policy.http_routes.empty() || policy.tcp; }
+  friend bool operator==(const TargetEntry&, const TargetEntry&) = default;
+};
+
 // A workload by what its proxy certificate proves: namespace and UUID.
 using ProxyKey = std::pair<std::string, ProxyId>;
 
@@ -104,6 +118,7 @@ struct MeshSnapshot {
   Table<IdentityPolicy> policies;     // SMI mode
   UpstreamList permissive_upstreams;  // permissive mode: every service; else empty
   Table<WorkloadEntry> workloads;
+  Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
   Changes changes;
 
