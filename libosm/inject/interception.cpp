@@ -1,0 +1,248 @@
+#include "inject/interception.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace osm::inject {
+namespace {
+
+constexpr std::size_t kPortsPerRule = 15;  // of iptables' multiport match
+
+enum class Family { kIpv4, kIpv6 };
+
+std::optional<std::string> network_problem(const std::string& text, Family family) {
+  const auto slash = text.find('/');
+  const std::string address = text.substr(0, slash);
+  std::array<unsigned char, 16> bytes{};
+  if (inet_pton(family == Family::kIpv4 ? AF_INET : AF_INET6, address.c_str(), bytes.data()) != 1) {
+    return family == Family::kIpv4 ? "is not an IPv4 network, like 10.0.0.0/8"
+                                   : "is not an IPv6 network, like fd00::/8";
+  }
+  if (slash == std::string::npos) return std::nullopt;
+  const int longest = family == Family::kIpv4 ? 32 : 128;
+  int length = -1;
+  const char* end = text.data() + text.size();
+  const auto [at, failed] = std::from_chars(text.data() + slash + 1, end, length);
+  if (failed != std::errc{} || at != end || length < 0 || length > longest) {
+    return fmt::format("needs a prefix length from 0 to {}", longest);
+  }
+  return std::nullopt;
+}
+
+Status check_networks(std::string_view option, const std::vector<std::string>& networks,
+                      Family family) {
+  for (const std::string& network : networks) {
+    if (const auto problem = network_problem(network, family)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: '{}' {}", option, network, *problem)};
+    }
+  }
+  return {};
+}
+
+Status check_ports(std::string_view option, const std::vector<Port>& ports) {
+  if (std::find(ports.begin(), ports.end(), Port{0}) == ports.end()) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{}: 0 is not a port: use 1 to 65535", option)};
+}
+
+Status check(const InterceptionOptions& options) {
+  if (options.proxy_uid == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "proxy uid: 0 would leave all of root's traffic outside the mesh: "
+                 "give the proxy a user of its own"};
+  }
+  for (const Status& status :
+       {check_ports("inbound port exclusion", options.inbound_excluded),
+        check_ports("outbound port exclusion", options.outbound_excluded),
+        check_networks("outbound network exclusion", options.outbound_excluded_networks,
+                       Family::kIpv4),
+        check_networks("outbound network inclusion", options.outbound_included_networks,
+                       Family::kIpv4),
+        check_networks("IPv6 network of the mesh", options.mesh_networks_v6, Family::kIpv6)}) {
+    if (!status.ok()) return status;
+  }
+  if (!options.controller.first.empty()) {
+    return check_networks("controller", {options.controller.first}, Family::kIpv4);
+  }
+  return {};
+}
+
+// "-A <chain> -p tcp -m multiport --dports a,b,... -j RETURN", as many as the ports need.
+std::string return_ports(std::string_view chain, const std::vector<Port>& ports) {
+  const std::set<Port> unique(ports.begin(), ports.end());
+  std::string rules;
+  for (auto at = unique.begin(); at != unique.end();) {
+    std::string list;
+    for (std::size_t i = 0; i < kPortsPerRule && at != unique.end(); ++i, ++at) {
+      list += fmt::format("{}{}", i == 0 ? "" : ",", number(*at));
+    }
+    rules += fmt::format("-A {} -p tcp -m multiport --dports {} -j RETURN\n", chain, list);
+  }
+  return rules;
+}
+
+std::string each_network(std::string_view chain, const std::vector<std::string>& networks,
+                         std::string_view target) {
+  std::string rules;
+  for (const std::string& network : std::set<std::string>(networks.begin(), networks.end())) {
+    rules += fmt::format("-A {} -d {} -p tcp -j {}\n", chain, network, target);
+  }
+  return rules;
+}
+
+// What reaches the machine without the proxy: what was excluded, and the proxy's own public ports.
+std::vector<Port> spared_inbound(const InterceptionOptions& options) {
+  std::vector<Port> ports = options.inbound_excluded;
+  ports.push_back(kPrometheusPort);
+  for (auto port = number(kFirstProbePort); port <= number(kLastProbePort); ++port) {
+    ports.push_back(Port{port});
+  }
+  return ports;
+}
+
+std::string outbound_rules(const InterceptionOptions& options) {
+  constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
+  std::string rules;
+  const auto& [controller, port] = options.controller;
+  if (!controller.empty()) {
+    rules += fmt::format("-A {} -d {}/32 -p tcp --dport {} -m owner --uid-owner {} -j RETURN\n",
+                         kChain, controller, number(port), options.proxy_uid);
+  }
+  // The proxy dialling one of its own machine's addresses is a client like any other: inbound.
+  rules += fmt::format(
+      "-A {0} -o lo ! -d 127.0.0.0/8 -p tcp -m owner --uid-owner {1} -j OSM_PROXY_IN_REDIRECT\n"
+      "-A {0} -o lo -j RETURN\n"
+      "-A {0} -m owner --uid-owner {1} -j RETURN\n",
+      kChain, options.proxy_uid);
+  rules += each_network(kChain, options.outbound_excluded_networks, "RETURN");
+  rules += return_ports(kChain, options.outbound_excluded);
+  if (options.outbound_included_networks.empty()) {
+    return rules + fmt::format("-A {} -p tcp -j OSM_PROXY_OUT_REDIRECT\n", kChain);
+  }
+  return rules + each_network(kChain, options.outbound_included_networks, "OSM_PROXY_OUT_REDIRECT");
+}
+
+std::string tables_v4(const InterceptionOptions& options) {
+  return fmt::format(R"sh(*nat
+:OSM_PROXY_INBOUND - [0:0]
+:OSM_PROXY_IN_REDIRECT - [0:0]
+:OSM_PROXY_OUTBOUND - [0:0]
+:OSM_PROXY_OUT_REDIRECT - [0:0]
+-A OSM_PROXY_IN_REDIRECT -p tcp -j REDIRECT --to-ports {0}
+-A OSM_PROXY_OUT_REDIRECT -p tcp -j REDIRECT --to-ports {1}
+{2}-A OSM_PROXY_INBOUND -p tcp -j OSM_PROXY_IN_REDIRECT
+{3}$(jump iptables nat PREROUTING OSM_PROXY_INBOUND)
+$(jump iptables nat OUTPUT OSM_PROXY_OUTBOUND)
+COMMIT
+*filter
+:OSM_PROXY_DIRECT - [0:0]
+-A OSM_PROXY_DIRECT -p tcp -m multiport --dports {1},{0} -m conntrack ! --ctstate DNAT -j REJECT --reject-with tcp-reset
+$(jump iptables filter INPUT OSM_PROXY_DIRECT)
+COMMIT
+)sh",
+                     number(kInboundPort), number(kOutboundPort),
+                     return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
+                     outbound_rules(options));
+}
+
+std::string tables_v6(const InterceptionOptions& options) {
+  return fmt::format(R"sh(*filter
+:OSM_PROXY_INBOUND - [0:0]
+:OSM_PROXY_OUTBOUND - [0:0]
+-A OSM_PROXY_INBOUND -i lo -j RETURN
+{}-A OSM_PROXY_INBOUND -p tcp --syn -j REJECT --reject-with tcp-reset
+-A OSM_PROXY_OUTBOUND -o lo -j RETURN
+{}$(jump ip6tables filter INPUT OSM_PROXY_INBOUND)
+$(jump ip6tables filter OUTPUT OSM_PROXY_OUTBOUND)
+COMMIT
+)sh",
+                     return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
+                     each_network("OSM_PROXY_OUTBOUND", options.mesh_networks_v6,
+                                  "REJECT --reject-with tcp-reset"));
+}
+
+constexpr std::string_view kHead = R"sh(#!/bin/sh
+# Traffic interception of this machine, written by `osm vm bootstrap`. Run it as root:
+#   intercept.sh            every TCP connection goes through the proxy; may be repeated
+#   intercept.sh --remove   undoes it
+set -eu
+
+fail() {
+  echo "intercept.sh: $*" >&2
+  exit 1
+}
+
+# The line that sends a built-in chain's TCP to one of ours, unless it is there already.
+jump() { # COMMAND TABLE BUILT-IN OURS
+  "$1" -w -t "$2" -C "$3" -p tcp -j "$4" 2>/dev/null || echo "-I $3 1 -p tcp -j $4"
+}
+
+drop() { # COMMAND TABLE BUILT-IN OURS
+  while "$1" -w -t "$2" -D "$3" -p tcp -j "$4" 2>/dev/null; do :; done
+}
+
+forget() { # COMMAND TABLE CHAIN...
+  command=$1 table=$2
+  shift 2
+  for chain in "$@"; do "$command" -w -t "$table" -F "$chain" 2>/dev/null || :; done
+  for chain in "$@"; do "$command" -w -t "$table" -X "$chain" 2>/dev/null || :; done
+}
+
+# Whether this kernel and this machine can filter IPv6.
+ipv6_works() { command -v ip6tables >/dev/null && ip6tables -w -t filter -S >/dev/null 2>&1; }
+
+remove() {
+  drop iptables nat PREROUTING OSM_PROXY_INBOUND
+  drop iptables nat OUTPUT OSM_PROXY_OUTBOUND
+  drop iptables filter INPUT OSM_PROXY_DIRECT
+  forget iptables nat OSM_PROXY_INBOUND OSM_PROXY_OUTBOUND OSM_PROXY_IN_REDIRECT OSM_PROXY_OUT_REDIRECT
+  forget iptables filter OSM_PROXY_DIRECT
+  ipv6_works || return 0
+  drop ip6tables filter INPUT OSM_PROXY_INBOUND
+  drop ip6tables filter OUTPUT OSM_PROXY_OUTBOUND
+  forget ip6tables filter OSM_PROXY_INBOUND OSM_PROXY_OUTBOUND
+}
+
+)sh";
+
+constexpr std::string_view kTail = R"sh(
+[ "$(id -u)" = 0 ] || fail "must be run as root"
+command -v iptables >/dev/null || fail "iptables is missing; on Debian: apt-get install iptables"
+case "${1-}" in
+  "") apply ;;
+  --remove) remove ;;
+  *) fail "unknown argument '$1'; usage: intercept.sh [--remove]" ;;
+esac
+)sh";
+
+}  // namespace
+
+Result<std::string> interception_script(const InterceptionOptions& options) {
+  if (const Status checked = check(options); !checked.ok()) return checked.error();
+  // Here-documents are expanded (for jump); the rules hold neither '$' nor '`' of their own.
+  return fmt::format(R"sh({}apply() {{
+  iptables-restore -w --noflush <<RULES
+{}RULES
+  # IPv6 is not redirected. What the mesh guards must not be reachable around it.
+  if [ ! -e /proc/net/if_inet6 ]; then
+    return 0
+  elif ipv6_works; then
+    ip6tables-restore -w --noflush <<RULES
+{}RULES
+  else
+    echo "intercept.sh: ip6tables does not work here: IPv6 connections bypass the mesh" >&2
+  fi
+}}
+{})sh",
+                     kHead, tables_v4(options), tables_v6(options), kTail);
+}
+
+}  // namespace osm::inject
