@@ -18,7 +18,8 @@ namespace osm::certificate {
 class PrivateKey {
  public:
   PrivateKey() = default;
-  explicit PrivateKey(std::string pem) : pem_(std::move(pem)) {}
+  // Leaves nothing of the key in `pem`. A copy that the caller made is the caller's to erase.
+  explicit PrivateKey(std::string pem) noexcept;
   PrivateKey(PrivateKey&& other) noexcept;
   PrivateKey& operator=(PrivateKey&& other) noexcept;
   PrivateKey(const PrivateKey&) = delete;
@@ -78,10 +79,11 @@ class Manager {
   virtual ~Manager() = default;
 
   // Result: the cached certificate of this subject while it need not be renewed, else a new one,
-  // cached under its common name. Concurrent calls for one name share one issuance.
-  // Failure: kUnavailable (CA unreachable), kInvalidArgument (a name that cannot be certified, or a
-  // common name held by another subject), kInternal.
-  // Thread: any but an event loop's. Blocking: until the CA answers.
+  // cached under its common name; if the CA fails, the cached one for as long as it is valid. It
+  // lives at most `validity` (a random part less), which later renewals of the name keep to as
+  // well. Concurrent calls for one name share one issuance. Failure: kUnavailable (CA unreachable),
+  // kInvalidArgument (a name that cannot be certified, or a common name held by another subject),
+  // kInternal. Thread: any but an event loop's. Blocking: until the CA answers.
   virtual Result<CertificatePtr> issue_certificate(const Subject& subject,
                                                    std::chrono::seconds validity) = 0;
 
@@ -99,7 +101,8 @@ class Manager {
   // The roots every peer of the mesh is verified with, PEM. Thread: any. Blocking: no.
   virtual std::string trust_bundle_pem() const = 0;
 
-  // Calls `on_rotated` with each certificate that replaces one already issued.
+  // Calls `on_rotated` with each certificate that replaces one already issued: renewed, rotated, or
+  // the same one with a new trust bundle.
   // Thread: the manager's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(std::function<void(const CertificatePtr& rotated)> on_rotated) = 0;
 };

@@ -1,0 +1,207 @@
+#include "certificate/directory_ca.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "certificate/local_issuer.hpp"
+
+namespace osm::certificate {
+namespace {
+
+constexpr const char* kFileName = "ca.pem";
+constexpr std::string_view kTemporaryPrefix = ".ca.pem.tmp.";
+constexpr off_t kMaxFileSize = 64 * 1024;
+constexpr int kMaxAttempts = 3;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+Error storage(const std::string& path, const std::string& problem_and_remedy) {
+  return {ErrorCode::kStorage, "certificate authority " + path + ": " + problem_and_remedy};
+}
+
+Error storage(const std::string& path, std::string_view action, int error) {
+  std::string text = std::string(action) + ": " + std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    text += "; free space on its file system (or raise the limit) and start again";
+  else if (error == EACCES || error == EPERM || error == EROFS)
+    text += "; let uid " + std::to_string(::geteuid()) +
+            " read and write it, or name another "
+            "directory that it may";
+  else if (error == ELOOP)
+    text += "; it must not be a symbolic link";
+  return storage(path, text);
+}
+
+// Whoever else can read the key, or put another in its place, is the CA.
+Status check_private(const std::string& path, const struct stat& status, const char* mode) {
+  if (status.st_uid != ::geteuid())
+    return storage(path, "belongs to uid " + std::to_string(status.st_uid) + ": chown " +
+                             std::to_string(::geteuid()) + " '" + path + "'");
+  if ((status.st_mode & 077) != 0)
+    return storage(path, "is open to its group or to others: check who read it, then chmod " +
+                             std::string(mode) + " '" + path + "'");
+  return {};
+}
+
+class Directory {
+ public:
+  static Result<Directory> open(const std::string& path);
+
+  // Nothing when there is no CA yet.
+  Result<std::optional<PrivateKey>> load() const;
+  // Makes `pem` the CA unless there is one already.
+  Status create(const PrivateKey& pem) const;
+  // Makes the name durable, whoever created it.
+  Status sync() const;
+  // Once a CA exists, no temporary file can become it any more, so those of creators that crashed
+  // go, and those of creators that still run may go too.
+  void remove_temporaries() const;
+
+ private:
+  Directory(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  Status write(const std::string& name, const std::string& text) const;
+  std::string file_path() const { return path_ + "/" + kFileName; }
+
+  std::string path_;
+  FileDescriptor fd_;
+};
+
+Result<Directory> Directory::open(const std::string& path) {
+  std::error_code ignored;  // mkdir says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return storage(path, "cannot be created", errno);
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status;
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0)
+    return storage(path, "cannot be opened", errno);
+  if (auto checked = check_private(path, status, "700"); !checked) return checked.error();
+  return Directory(path, std::move(fd));
+}
+
+Result<std::optional<PrivateKey>> Directory::load() const {
+  // Not blocking: a fifo must not stop the start.
+  const FileDescriptor file(
+      ::openat(fd_.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return std::optional<PrivateKey>();
+  struct stat status;
+  if (!file.valid() || ::fstat(file.get(), &status) != 0)
+    return storage(file_path(), "cannot be opened", errno);
+  if (!S_ISREG(status.st_mode)) return storage(file_path(), "is not a regular file; move it away");
+  if (auto checked = check_private(file_path(), status, "600"); !checked) return checked.error();
+  if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
+
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int error = errno;
+      OPENSSL_cleanse(text.data(), text.size());
+      return storage(file_path(), "cannot be read", error);
+    }
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  text.resize(done);
+  return std::optional<PrivateKey>(std::in_place, std::move(text));
+}
+
+Status Directory::write(const std::string& name, const std::string& text) const {
+  const FileDescriptor file(
+      ::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid() || ::fchmod(file.get(), 0600) != 0)
+    return storage(file_path(), "cannot be created", errno);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t count = ::write(file.get(), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return storage(file_path(), "cannot be written", errno);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.get()) != 0) return storage(file_path(), "cannot be written", errno);
+  return {};
+}
+
+Status Directory::create(const PrivateKey& pem) const {
+  std::random_device random;
+  const std::string name = std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "." +
+                           std::to_string(random()) + std::to_string(random());
+  Status written = write(name, pem.pem());
+  // link() and not rename(): the loser of a race must not overwrite the CA that others already
+  // use. ENOENT: the winner has tidied our temporary file away.
+  if (written && ::linkat(fd_.get(), name.c_str(), fd_.get(), kFileName, 0) != 0 &&
+      errno != EEXIST && errno != ENOENT)
+    written = storage(file_path(), "cannot be created", errno);
+  ::unlinkat(fd_.get(), name.c_str(), 0);
+  return written;
+}
+
+Status Directory::sync() const {
+  if (::fsync(fd_.get()) != 0) return storage(path_, "cannot be written", errno);
+  return {};
+}
+
+void Directory::remove_temporaries() const {
+  const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* listing = fd >= 0 ? ::fdopendir(fd) : nullptr;
+  if (!listing) {
+    if (fd >= 0) ::close(fd);
+    return;
+  }
+  while (const dirent* entry = ::readdir(listing))
+    if (std::string_view(entry->d_name).substr(0, kTemporaryPrefix.size()) == kTemporaryPrefix)
+      ::unlinkat(fd_.get(), entry->d_name, 0);
+  ::closedir(listing);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Issuer>> load_or_create_directory_ca(const DirectoryCaOptions& options) {
+  const std::string path = options.directory + "/" + kFileName;
+  OSM_TRY(const Directory directory, Directory::open(options.directory));
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    OSM_TRY(const std::optional<PrivateKey> pem, directory.load());
+    if (pem) {
+      auto issuer = make_local_issuer(pem->pem(), options.trust_domain, options.clock);
+      if (!issuer)
+        return issuer.error().with_context(
+            "certificate authority " + path +
+            " (restore it from a backup, or move it away and bootstrap every proxy anew)");
+      directory.remove_temporaries();
+      return issuer;
+    }
+    OSM_TRY(const PrivateKey created, make_root_pem(options.clock));
+    if (auto status = directory.create(created); !status) return status.error();
+    if (auto status = directory.sync(); !status) return status.error();
+  }
+  return storage(path, "disappears while it is created: something else removes files there");
+}
+
+}  // namespace osm::certificate
