@@ -215,6 +215,12 @@ dynamic_resources:
         retry_policy: {{retry_back_off: {{base_interval: 0.2s, max_interval: 2s}}}}
   cds_config: {{resource_api_version: V3, ads: {{}}}}
   lds_config: {{resource_api_version: V3, ads: {{}}}}
+overload_manager:
+  resource_monitors:
+  - name: envoy.resource_monitors.global_downstream_max_connections
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+      max_active_downstream_connections: 50000
 static_resources:
   clusters:
 {7})",

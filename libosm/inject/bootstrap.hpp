@@ -21,8 +21,8 @@ struct VmBootstrapInput {
   std::string controller;  // "HOST:PORT" of the ADS server, as this machine reaches it
   std::string directory;   // absolute path the files will have on the machine
   const certificate::Certificate& certificate;  // the proxy certificate; its CN is the node id
-  std::vector<Service> services;                // those of the mesh, for the host names
-  InterceptionOptions interception;  // mesh networks and controller are completed from the above
+  std::vector<Service> services{};              // those of the mesh, for the host names
+  InterceptionOptions interception{};  // mesh networks and controller are completed from the above
 };
 
 struct BootstrapFile {

@@ -27,14 +27,14 @@ inline constexpr Port kLastProbePort{15904};   // ...to here
 struct InterceptionOptions {
   std::uint32_t proxy_uid = kProxyUid;           // whose own traffic is left alone; never root
   std::vector<Port> inbound_excluded{Port{22}};  // reach the machine directly
-  std::vector<Port> outbound_excluded;           // leave the machine directly
+  std::vector<Port> outbound_excluded{};         // leave the machine directly
   // IPv4 networks ("10.0.0.0/8", or an address). Exclusion beats inclusion.
-  std::vector<std::string> outbound_excluded_networks;
-  std::vector<std::string> outbound_included_networks;  // empty: all
+  std::vector<std::string> outbound_excluded_networks{};
+  std::vector<std::string> outbound_included_networks{};  // empty: all
   // IPv6 networks of the mesh: connections to them are rejected.
-  std::vector<std::string> mesh_networks_v6;
+  std::vector<std::string> mesh_networks_v6{};
   // The control plane's IPv4 address and port, should it be on this machine; empty: elsewhere.
-  std::pair<std::string, Port> controller;
+  std::pair<std::string, Port> controller{};
 };
 
 // `#!/bin/sh` text, to be run as root: `intercept.sh` applies, `intercept.sh --remove` undoes.

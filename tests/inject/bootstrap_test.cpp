@@ -1,0 +1,215 @@
+#include "inject/bootstrap.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "inject/golden.hpp"
+#include "inject/run.hpp"
+
+namespace osm::inject {
+namespace {
+
+const std::string kUuid = "6f2c1f0e-5c6b-4d6e-9f55-0d6d8a3a9c11";
+
+certificate::Certificate proxy_certificate(const std::string& common_name) {
+  certificate::Certificate certificate;
+  certificate.subject.common_name = CommonName{common_name};
+  certificate.chain_pem = "-----the chain-----\n";
+  certificate.private_key = certificate::PrivateKey{"-----the key-----\n"};
+  certificate.trust_bundle_pem = "-----the roots-----\n";
+  return certificate;
+}
+
+Service service(const std::string& ns, const std::string& name, const std::string& cluster_ip) {
+  Service result;
+  result.name = {ns, name};
+  result.headless = cluster_ip.empty();
+  result.cluster_ip = cluster_ip;
+  return result;
+}
+
+struct Case {
+  certificate::Certificate certificate = proxy_certificate(kUuid + ".bookstore.bookstore");
+  VmBootstrapInput input{.workload = {"bookstore", "bookstore-v1"},
+                         .account = {"bookstore", "bookstore"},
+                         .trust_domain = TrustDomain{"cluster.local"},
+                         .controller = "10.0.0.1:15128",
+                         .directory = "/etc/osm",
+                         .certificate = certificate,
+                         .services = {},
+                         .interception = {}};
+
+  std::string content(const std::string& name) const {
+    const auto files = vm_bootstrap(input);
+    REQUIRE_MESSAGE(files.ok(), files.error().message);
+    const auto file = std::find_if(files->begin(), files->end(),
+                                   [&](const BootstrapFile& f) { return f.name == name; });
+    REQUIRE(file != files->end());
+    return file->content;
+  }
+  std::string failure() const {
+    const auto files = vm_bootstrap(input);
+    REQUIRE_FALSE(files.ok());
+    CHECK(files.error().code == ErrorCode::kInvalidArgument);
+    return files.error().message;
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Envoy's own judgement of every text, with the files it names in place.
+void check_envoy_accepts(Case& bootstrap) {
+  const testing::TemporaryDirectory directory;
+  bootstrap.input.directory = directory.path();
+  const auto files = vm_bootstrap(bootstrap.input);
+  REQUIRE_MESSAGE(files.ok(), files.error().message);
+  for (const BootstrapFile& file : *files) directory.write(file.name, file.content);
+  // Envoy reads the key material too; the text above is not any.
+  const auto openssl = testing::run(
+      "cd '" + directory.path() +
+      "' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 "
+      "-subj /CN=test -keyout sds_key.pem -out sds_cert.pem && cp sds_cert.pem cacert.pem");
+  REQUIRE_MESSAGE(openssl.status == 0, openssl.output);
+  const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.path() +
+                                  "/bootstrap.yaml' --mode validate --disable-hot-restart "
+                                  "--drain-time-s 30 --drain-strategy immediate");
+  CHECK_MESSAGE(envoy.status == 0, envoy.output);
+  CHECK_MESSAGE(!contains(envoy.output, "][warning]"), envoy.output);
+  CHECK_MESSAGE(!contains(envoy.output, "eprecat"), envoy.output);
+}
+
+}  // namespace
+
+TEST_SUITE("inject::vm_bootstrap") {
+  TEST_CASE("the bootstrap of a machine is the text that is agreed on") {
+    testing::check_golden("bootstrap.yaml", Case{}.content("bootstrap.yaml"));
+  }
+
+  TEST_CASE("Envoy accepts the bootstrap without a warning, by address and by name") {
+    for (const char* controller :
+         {"10.0.0.1:15128", "[fd00::1]:15128", "osm-controller.osm-system.svc:15128"}) {
+      CAPTURE(controller);
+      Case bootstrap;
+      bootstrap.input.controller = controller;
+      check_envoy_accepts(bootstrap);
+    }
+  }
+
+  TEST_CASE("Envoy accepts a directory with a space and the longest names") {
+    Case bootstrap;
+    const std::string longest(63, 'n');
+    bootstrap.certificate.subject.common_name = CommonName{kUuid + "." + longest + "." + longest};
+    bootstrap.input.workload = {longest, longest};
+    bootstrap.input.account = {longest, longest};
+    check_envoy_accepts(bootstrap);
+    bootstrap.input.directory = "/etc/osm mesh";
+    CHECK(contains(bootstrap.content("bootstrap.yaml"), "envoy -c '/etc/osm mesh/bootstrap.yaml'"));
+  }
+
+  TEST_CASE("the node is the certificate's common name and the cluster the account") {
+    const std::string yaml = Case{}.content("bootstrap.yaml");
+    CHECK(contains(yaml, "\nnode:\n  id: " + kUuid + ".bookstore.bookstore\n"));
+    CHECK(contains(yaml, "\n  cluster: bookstore.bookstore\n"));
+  }
+
+  TEST_CASE("the controller's identity is pinned exactly, in its own trust domain") {
+    Case bootstrap;
+    bootstrap.input.trust_domain = TrustDomain{"example.org"};
+    CHECK(contains(bootstrap.content("bootstrap.yaml"),
+                   "- san_type: URI\n"
+                   "                matcher: {exact: \"spiffe://example.org/osm/controller\"}"));
+  }
+
+  TEST_CASE("the admin interface listens on loopback alone") {
+    CHECK(contains(Case{}.content("bootstrap.yaml"),
+                   "admin:\n  address: {socket_address: {address: 127.0.0.1, port_value: 15000}}"));
+  }
+
+  TEST_CASE("only the key file holds the key, and the proxy's files are for its user alone") {
+    const auto files = vm_bootstrap(Case{}.input);
+    REQUIRE(files.ok());
+    for (const BootstrapFile& file : *files) {
+      CAPTURE(file.name);
+      CHECK(contains(file.content, "the key") == (file.name == "sds_key.pem"));
+      if (file.proxys) CHECK(file.mode == 0600);
+    }
+  }
+
+  TEST_CASE("what root runs or resolves by is not the proxy's to change") {
+    const auto files = vm_bootstrap(Case{}.input);
+    REQUIRE(files.ok());
+    for (const BootstrapFile& file : *files) {
+      const bool roots = file.name == "hosts" || file.name == "intercept.sh";
+      CHECK_MESSAGE(file.proxys == !roots, file.name);
+    }
+  }
+
+  TEST_CASE("hosts names every service by its cluster IP, and the own namespace's by short name") {
+    Case bootstrap;
+    bootstrap.input.services = {service("web", "front", "10.96.0.2"), service("web", "peers", ""),
+                                service("bookstore", "books", "10.96.0.1")};
+    const std::string hosts = bootstrap.content("hosts");
+    CHECK(contains(hosts,
+                   "\n10.96.0.1 books books.bookstore books.bookstore.svc "
+                   "books.bookstore.svc.cluster.local\n"
+                   "10.96.0.2 front.web front.web.svc front.web.svc.cluster.local\n"));
+    CHECK_FALSE(contains(hosts, "peers"));
+    CHECK(contains(hosts, "127.0.0.1 localhost\n"));
+  }
+
+  TEST_CASE("the controller and the mesh's IPv6 services reach the interception") {
+    Case bootstrap;
+    bootstrap.input.services = {service("web", "front", "fd00:96::2")};
+    const std::string script = bootstrap.content("intercept.sh");
+    CHECK(contains(script, "-d 10.0.0.1/32 -p tcp --dport 15128 -m owner --uid-owner 1500"));
+    CHECK(contains(script, "-A OSM_PROXY_OUTBOUND -d fd00:96::2 -p tcp -j REJECT"));
+  }
+
+  TEST_CASE("a controller that is not HOST:PORT is refused by name and value") {
+    for (const char* controller :
+         {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:15128x", ":15128",
+          "fd00::1:15128", "[fd00::g]:1", "a b:15128", "evil\"}:1", "host\nname:1"}) {
+      CAPTURE(controller);
+      Case bootstrap;
+      bootstrap.input.controller = controller;
+      CHECK(contains(bootstrap.failure(), "controller: '"));
+    }
+  }
+
+  TEST_CASE("a directory that is relative or could leave its quotes is refused") {
+    for (const char* directory :
+         {"", "etc/osm", "/etc/o'sm", "/etc/o\"sm", "/etc\n/osm", "/a\\b"}) {
+      CAPTURE(directory);
+      Case bootstrap;
+      bootstrap.input.directory = directory;
+      CHECK(contains(bootstrap.failure(), "directory: "));
+    }
+  }
+
+  TEST_CASE("names that could not be Kubernetes' are refused") {
+    Case bootstrap;
+    bootstrap.input.account.name = "book\nstore";
+    CHECK(contains(bootstrap.failure(), "account.name: "));
+    Case other;
+    other.certificate.subject.common_name = CommonName{"a: b"};
+    CHECK(contains(other.failure(), "certificate.common_name: "));
+  }
+
+  TEST_CASE("a certificate without its parts is refused, and the error does not quote the key") {
+    Case keyless;
+    keyless.certificate.private_key = certificate::PrivateKey{};
+    CHECK(keyless.failure() == "certificate: has no private key");
+    Case chainless;
+    chainless.certificate.chain_pem.clear();
+    CHECK(chainless.failure() == "certificate: has no chain");
+    Case rootless;
+    rootless.certificate.trust_bundle_pem.clear();
+    CHECK(rootless.failure() == "trust bundle: is empty");
+  }
+}
+
+}  // namespace osm::inject

@@ -1,0 +1,22 @@
+// Text compared with a file beside the test; OSM_UPDATE_GOLDEN=1 rewrites it.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace osm::testing {
+
+inline void check_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(OSM_SOURCE_DIR "/tests/inject/golden/") + name;
+  if (std::getenv("OSM_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  CHECK_MESSAGE(text == content.str(), path, " differs; OSM_UPDATE_GOLDEN=1 rewrites it");
+}
+
+}  // namespace osm::testing

@@ -1,0 +1,188 @@
+#include "inject/interception.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "inject/golden.hpp"
+#include "inject/run.hpp"
+
+namespace osm::inject {
+namespace {
+
+std::string script(const InterceptionOptions& options) {
+  auto text = interception_script(options);
+  REQUIRE_MESSAGE(text.ok(), text.error().message);
+  return *text;
+}
+
+std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(part) != std::string::npos) found.push_back(line);
+  }
+  return found;
+}
+
+std::string failure(const InterceptionOptions& options) {
+  const auto text = interception_script(options);
+  REQUIRE_FALSE(text.ok());
+  CHECK(text.error().code == ErrorCode::kInvalidArgument);
+  return text.error().message;
+}
+
+// Rules of every table and both families, without counters and comments.
+constexpr const char* kRules =
+    "{ for t in nat filter; do iptables -t $t -S; done; ip6tables -t filter -S; } | sort";
+
+// Runs `commands` as root of a network namespace of its own; $INTERCEPT is the script.
+std::string in_namespace(const InterceptionOptions& options, const std::string& commands) {
+  const testing::TemporaryDirectory directory;
+  directory.write("intercept.sh", script(options));
+  const auto ran = testing::run("unshare --net sh -ec 'INTERCEPT=\"sh " + directory.path() +
+                                "/intercept.sh\"; " + commands + "'");
+  REQUIRE_MESSAGE(ran.status == 0, ran.output,
+                  "\n(this test needs root, unshare and iptables: tools/setup installs them)");
+  return ran.output;
+}
+
+InterceptionOptions everything() {
+  InterceptionOptions options;
+  for (std::uint16_t port = 9000; port < 9040; ++port) {
+    options.inbound_excluded.push_back(Port{port});
+    options.outbound_excluded.push_back(Port{port});
+  }
+  options.outbound_excluded_networks = {"10.1.0.0/16", "169.254.169.254"};
+  options.outbound_included_networks = {"10.0.0.0/8", "192.168.0.0/16"};
+  options.mesh_networks_v6 = {"fd00::/8"};
+  options.controller = {"10.0.0.1", Port{15128}};
+  return options;
+}
+
+}  // namespace
+
+TEST_SUITE("inject::interception_script") {
+  TEST_CASE("the script is the text that is agreed on") {
+    testing::check_golden("intercept.sh", script({}));
+    testing::check_golden("intercept_everything.sh", script(everything()));
+  }
+
+  TEST_CASE("SSH reaches the machine directly unless it is asked for") {
+    CHECK(lines_with(script({}), "--dports 22,15010,").size() == 2);
+    CHECK(lines_with(script({.inbound_excluded = {}}), "--dports 15010,").size() == 2);
+  }
+
+  TEST_CASE("any number of excluded ports fits the rules, 15 in each, every one once") {
+    const auto seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (int round = 0; round < 200; ++round) {
+      InterceptionOptions options;
+      options.inbound_excluded.clear();
+      const std::size_t count = random() % 70;
+      for (std::size_t i = 0; i < count; ++i) {
+        options.outbound_excluded.push_back(Port{static_cast<std::uint16_t>(1 + random() % 15000)});
+      }
+      const std::set<Port> wanted(options.outbound_excluded.begin(),
+                                  options.outbound_excluded.end());
+      const auto rules = lines_with(script(options), "-A OSM_PROXY_OUTBOUND -p tcp -m multiport");
+      CHECK(rules.size() == (wanted.size() + 14) / 15);
+      std::multiset<Port> found;
+      for (const std::string& rule : rules) {
+        const auto begin = rule.find("--dports ") + 9;
+        std::istringstream list(rule.substr(begin, rule.find(" -j") - begin));
+        std::size_t in_rule = 0;
+        for (std::string port; std::getline(list, port, ','); ++in_rule) {
+          found.insert(Port{static_cast<std::uint16_t>(std::stoi(port))});
+        }
+        CHECK(in_rule <= 15);
+      }
+      CHECK(std::equal(found.begin(), found.end(), wanted.begin(), wanted.end()));
+    }
+  }
+
+  TEST_CASE("the order of the options and repetitions do not change the script") {
+    InterceptionOptions a;
+    a.outbound_excluded = {Port{80}, Port{443}, Port{80}};
+    a.outbound_excluded_networks = {"10.2.0.0/16", "10.1.0.0/16"};
+    InterceptionOptions b;
+    b.outbound_excluded = {Port{443}, Port{80}};
+    b.outbound_excluded_networks = {"10.1.0.0/16", "10.2.0.0/16", "10.1.0.0/16"};
+    CHECK(script(a) == script(b));
+  }
+
+  TEST_CASE("an exclusion comes before any inclusion") {
+    const std::string text = script(everything());
+    CHECK(text.find("-d 10.1.0.0/16 -p tcp -j RETURN") <
+          text.find("-d 10.0.0.0/8 -p tcp -j OSM_PROXY_OUT_REDIRECT"));
+    CHECK(lines_with(text, "-A OSM_PROXY_OUTBOUND -p tcp -j OSM_PROXY_OUT_REDIRECT").empty());
+  }
+
+  TEST_CASE("what is no port, network or user of its own is refused by name and value") {
+    CHECK(failure({.proxy_uid = 0}).find("proxy uid: 0") == 0);
+    CHECK(failure({.inbound_excluded = {Port{0}}}).find("inbound port exclusion: 0") == 0);
+    CHECK(failure({.outbound_excluded = {Port{0}}}).find("outbound port exclusion: 0") == 0);
+    for (const char* network : {"", "10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "10.0.0.0/8x",
+                                "fd00::/8", "10.0.0.0/-1", "$(reboot)", "10.0.0.1\n"}) {
+      CAPTURE(network);
+      CHECK(failure({.outbound_excluded_networks = {network}}).find("outbound network exclusion") ==
+            0);
+      CHECK(failure({.outbound_included_networks = {network}}).find("outbound network inclusion") ==
+            0);
+    }
+    CHECK(failure({.mesh_networks_v6 = {"10.0.0.0/8"}}).find("IPv6 network of the mesh") == 0);
+    CHECK(failure({.controller = {"osm-controller", Port{15128}}}).find("controller") == 0);
+  }
+}
+
+TEST_SUITE("intercept.sh in a real network namespace") {
+  TEST_CASE("applied twice it is applied once, and --remove leaves what was there") {
+    const InterceptionOptions options = everything();
+    const std::string output = in_namespace(
+        options,
+        std::string("rules() { ") + kRules +
+            "; }; "
+            "iptables -t nat -A PREROUTING -p tcp --dport 7 -j REDIRECT --to-ports 8; "
+            "iptables -A INPUT -p tcp --dport 9 -j DROP; ip6tables -A OUTPUT -p tcp -j ACCEPT; "
+            "before=$(rules); $INTERCEPT; once=$(rules); $INTERCEPT; twice=$(rules); "
+            "$INTERCEPT --remove; after=$(rules); $INTERCEPT --remove; again=$(rules); "
+            "[ \"$once\" = \"$twice\" ] || echo applying twice differs; "
+            "[ \"$before\" != \"$once\" ] || echo nothing applied; "
+            "[ \"$before\" = \"$after\" ] || echo remove leaves something; "
+            "[ \"$before\" = \"$again\" ] || echo removing twice differs");
+    CHECK(output == "");
+  }
+
+  TEST_CASE("a repeated run takes up changed options") {
+    const testing::TemporaryDirectory directory;
+    directory.write("first.sh", script({.inbound_excluded = {Port{22}, Port{9100}}}));
+    const std::string output =
+        in_namespace({}, "sh " + directory.path() +
+                             "/first.sh; iptables -t nat -S | grep -c 9100; $INTERCEPT; "
+                             "! iptables -t nat -S | grep 9100");
+    CHECK(output == "1\n");
+  }
+
+  TEST_CASE("interception goes before rules that were there") {
+    const std::string output =
+        in_namespace({},
+                     "iptables -t nat -A PREROUTING -p tcp -j ACCEPT; $INTERCEPT; "
+                     "iptables -t nat -S PREROUTING | sed -n 2p");
+    CHECK(output == "-A PREROUTING -p tcp -j OSM_PROXY_INBOUND\n");
+  }
+
+  TEST_CASE("an unknown argument changes nothing and says how it is used") {
+    const std::string output =
+        in_namespace({}, std::string("before=$(") + kRules +
+                             "); ! $INTERCEPT --delete; [ \"$before\" = \"$(" + kRules + ")\" ]");
+    CHECK(output == "intercept.sh: unknown argument '--delete'; usage: intercept.sh [--remove]\n");
+  }
+}
+
+}  // namespace osm::inject
