@@ -18,7 +18,7 @@ void Debounce::trigger() {
     return;
   }
   first_pending_ = now;
-  arm(options_.quiet);
+  arm(std::min(options_.quiet, options_.max));
 }
 
 void Debounce::arm(std::chrono::nanoseconds delay) {

@@ -18,22 +18,26 @@ DigestBuilder::DigestBuilder() : context_(std::make_unique<Context>()) {
 DigestBuilder::~DigestBuilder() = default;
 
 DigestBuilder& DigestBuilder::add(std::string_view part) {
-  add(static_cast<std::uint64_t>(part.size()));
+  update('s', static_cast<std::uint64_t>(part.size()));
   OSM_CHECK(EVP_DigestUpdate(context_->evp, part.data(), part.size()) == 1);
   return *this;
 }
 
 DigestBuilder& DigestBuilder::add(std::uint64_t number) {
-  std::array<std::uint8_t, 8> bytes;
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::uint8_t>(number >> (8 * i));
-  OSM_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+  update('n', number);
   return *this;
 }
 
 DigestBuilder& DigestBuilder::add(const Digest& digest) {
+  update('d', digest.bytes.size());
   OSM_CHECK(EVP_DigestUpdate(context_->evp, digest.bytes.data(), digest.bytes.size()) == 1);
   return *this;
+}
+
+void DigestBuilder::update(char kind, std::uint64_t number) {
+  std::array<std::uint8_t, 9> bytes{static_cast<std::uint8_t>(kind)};
+  for (std::size_t i = 0; i < 8; ++i) bytes[i + 1] = static_cast<std::uint8_t>(number >> (8 * i));
+  OSM_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
 }
 
 Digest DigestBuilder::finish() {

@@ -24,7 +24,8 @@ struct Digest {
 
 Digest digest_of(std::string_view bytes);
 
-// Feeds parts that cannot run into each other: every part is preceded by its length.
+// Feeds parts that cannot run into each other or be taken for one another: every part is preceded
+// by its kind and length.
 class DigestBuilder {
  public:
   DigestBuilder();
@@ -35,10 +36,12 @@ class DigestBuilder {
   DigestBuilder& add(std::string_view part);
   DigestBuilder& add(std::uint64_t number);
   DigestBuilder& add(const Digest& digest);
+  // Once; the builder is spent then.
   Digest finish();
 
  private:
   struct Context;
+  void update(char kind, std::uint64_t number);
   std::unique_ptr<Context> context_;
 };
 

@@ -1,6 +1,7 @@
 // The one implementation of subscribe(): callbacks with RAII handles that never outlive them.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -45,7 +46,9 @@ class Notifier {
       }
       entry->callback(args...);
       std::lock_guard lock(entry->mutex);
-      entry->runners.remove(std::this_thread::get_id());
+      // One of them: a callback that notifies again runs twice on this thread.
+      entry->runners.erase(
+          std::find(entry->runners.begin(), entry->runners.end(), std::this_thread::get_id()));
       entry->idle.notify_all();
     }
   }
@@ -57,7 +60,7 @@ class Notifier {
     std::mutex mutex;
     std::condition_variable idle;
     bool cancelled = false;
-    std::list<std::thread::id> runners;
+    std::vector<std::thread::id> runners;
   };
   struct State {
     std::mutex mutex;
@@ -74,6 +77,9 @@ class Notifier {
     for (const std::thread::id& runner : entry->runners)
       if (runner == std::this_thread::get_id()) return;  // inside its own callback
     entry->idle.wait(lock, [&] { return entry->runners.empty(); });
+    // What it captured goes now and here, not whenever a notify() lets go of the entry.
+    Callback released = std::move(entry->callback);
+    lock.unlock();
   }
 
   std::shared_ptr<State> state_ = std::make_shared<State>();

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <thread>
+#include <utility>
 
 namespace osm {
 
@@ -78,9 +79,11 @@ Subscription Strand::post_after(std::chrono::nanoseconds delay, std::function<vo
 }
 
 void Strand::stop() {
+  // Destroyed after the lock: what tasks capture may post or cancel here when it dies.
+  std::deque<std::function<void()>> dropped;
   std::unique_lock lock(state_->mutex);
   state_->stopped = true;
-  state_->queue.clear();
+  dropped.swap(state_->queue);
   if (state_->running && state_->runner == std::this_thread::get_id()) return;
   state_->idle.wait(lock, [&] { return !state_->running; });
 }

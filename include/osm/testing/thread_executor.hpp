@@ -1,0 +1,34 @@
+// A small pool of real threads, for tests of what must hold when things really run at once.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "osm/executor.hpp"
+
+namespace osm::testing {
+
+// Tasks start in the order they were posted or became due, on whichever thread is free, by the
+// real steady clock. Destroying it waits for running tasks and drops the rest; not from inside a
+// task.
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(int threads);
+  ~ThreadExecutor() override;
+  ThreadExecutor(const ThreadExecutor&) = delete;
+  ThreadExecutor& operator=(const ThreadExecutor&) = delete;
+
+  void post(std::function<void()> task) override;
+  Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Calls `condition` until it is true. Result: false when it was not within `deadline`.
+bool wait_until(const std::function<bool()>& condition,
+                std::chrono::nanoseconds deadline = std::chrono::seconds(10));
+
+}  // namespace osm::testing

@@ -1,0 +1,138 @@
+// The small values everything is made of: ids, results, digests.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <memory>
+#include <set>
+#include <unordered_set>
+
+#include "base/digest.hpp"
+#include "base/system.hpp"
+#include "osm/ids.hpp"
+#include "osm/result.hpp"
+
+namespace osm {
+namespace {
+
+TEST_SUITE("Digest") {
+  TEST_CASE("it is the first 128 bits of SHA-256, in hex") {
+    // FIPS 180-2, appendix B.1, and the empty message.
+    CHECK(digest_of("abc").hex() == "ba7816bf8f01cfea414140de5dae2223");
+    CHECK(digest_of("").hex() == "e3b0c44298fc1c149afbf4c8996fb924");
+  }
+
+  TEST_CASE("parts do not run into each other, nor is one kind taken for another") {
+    std::set<Digest> seen;
+    const auto distinct = [&](DigestBuilder& builder) {
+      return seen.insert(builder.finish()).second;
+    };
+    DigestBuilder a, b, c, d, e, f, g;
+    CHECK(distinct(a.add("ab").add("c")));
+    CHECK(distinct(b.add("a").add("bc")));
+    CHECK(distinct(c.add("abc")));
+    CHECK(distinct(d.add("abc").add("")));
+    // The bytes of a length and a text are not those of two numbers.
+    CHECK(distinct(e.add(std::string_view("\1\0\0\0\0\0\0\0", 8))));
+    CHECK(distinct(f.add(std::uint64_t{8}).add(std::uint64_t{1})));
+    CHECK(distinct(g.add(digest_of("abc"))));
+  }
+
+  TEST_CASE("equal parts give equal digests") {
+    DigestBuilder a, b;
+    CHECK(a.add("x").add(std::uint64_t{7}).add(digest_of("y")).finish() ==
+          b.add("x").add(std::uint64_t{7}).add(digest_of("y")).finish());
+  }
+}
+
+Result<int> half(int n) {
+  if (n % 2 != 0) return Error{ErrorCode::kInvalidArgument, "odd"};
+  return n / 2;
+}
+
+Result<std::string> quarter(int n) {
+  OSM_TRY(const int once, half(n));
+  OSM_TRY(const int twice, half(once));
+  return std::to_string(twice);
+}
+
+TEST_SUITE("Result") {
+  TEST_CASE("OSM_TRY yields the value or returns the error of the first step that fails") {
+    CHECK(*quarter(12) == "3");
+    CHECK(quarter(6).error() == Error{ErrorCode::kInvalidArgument, "odd"});
+    CHECK_FALSE(quarter(7).ok());
+  }
+
+  TEST_CASE("a move-only value can be carried and taken out") {
+    const auto make = [](bool good) -> Result<std::unique_ptr<int>> {
+      if (!good) return Error{ErrorCode::kNotFound, "none"};
+      return std::make_unique<int>(5);
+    };
+    std::unique_ptr<int> taken = *make(true);
+    CHECK(*taken == 5);
+    CHECK(make(false).error().code == ErrorCode::kNotFound);
+  }
+
+  TEST_CASE("a Status is good unless it holds an error") {
+    CHECK(Status().ok());
+    const Status bad = Error{ErrorCode::kStorage, "disk full"};
+    CHECK_FALSE(bad.ok());
+    CHECK(bad.error().message == "disk full");
+    CHECK(half(3).value_or(-1) == -1);
+    CHECK(half(4).value_or(-1) == 2);
+  }
+
+  TEST_CASE("an error's text starts with its stable code, and context goes before the message") {
+    const Error error{ErrorCode::kDanglingReference, "no such service"};
+    CHECK(error.text() == "dangling-reference: no such service");
+    CHECK(error.with_context("TrafficTarget a/b").text() ==
+          "dangling-reference: TrafficTarget a/b: no such service");
+  }
+
+  TEST_CASE("every code has a text of its own, in kebab case") {
+    std::set<std::string_view> texts;
+    for (int i = 0; i <= static_cast<int>(ErrorCode::kInternal); ++i) {
+      const std::string_view text = error_code_text(static_cast<ErrorCode>(i));
+      CAPTURE(text);
+      CHECK(texts.insert(text).second);
+      CHECK_FALSE(text.empty());
+      CHECK(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string_view::npos);
+    }
+  }
+}
+
+TEST_SUITE("ids") {
+  TEST_CASE("namespaced names are ordered by namespace, then name, and print as namespace/name") {
+    const ServiceName a{"a", "z"}, b{"b", "a"}, c{"b", "b"};
+    CHECK(a < b);
+    CHECK(b < c);
+    CHECK(c.str() == "b/b");
+    CHECK(ServiceName{}.empty());
+  }
+
+  TEST_CASE("ids hash by their text, names by both parts") {
+    std::unordered_set<ServiceName> names{{"a", "b"}, {"b", "a"}, {"a", "b"}};
+    CHECK(names.size() == 2);
+    std::unordered_set<ProxyId> ids{ProxyId("x"), ProxyId("x"), ProxyId("y")};
+    CHECK(ids.size() == 2);
+  }
+
+  TEST_CASE("a workload's SPIFFE id is its trust domain, namespace and account") {
+    const TrustDomain domain("cluster.local");
+    CHECK(spiffe_id(domain, {"bookstore", "v1"}).str() ==
+          "spiffe://cluster.local/ns/bookstore/sa/v1");
+    CHECK(spiffe_id(domain, {"bookstore", "v1"}).str().starts_with(workload_spiffe_prefix(domain)));
+    CHECK(identity_of(ServiceAccount{"ns", "account"}) == ServiceIdentity{"ns", "account"});
+  }
+}
+
+TEST_SUITE("RandomRng") {
+  TEST_CASE("the same seed gives the same numbers, another seed others") {
+    RandomRng a(1), b(1), c(2);
+    const auto first = a.next();
+    CHECK(first == b.next());
+    CHECK(first != c.next());
+  }
+}
+
+}  // namespace
+}  // namespace osm
