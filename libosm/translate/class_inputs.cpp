@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <set>
+
+#include "model/own_ports.hpp"
+#include "translate/class_view.hpp"
+#include "translate/translate.hpp"
+
+namespace osm::translate {
+namespace {
+
+bool before(const InputPtr& a, const InputPtr& b) { return a->name() < b->name(); }
+bool same_name(const InputPtr& a, const InputPtr& b) { return a->name() == b->name(); }
+
+std::vector<InputPtr> ordered_and_unique(std::vector<InputPtr> inputs) {
+  std::stable_sort(inputs.begin(), inputs.end(), before);
+  inputs.erase(std::unique(inputs.begin(), inputs.end(), same_name), inputs.end());
+  return inputs;
+}
+
+}  // namespace
+
+ClassView::ClassView(const model::MeshSnapshot& mesh, const ProxyClass& seen_by)
+    : snapshot(mesh), proxy_class(seen_by), upstream_list(mesh.upstreams_of(seen_by.identity)) {
+  upstreams.reserve(upstream_list->size());
+  for (const model::Upstream& upstream : *upstream_list)
+    if (auto entry = snapshot.services.find(upstream.service))
+      upstreams.push_back({&upstream, std::move(entry)});
+}
+
+const ClassView::UpstreamService* ClassView::find(const ServiceName& service) const {
+  const auto at = std::lower_bound(
+      upstreams.begin(), upstreams.end(), service,
+      [](const UpstreamService& a, const ServiceName& name) { return a.entry->name < name; });
+  return at != upstreams.end() && at->entry->name == service ? &*at : nullptr;
+}
+
+std::string outbound_route_name(Port service_port) {
+  return "rds-outbound." + std::to_string(number(service_port));
+}
+
+std::string inbound_route_name(Port target_port) {
+  return "rds-inbound." + std::to_string(number(target_port));
+}
+
+std::vector<std::string> hostnames(const ServiceName& service, const std::vector<Port>& ports,
+                                   bool short_names) {
+  std::vector<std::string> hosts;
+  std::string host = service.name;
+  const auto add = [&] {
+    hosts.push_back(host);
+    for (const Port port : ports) hosts.push_back(host + ':' + std::to_string(number(port)));
+  };
+  if (short_names) add();
+  for (const std::string& part :
+       {service.ns, std::string("svc"), std::string("cluster"), std::string("local")}) {
+    host += '.' + part;
+    add();
+  }
+  return hosts;
+}
+
+ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload) {
+  ProxyClass proxy_class{identity_of(workload.account), {}};
+  for (MeshService& port : model::own_ports_of(snapshot.services, workload).ports)
+    proxy_class.own_ports.push_back({std::move(port)});
+  return proxy_class;
+}
+
+std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,
+                                 XdsType type) {
+  const ClassView view(snapshot, proxy_class);
+  switch (type) {
+    case XdsType::kCluster:
+      return ordered_and_unique(cluster_inputs(view));
+    case XdsType::kEndpoint:
+      return ordered_and_unique(endpoint_inputs(view));
+    case XdsType::kListener:
+      return ordered_and_unique(listener_inputs(view));
+    case XdsType::kRoute:
+      return ordered_and_unique(route_inputs(view));
+    case XdsType::kSecret:
+      break;  // of an identity, not of a class: encode_secrets()
+  }
+  return {};
+}
+
+std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
+                                          const ProxyClass& proxy_class,
+                                          const ServiceName& service) {
+  const auto list = snapshot.upstreams_of(proxy_class.identity);
+  const auto upstream = std::lower_bound(
+      list->begin(), list->end(), service,
+      [](const model::Upstream& a, const ServiceName& name) { return a.service < name; });
+  if (upstream == list->end() || upstream->service != service) return {};
+  auto entry = snapshot.services.find(service);
+  if (!entry) return {};
+  return ordered_and_unique(endpoint_inputs(snapshot, {&*upstream, std::move(entry)}));
+}
+
+std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
+                                          const ProxyClass& proxy_class) {
+  std::set<ServiceName> services;
+  for (const model::Upstream& upstream : *snapshot.upstreams_of(proxy_class.identity))
+    services.insert(upstream.service);
+  for (const OwnPort& port : proxy_class.own_ports) services.insert(port.service.name);
+  return {services.begin(), services.end()};
+}
+
+}  // namespace osm::translate

@@ -1,0 +1,115 @@
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "envoy/config/endpoint/v3/endpoint.pb.h"
+#include "translate/class_view.hpp"
+#include "translate/input.hpp"
+#include "translate/pack_any.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace endpoint = envoy::config::endpoint::v3;
+
+// Of an Endpoint, what Envoy is told. Not its identity: that decides only whether it is here.
+struct Host {
+  std::string address;
+  Port port{};
+  std::optional<std::uint32_t> weight;
+
+  auto fields() const { return std::tie(address, port, weight); }
+};
+
+struct Zone {
+  std::string name;
+  std::vector<Host> hosts;
+
+  auto fields() const { return std::tie(name, hosts); }
+};
+
+struct AssignmentValues {
+  static constexpr XdsType kType = XdsType::kEndpoint;
+  static constexpr std::string_view kKind = "cluster-load-assignment";
+
+  std::vector<Zone> zones;  // at least one: without a locality an empty cluster never warms
+
+  auto fields() const { return std::tie(zones); }
+
+  Encoding encode(const std::string& name) const {
+    endpoint::ClusterLoadAssignment assignment;
+    assignment.set_cluster_name(name);
+    for (const Zone& zone : zones) {
+      auto& locality = *assignment.add_endpoints();
+      locality.mutable_locality()->set_zone(zone.name);
+      for (const Host& host : zone.hosts) {
+        auto& lb_endpoint = *locality.add_lb_endpoints();
+        auto& address =
+            *lb_endpoint.mutable_endpoint()->mutable_address()->mutable_socket_address();
+        address.set_address(host.address);
+        address.set_port_value(number(host.port));
+        if (host.weight) lb_endpoint.mutable_load_balancing_weight()->set_value(*host.weight);
+      }
+    }
+    return {deterministic_bytes(pack_any(assignment)), {}};
+  }
+};
+
+bool allowed(const model::Upstream& upstream, const Endpoint& candidate) {
+  return upstream.every_identity ||
+         std::binary_search(upstream.allowed.begin(), upstream.allowed.end(), candidate.identity);
+}
+
+// `target_port` names the cluster; the endpoint's own port may differ when the port is a named one.
+bool serves(const model::ServiceEntry& entry, Port target_port, const Endpoint& candidate) {
+  for (const MeshService& port : entry.ports) {
+    if (port.target_port != target_port) continue;
+    if (candidate.service_port == port.port_name) return true;
+    if (candidate.service_port.empty() && entry.ports.size() == 1) return true;
+  }
+  return false;
+}
+
+AssignmentValues assignment(const model::ServiceEndpoints* known,
+                            const ClassView::UpstreamService& upstream, Port target_port) {
+  std::map<std::string, std::vector<Host>> zones;
+  std::set<std::pair<std::string, Port>> seen;
+  if (known) {
+    for (const Endpoint& candidate : known->endpoints) {
+      if (!serves(*upstream.entry, target_port, candidate)) continue;
+      if (!allowed(*upstream.upstream, candidate)) continue;
+      // Envoy knows no weight 0: such an endpoint gets no traffic by not being listed.
+      if (candidate.weight == 0u) continue;
+      if (!seen.emplace(candidate.address, candidate.port).second) continue;
+      zones[candidate.zone.value_or("local")].push_back(
+          {candidate.address, candidate.port, candidate.weight});
+    }
+  }
+  if (zones.empty()) zones["local"];
+
+  AssignmentValues values;
+  for (auto& [name, hosts] : zones) values.zones.push_back({name, std::move(hosts)});
+  return values;
+}
+
+}  // namespace
+
+std::vector<InputPtr> endpoint_inputs(const model::MeshSnapshot& snapshot,
+                                      const ClassView::UpstreamService& upstream) {
+  const auto known = snapshot.endpoints.find(upstream.entry->name);
+  std::vector<InputPtr> inputs;
+  for (const MeshService& port : upstream.entry->ports)
+    inputs.push_back(
+        make_input(port.cluster_name().str(), assignment(known.get(), upstream, port.target_port)));
+  return inputs;
+}
+
+std::vector<InputPtr> endpoint_inputs(const ClassView& view) {
+  std::vector<InputPtr> inputs;
+  for (const auto& upstream : view.upstreams)
+    for (InputPtr& input : endpoint_inputs(view.snapshot, upstream))
+      inputs.push_back(std::move(input));
+  return inputs;
+}
+
+}  // namespace osm::translate

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "envoy/config/listener/v3/listener.pb.h"
+#include "envoy/extensions/filters/listener/original_dst/v3/original_dst.pb.h"
+#include "envoy/extensions/filters/listener/tls_inspector/v3/tls_inspector.pb.h"
+#include "envoy/extensions/filters/network/rbac/v3/rbac.pb.h"
+#include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
+#include "translate/access_log.hpp"
+#include "translate/class_view.hpp"
+#include "translate/http_manager.hpp"
+#include "translate/input.hpp"
+#include "translate/pack_any.hpp"
+#include "translate/rbac.hpp"
+#include "translate/tls.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace listener = envoy::config::listener::v3;
+namespace core = envoy::config::core::v3;
+
+constexpr const char* kOutboundListener = "outbound-listener";
+constexpr const char* kInboundListener = "inbound-listener";
+constexpr std::uint32_t kOutboundPort = 15001;
+constexpr std::uint32_t kInboundPort = 15003;
+
+listener::Listener empty_listener(const std::string& name, std::uint32_t port) {
+  listener::Listener out;
+  out.set_name(name);
+  auto& address = *out.mutable_address()->mutable_socket_address();
+  address.set_address("0.0.0.0");
+  address.set_port_value(port);
+  return out;
+}
+
+// The destination before interception. Only this filter finds it: the listener's use_original_dst
+// flag would hand a dial to any host's port 15003 to this very workload.
+void add_original_dst(listener::Listener& out) {
+  auto& filter = *out.add_listener_filters();
+  filter.set_name("envoy.filters.listener.original_dst");
+  *filter.mutable_typed_config() =
+      pack_any(envoy::extensions::filters::listener::original_dst::v3::OriginalDst());
+}
+
+void add_tls_inspector(listener::Listener& out) {
+  auto& filter = *out.add_listener_filters();
+  filter.set_name("envoy.filters.listener.tls_inspector");
+  *filter.mutable_typed_config() =
+      pack_any(envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector());
+}
+
+listener::Filter tcp_proxy(const std::string& stat_prefix, const std::string& cluster,
+                           Direction direction) {
+  envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy proxy;
+  proxy.set_stat_prefix(stat_prefix);
+  proxy.set_cluster(cluster);
+  *proxy.add_access_log() = access_log(direction);
+  listener::Filter filter;
+  filter.set_name("envoy.filters.network.tcp_proxy");
+  *filter.mutable_typed_config() = pack_any(proxy);
+  return filter;
+}
+
+std::string chain_name(std::string_view direction, const ServiceName& service, Port port,
+                       Protocol protocol) {
+  return std::string(direction) + '_' + service.str() + '_' + std::to_string(number(port)) + '_' +
+         std::string(protocol_text(protocol));
+}
+
+void add_exact_range(listener::FilterChainMatch& match, const std::string& address) {
+  auto& range = *match.add_prefix_ranges();
+  range.set_address_prefix(address);
+  range.mutable_prefix_len()->set_value(address.find(':') == std::string::npos ? 32 : 128);
+}
+
+// ---- outbound: what the application dials
+
+struct OutboundChain {
+  ServiceName service;
+  Port port{};
+  Protocol protocol{};
+  std::vector<std::string> addresses;  // ordered, never empty
+  std::string cluster;                 // TCP; HTTP asks its routes
+
+  std::string name() const { return chain_name("outbound", service, port, protocol); }
+  auto fields() const { return std::tie(service, port, protocol, addresses, cluster); }
+};
+
+struct OutboundListenerValues {
+  static constexpr XdsType kType = XdsType::kListener;
+  static constexpr std::string_view kKind = "outbound-listener";
+
+  bool egress = false;
+  std::vector<OutboundChain> chains;  // ordered by name, matches unique
+
+  auto fields() const { return std::tie(egress, chains); }
+
+  Encoding encode(const std::string& name) const {
+    // No inspectors: chains are told apart by destination alone, and a server that speaks first
+    // must not wait for its client.
+    auto out = empty_listener(name, kOutboundPort);
+    out.set_traffic_direction(core::TrafficDirection::OUTBOUND);
+    add_original_dst(out);
+    *out.add_access_log() = unmatched_access_log(Direction::kOutbound);
+    Encoding encoding;
+    for (const OutboundChain& chain : chains) add_chain(chain, out, encoding);
+    if (egress) {
+      auto& rest = *out.mutable_default_filter_chain();
+      rest.set_name("outbound-egress-filter-chain");
+      *rest.add_filters() = tcp_proxy("egress-tcp-proxy.passthrough-outbound", kPassthroughCluster,
+                                      Direction::kOutbound);
+      encoding.references.push_back({XdsType::kCluster, kPassthroughCluster});
+    }
+    encoding.any = deterministic_bytes(pack_any(out));
+    return encoding;
+  }
+
+  static void add_chain(const OutboundChain& chain, listener::Listener& out, Encoding& encoding) {
+    auto& filter_chain = *out.add_filter_chains();
+    filter_chain.set_name(chain.name());
+    auto& match = *filter_chain.mutable_filter_chain_match();
+    match.mutable_destination_port()->set_value(number(chain.port));
+    for (const std::string& address : chain.addresses) add_exact_range(match, address);
+    if (is_http(chain.protocol)) {
+      *filter_chain.add_filters() = outbound_http_manager(outbound_route_name(chain.port));
+      encoding.references.push_back({XdsType::kRoute, outbound_route_name(chain.port)});
+    } else {
+      *filter_chain.add_filters() =
+          tcp_proxy("outbound-mesh-tcp-proxy_" + chain.name(), chain.cluster, Direction::kOutbound);
+      encoding.references.push_back({XdsType::kCluster, chain.cluster});
+    }
+  }
+};
+
+// Its addresses that no chain before it claims: equal matches would cost the whole listener.
+std::vector<std::string> claim_addresses(std::set<std::pair<std::string, Port>>& taken,
+                                         const model::ServiceEntry& entry, Port port) {
+  std::vector<std::string> addresses = entry.addresses;
+  if (!entry.headless) addresses = {entry.cluster_ip};
+  std::erase_if(addresses, [&](const std::string& address) {
+    return address.empty() || !taken.emplace(address, port).second;
+  });
+  return addresses;
+}
+
+std::vector<InputPtr> outbound_inputs(const ClassView& view) {
+  OutboundListenerValues values;
+  values.egress = view.snapshot.config.egress;
+  std::set<std::pair<std::string, Port>> taken;
+  for (const auto& [upstream, entry] : view.upstreams) {
+    if (!upstream->dialled) continue;
+    for (const MeshService& port : entry->ports) {
+      auto addresses = claim_addresses(taken, *entry, port.port);
+      if (addresses.empty()) continue;
+      values.chains.push_back({entry->name, port.port, port.protocol, std::move(addresses),
+                               is_http(port.protocol) ? "" : port.cluster_name().str()});
+    }
+  }
+  if (values.chains.empty() && !values.egress) return {};
+  std::sort(values.chains.begin(), values.chains.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::vector<InputPtr> inputs;
+  inputs.push_back(make_input(kOutboundListener, std::move(values)));
+  return inputs;
+}
+
+// ---- inbound: what peers of the mesh may reach
+
+struct InboundChain {
+  ServiceName service;
+  Port target_port{};
+  Protocol protocol{};
+  Authorization authorization;  // TCP; HTTP has it in its routes
+
+  std::string name() const { return chain_name("inbound", service, target_port, protocol); }
+  auto fields() const { return std::tie(service, target_port, protocol, authorization); }
+};
+
+listener::Filter network_rbac(const TrustDomain& domain, const Authorization& authorization) {
+  envoy::extensions::filters::network::rbac::v3::RBAC rbac;
+  rbac.set_stat_prefix("network-");
+  *rbac.mutable_rules() = rbac_rules(domain, authorization);
+  listener::Filter filter;
+  filter.set_name("l4_rbac");
+  *filter.mutable_typed_config() = pack_any(rbac);
+  return filter;
+}
+
+struct InboundListenerValues {
+  static constexpr XdsType kType = XdsType::kListener;
+  static constexpr std::string_view kKind = "inbound-listener";
+
+  TrustDomain domain;
+  std::vector<InboundChain> chains;  // ordered by name; one per (target port, FQDN)
+
+  auto fields() const { return std::tie(domain, chains); }
+
+  Encoding encode(const std::string& name) const {
+    auto out = empty_listener(name, kInboundPort);
+    out.set_traffic_direction(core::TrafficDirection::INBOUND);
+    add_tls_inspector(out);
+    add_original_dst(out);
+    *out.add_access_log() = unmatched_access_log(Direction::kInbound);
+    Encoding encoding{{}, tls_references()};
+    for (const InboundChain& chain : chains) add_chain(chain, out, encoding);
+    encoding.any = deterministic_bytes(pack_any(out));
+    return encoding;
+  }
+
+  void add_chain(const InboundChain& chain, listener::Listener& out, Encoding& encoding) const {
+    auto& filter_chain = *out.add_filter_chains();
+    filter_chain.set_name(chain.name());
+    auto& match = *filter_chain.mutable_filter_chain_match();
+    match.mutable_destination_port()->set_value(number(chain.target_port));
+    match.set_transport_protocol("tls");
+    match.add_application_protocols(kMeshAlpn);
+    match.add_server_names(service_fqdn(chain.service));
+    filter_chain.mutable_transport_socket()->set_name(chain.name());
+    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domain);
+    if (is_http(chain.protocol)) {
+      *filter_chain.add_filters() = inbound_http_manager(inbound_route_name(chain.target_port));
+      encoding.references.push_back({XdsType::kRoute, inbound_route_name(chain.target_port)});
+      return;
+    }
+    const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
+    const std::string cluster = served.local_cluster_name().str();
+    *filter_chain.add_filters() = network_rbac(domain, chain.authorization);
+    *filter_chain.add_filters() =
+        tcp_proxy("inbound-mesh-tcp-proxy." + cluster, cluster, Direction::kInbound);
+    encoding.references.push_back({XdsType::kCluster, cluster});
+  }
+};
+
+std::vector<InputPtr> inbound_inputs(const ClassView& view) {
+  std::map<std::pair<ServiceName, Port>, InboundChain> chains;
+  for (const auto& [own] : view.proxy_class.own_ports) {
+    if (own.target_port == Port{0}) continue;
+    auto [at, added] = chains.try_emplace({own.name, own.target_port});
+    if (!added) continue;  // another service port on the same target port
+    at->second = {own.name, own.target_port, own.protocol, {}};
+    if (!is_http(own.protocol)) at->second.authorization = tcp_authorization(view, own.target_port);
+  }
+  if (chains.empty()) return {};
+  InboundListenerValues values{view.snapshot.trust_domain, {}};
+  for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
+  std::sort(values.chains.begin(), values.chains.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::vector<InputPtr> inputs;
+  inputs.push_back(make_input(kInboundListener, std::move(values)));
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<InputPtr> listener_inputs(const ClassView& view) {
+  std::vector<InputPtr> inputs = outbound_inputs(view);
+  for (InputPtr& input : inbound_inputs(view)) inputs.push_back(std::move(input));
+  return inputs;
+}
+
+}  // namespace osm::translate

@@ -1,0 +1,81 @@
+#include "translate/matchers.hpp"
+
+namespace osm::translate {
+namespace {
+
+constexpr std::string_view kMeta = R"(\.+*?()[]{}|^$)";
+constexpr std::string_view kEscapable = "./-";  // the escapes that paths have
+
+}  // namespace
+
+Pattern pattern_of(std::string_view regex) {
+  const Pattern as_written{Pattern::Kind::kRegex, std::string(regex)};
+  std::string_view rest = regex;
+  const bool open_ended = rest.ends_with(".*") && !rest.ends_with("\\.*");
+  if (open_ended) rest.remove_suffix(2);
+
+  std::string literal;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] == '\\' && i + 1 < rest.size() && kEscapable.find(rest[i + 1]) != kEscapable.npos) {
+      literal += rest[++i];
+    } else if (kMeta.find(rest[i]) != kMeta.npos) {
+      return as_written;
+    } else {
+      literal += rest[i];
+    }
+  }
+  if (!open_ended) return {Pattern::Kind::kExact, literal};
+  if (literal.empty()) return {Pattern::Kind::kAny, ""};
+  return {Pattern::Kind::kPrefix, literal};
+}
+
+void set_string(envoy::type::matcher::v3::StringMatcher& matcher, const Pattern& pattern) {
+  switch (pattern.kind) {
+    case Pattern::Kind::kAny:
+      matcher.mutable_safe_regex()->set_regex(".*");
+      break;
+    case Pattern::Kind::kExact:
+      matcher.set_exact(pattern.text);
+      break;
+    case Pattern::Kind::kPrefix:
+      matcher.set_prefix(pattern.text);
+      break;
+    case Pattern::Kind::kRegex:
+      matcher.mutable_safe_regex()->set_regex(pattern.text);
+      break;
+  }
+}
+
+void set_path(envoy::config::route::v3::RouteMatch& match, const Pattern& pattern) {
+  switch (pattern.kind) {
+    case Pattern::Kind::kAny:
+      match.set_prefix("/");
+      break;
+    case Pattern::Kind::kExact:
+      match.set_path(pattern.text);
+      break;
+    case Pattern::Kind::kPrefix:
+      match.set_prefix(pattern.text);
+      break;
+    case Pattern::Kind::kRegex:
+      match.mutable_safe_regex()->set_regex(pattern.text);
+      break;
+  }
+}
+
+envoy::config::route::v3::HeaderMatcher header_matcher(const std::string& name,
+                                                       const Pattern& pattern) {
+  envoy::config::route::v3::HeaderMatcher matcher;
+  matcher.set_name(name == "host" ? ":authority" : name);
+  if (pattern.kind == Pattern::Kind::kAny)
+    matcher.set_present_match(true);
+  else
+    set_string(*matcher.mutable_string_match(), pattern);
+  return matcher;
+}
+
+envoy::config::route::v3::HeaderMatcher method_matcher(const std::string& method) {
+  return header_matcher(":method", {Pattern::Kind::kExact, method});
+}
+
+}  // namespace osm::translate

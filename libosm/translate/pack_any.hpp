@@ -1,0 +1,32 @@
+// The only way to put a message into an Any: Any::PackFrom ignores deterministic serialization, so
+// that equal values would give different bytes.
+#pragma once
+
+#include <google/protobuf/any.pb.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+
+#include <string>
+
+namespace osm::translate {
+
+inline std::string deterministic_bytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&out);
+  }  // flushed
+  return bytes;
+}
+
+inline google::protobuf::Any pack_any(const google::protobuf::Message& message) {
+  google::protobuf::Any any;
+  any.set_type_url("type.googleapis.com/" + message.GetTypeName());
+  any.set_value(deterministic_bytes(message));
+  return any;
+}
+
+}  // namespace osm::translate

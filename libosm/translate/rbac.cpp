@@ -1,0 +1,107 @@
+#include "translate/rbac.hpp"
+
+#include <algorithm>
+
+#include "translate/matchers.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace rbac = envoy::config::rbac::v3;
+
+constexpr const char* kPermissivePolicy = "permissive";
+
+Authorization none_or_permissive(const ClassView& view) {
+  Authorization authorization;
+  authorization.permissive = view.snapshot.config.permissive;
+  return authorization;
+}
+
+// Methods are alternatives: one permission that holds for any of them.
+rbac::Permission method_permission(const std::vector<std::string>& methods) {
+  rbac::Permission permission;
+  if (methods.size() == 1) {
+    *permission.mutable_header() = method_matcher(methods.front());
+  } else {
+    for (const std::string& method : methods)
+      *permission.mutable_or_rules()->add_rules()->mutable_header() = method_matcher(method);
+  }
+  return permission;
+}
+
+rbac::Permission permission_of(const RoutePolicy& route) {
+  std::vector<rbac::Permission> parts;
+  if (const Pattern path = pattern_of(route.path_regex); path.kind != Pattern::Kind::kAny)
+    set_string(*parts.emplace_back().mutable_url_path()->mutable_path(), path);
+  if (!route.methods.empty()) parts.push_back(method_permission(route.methods));
+  for (const auto& [name, regex] : route.headers)
+    *parts.emplace_back().mutable_header() = header_matcher(name, pattern_of(regex));
+
+  rbac::Permission permission;
+  if (parts.empty()) {
+    permission.set_any(true);
+  } else if (parts.size() == 1) {
+    permission = std::move(parts.front());
+  } else {
+    for (rbac::Permission& part : parts)
+      *permission.mutable_and_rules()->add_rules() = std::move(part);
+  }
+  return permission;
+}
+
+rbac::Policy policy_of(const TrustDomain& domain, const Grant& grant) {
+  rbac::Policy policy;
+  for (const ServiceIdentity& source : grant.sources)
+    policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_exact(
+        spiffe_id(domain, source).str());
+  for (const RoutePolicy& route : grant.routes) *policy.add_permissions() = permission_of(route);
+  if (grant.routes.empty()) policy.add_permissions()->set_any(true);
+  return policy;
+}
+
+rbac::Policy permissive_policy(const TrustDomain& domain) {
+  rbac::Policy policy;
+  policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_prefix(
+      workload_spiffe_prefix(domain));
+  policy.add_permissions()->set_any(true);
+  return policy;
+}
+
+}  // namespace
+
+Authorization http_authorization(const ClassView& view) {
+  Authorization authorization = none_or_permissive(view);
+  if (authorization.permissive) return authorization;
+  if (const auto own = view.snapshot.policies.find(view.proxy_class.identity)) {
+    for (const InboundTrafficPolicy& policy : own->inbound)
+      if (!policy.sources.empty() && !policy.http_routes.empty())
+        authorization.grants.push_back({policy.target.str(), policy.sources, policy.http_routes});
+  }
+  return authorization;
+}
+
+Authorization tcp_authorization(const ClassView& view, Port target_port) {
+  Authorization authorization = none_or_permissive(view);
+  if (authorization.permissive) return authorization;
+  if (const auto own = view.snapshot.policies.find(view.proxy_class.identity)) {
+    for (const InboundTrafficPolicy& policy : own->inbound) {
+      const auto& ports = policy.tcp_ports;
+      const bool concerned =
+          ports.empty() || std::find(ports.begin(), ports.end(), target_port) != ports.end();
+      if (policy.tcp && concerned && !policy.sources.empty())
+        authorization.grants.push_back({policy.target.str(), policy.sources, {}});
+    }
+  }
+  return authorization;
+}
+
+rbac::RBAC rbac_rules(const TrustDomain& domain, const Authorization& authorization) {
+  rbac::RBAC rules;
+  rules.set_action(rbac::RBAC::ALLOW);
+  auto& policies = *rules.mutable_policies();
+  if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(domain);
+  for (const Grant& grant : authorization.grants) policies[grant.target] = policy_of(domain, grant);
+  return rules;
+}
+
+}  // namespace osm::translate

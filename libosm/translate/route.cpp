@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "envoy/config/route/v3/route.pb.h"
+#include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
+#include "translate/class_view.hpp"
+#include "translate/http_manager.hpp"
+#include "translate/input.hpp"
+#include "translate/matchers.hpp"
+#include "translate/pack_any.hpp"
+#include "translate/rbac.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace route = envoy::config::route::v3;
+namespace http_rbac = envoy::extensions::filters::http::rbac::v3;
+
+constexpr std::uint32_t kNotFound = 404;
+constexpr std::uint32_t kServiceUnavailable = 503;
+
+route::RouteConfiguration empty_configuration(const std::string& name) {
+  route::RouteConfiguration configuration;
+  configuration.set_name(name);
+  configuration.mutable_validate_clusters()->set_value(false);
+  return configuration;
+}
+
+// A domain stands once in a route configuration, or Envoy refuses all of it: the first claim wins.
+// False when nothing is left of the virtual host.
+bool claim_domains(std::set<std::string>& taken, const std::vector<std::string>& domains,
+                   route::VirtualHost& host) {
+  for (const std::string& domain : domains)
+    if (taken.insert(domain).second) host.add_domains(domain);
+  return host.domains_size() > 0;
+}
+
+route::Route direct_response(std::uint32_t status) {
+  route::Route out;
+  out.mutable_match()->set_prefix("/");
+  out.mutable_direct_response()->set_status(status);
+  return out;
+}
+
+Encoding encoded(const route::RouteConfiguration& configuration,
+                 const std::set<std::string>& clusters) {
+  Encoding encoding{deterministic_bytes(pack_any(configuration)), {}};
+  for (const std::string& cluster : clusters)
+    encoding.references.push_back({XdsType::kCluster, cluster});
+  return encoding;
+}
+
+// ---- outbound: which service a host name means
+
+struct Destination {
+  std::string cluster;
+  std::uint32_t weight = 0;
+
+  auto fields() const { return std::tie(cluster, weight); }
+};
+
+struct OutboundHost {
+  ServiceName service;
+  bool short_names = false;
+  std::vector<Destination> destinations;  // ordered; none: the service cannot be reached
+
+  auto fields() const { return std::tie(service, short_names, destinations); }
+};
+
+route::Route outbound_route(const std::vector<Destination>& destinations) {
+  if (destinations.empty()) return direct_response(kServiceUnavailable);
+  route::Route out;
+  out.mutable_match()->set_prefix("/");
+  auto& action = *out.mutable_route();
+  action.mutable_timeout();  // 0 s: no limit; the default of 15 s would cut streams
+  if (destinations.size() == 1) {
+    action.set_cluster(destinations.front().cluster);
+    return out;
+  }
+  for (const Destination& destination : destinations) {
+    auto& weighted = *action.mutable_weighted_clusters()->add_clusters();
+    weighted.set_name(destination.cluster);
+    weighted.mutable_weight()->set_value(destination.weight);
+  }
+  return out;
+}
+
+struct OutboundRouteValues {
+  static constexpr XdsType kType = XdsType::kRoute;
+  static constexpr std::string_view kKind = "outbound-routes";
+
+  Port port{};
+  std::vector<OutboundHost> hosts;  // ordered by service
+
+  auto fields() const { return std::tie(port, hosts); }
+
+  Encoding encode(const std::string& name) const {
+    auto configuration = empty_configuration(name);
+    std::set<std::string> taken, clusters;
+    for (const OutboundHost& host : hosts) {
+      route::VirtualHost out;
+      out.set_name("outbound_virtual-host|" + service_fqdn(host.service));
+      if (!claim_domains(taken, hostnames(host.service, {port}, host.short_names), out)) continue;
+      *out.add_routes() = outbound_route(host.destinations);
+      for (const Destination& destination : host.destinations) clusters.insert(destination.cluster);
+      *configuration.add_virtual_hosts() = std::move(out);
+    }
+    return encoded(configuration, clusters);
+  }
+};
+
+const MeshService* http_port(const model::ServiceEntry& entry, Port port) {
+  for (const MeshService& candidate : entry.ports)
+    if (candidate.port == port && is_http(candidate.protocol)) return &candidate;
+  return nullptr;
+}
+
+std::vector<Destination> destinations_of(const ClassView& view, const model::ServiceEntry& entry,
+                                         const MeshService& dialled) {
+  if (entry.split.empty()) return {{dialled.cluster_name().str(), 0}};
+  std::map<std::string, std::uint32_t> weights;
+  for (const WeightedCluster& backend : entry.split) {
+    const auto* upstream = view.find(backend.service);
+    const auto* port = upstream ? http_port(*upstream->entry, dialled.port) : nullptr;
+    if (port && backend.weight > 0)
+      weights[port->cluster_name().str()] += static_cast<std::uint32_t>(backend.weight);
+  }
+  std::vector<Destination> destinations;
+  for (const auto& [cluster, weight] : weights) destinations.push_back({cluster, weight});
+  // The only one gets everything, whatever its weight.
+  if (destinations.size() == 1) destinations.front().weight = 0;
+  return destinations;
+}
+
+std::vector<InputPtr> outbound_inputs(const ClassView& view) {
+  std::map<Port, OutboundRouteValues> by_port;
+  for (const auto& [upstream, entry] : view.upstreams) {
+    if (!upstream->dialled) continue;
+    for (const MeshService& port : entry->ports) {
+      if (!is_http(port.protocol)) continue;
+      auto& values = by_port[port.port];
+      values.port = port.port;
+      if (!values.hosts.empty() && values.hosts.back().service == entry->name) continue;
+      values.hosts.push_back({entry->name, entry->name.ns == view.proxy_class.identity.ns,
+                              destinations_of(view, *entry, port)});
+    }
+  }
+  std::vector<InputPtr> inputs;
+  for (auto& [port, values] : by_port)
+    inputs.push_back(make_input(outbound_route_name(port), std::move(values)));
+  return inputs;
+}
+
+// ---- inbound: 404 or the workload; RBAC says who
+
+struct InboundHost {
+  ServiceName service;  // the workload's own, or the apex of a split to one
+  std::vector<Port> ports;
+  std::string cluster;
+
+  auto fields() const { return std::tie(service, ports, cluster); }
+};
+
+// One Envoy route: a route has no "or", so every method is one of its own.
+struct RouteKey {
+  std::string path_regex;
+  std::string method;  // empty: any
+  std::map<std::string, std::string> headers;
+
+  bool everything() const {
+    return pattern_of(path_regex).kind == Pattern::Kind::kAny && method.empty() && headers.empty();
+  }
+  friend auto operator<=>(const RouteKey&, const RouteKey&) = default;
+};
+
+std::set<RouteKey> routes_of(const Authorization& authorization) {
+  std::set<RouteKey> keys;
+  if (authorization.permissive) keys.insert({".*", "", {}});
+  for (const Grant& grant : authorization.grants) {
+    for (const RoutePolicy& match : grant.routes) {
+      if (match.methods.empty()) keys.insert({match.path_regex, "", match.headers});
+      for (const std::string& method : match.methods)
+        keys.insert({match.path_regex, method, match.headers});
+    }
+  }
+  const auto all =
+      std::find_if(keys.begin(), keys.end(), [](auto& key) { return key.everything(); });
+  if (all != keys.end()) keys = std::set<RouteKey>{*all};
+  return keys;
+}
+
+route::Route inbound_route(const RouteKey& key, const std::string& cluster) {
+  route::Route out;
+  set_path(*out.mutable_match(), pattern_of(key.path_regex));
+  if (!key.method.empty()) *out.mutable_match()->add_headers() = method_matcher(key.method);
+  for (const auto& [name, regex] : key.headers)
+    *out.mutable_match()->add_headers() = header_matcher(name, pattern_of(regex));
+  out.mutable_route()->set_cluster(cluster);
+  out.mutable_route()->mutable_timeout();  // none: the client's timeout decides
+  return out;
+}
+
+// What no policy speaks of is 404 for everybody. RBAC is off on this one route, which answers by
+// itself and leads nowhere: the virtual host's rules would turn the answer into 403.
+route::Route not_found_route() {
+  route::Route out = direct_response(kNotFound);
+  (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] = pack_any(http_rbac::RBACPerRoute());
+  return out;
+}
+
+struct InboundRouteValues {
+  static constexpr XdsType kType = XdsType::kRoute;
+  static constexpr std::string_view kKind = "inbound-routes";
+
+  TrustDomain domain;
+  std::vector<InboundHost> hosts;  // ordered by service
+  Authorization authorization;
+
+  auto fields() const { return std::tie(domain, hosts, authorization); }
+
+  Encoding encode(const std::string& name) const {
+    const std::set<RouteKey> keys = routes_of(authorization);
+    http_rbac::RBACPerRoute rbac;
+    *rbac.mutable_rbac()->mutable_rules() = rbac_rules(domain, authorization);
+    const google::protobuf::Any packed_rbac = pack_any(rbac);
+
+    auto configuration = empty_configuration(name);
+    std::set<std::string> taken, clusters;
+    for (const InboundHost& host : hosts) {
+      route::VirtualHost out;
+      out.set_name("inbound_virtual-host|" + service_fqdn(host.service));
+      if (!claim_domains(taken, hostnames(host.service, host.ports, true), out)) continue;
+      for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host.cluster);
+      *out.add_routes() = not_found_route();
+      (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] = packed_rbac;
+      clusters.insert(host.cluster);
+      *configuration.add_virtual_hosts() = std::move(out);
+    }
+    auto& unknown_host = *configuration.add_virtual_hosts();
+    unknown_host.set_name("inbound_virtual-host|*");
+    unknown_host.add_domains("*");
+    *unknown_host.add_routes() = not_found_route();
+    return encoded(configuration, clusters);
+  }
+};
+
+void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& service,
+              const MeshService& own) {
+  auto [at, added] = hosts.try_emplace(service);
+  InboundHost& host = at->second;
+  // Reached under its own name, a service is its own cluster; as an apex, that of its first
+  // backend.
+  if (added || service == own.name) host.cluster = own.local_cluster_name().str();
+  host.service = service;
+  const auto place = std::lower_bound(host.ports.begin(), host.ports.end(), own.port);
+  if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
+}
+
+std::vector<InputPtr> inbound_inputs(const ClassView& view) {
+  std::map<Port, std::map<ServiceName, InboundHost>> by_target;
+  for (const auto& [own] : view.proxy_class.own_ports) {
+    if (!is_http(own.protocol) || own.target_port == Port{0}) continue;
+    auto& hosts = by_target[own.target_port];
+    add_host(hosts, own.name, own);
+    if (const auto entry = view.snapshot.services.find(own.name))
+      for (const ServiceName& apex : entry->apexes) add_host(hosts, apex, own);
+  }
+  const Authorization authorization = http_authorization(view);
+  std::vector<InputPtr> inputs;
+  for (auto& [target, hosts] : by_target) {
+    InboundRouteValues values{view.snapshot.trust_domain, {}, authorization};
+    for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
+    inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<InputPtr> route_inputs(const ClassView& view) {
+  std::vector<InputPtr> inputs = outbound_inputs(view);
+  for (InputPtr& input : inbound_inputs(view)) inputs.push_back(std::move(input));
+  return inputs;
+}
+
+}  // namespace osm::translate

@@ -1,0 +1,36 @@
+#include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
+#include "translate/pack_any.hpp"
+#include "translate/translate.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace tls = envoy::extensions::transport_sockets::tls::v3;
+
+EncodedResource encoded(const tls::Secret& secret) {
+  std::string any = deterministic_bytes(pack_any(secret));
+  const Digest hash = digest_of(any);
+  return {XdsType::kSecret, secret.name(), std::move(any), hash, {}};
+}
+
+}  // namespace
+
+std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate) {
+  tls::Secret own;
+  own.set_name(kServiceCertSecret);
+  auto& pair = *own.mutable_tls_certificate();
+  pair.mutable_certificate_chain()->set_inline_string(certificate.chain_pem);
+  pair.mutable_private_key()->set_inline_string(certificate.private_key.pem());
+
+  tls::Secret roots;
+  roots.set_name(kRootCertSecret);
+  roots.mutable_validation_context()->mutable_trusted_ca()->set_inline_string(
+      certificate.trust_bundle_pem);
+
+  std::vector<EncodedResource> secrets;
+  secrets.push_back(encoded(roots));
+  secrets.push_back(encoded(own));
+  return secrets;
+}
+
+}  // namespace osm::translate

@@ -1,0 +1,67 @@
+#include "translate/tls.hpp"
+
+#include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"
+#include "translate/pack_any.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace tls = envoy::extensions::transport_sockets::tls::v3;
+namespace core = envoy::config::core::v3;
+
+constexpr const char* kNobody = "/osm/nobody";  // not of the form of a workload's identity
+
+void set_ads_secret(tls::SdsSecretConfig& secret, const char* name) {
+  secret.set_name(name);
+  auto& source = *secret.mutable_sds_config();
+  source.mutable_ads();
+  source.set_resource_api_version(core::ApiVersion::V3);
+}
+
+// Returns the matchers, for the caller to say who the peer must be.
+tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context) {
+  auto& parameters = *context.mutable_tls_params();
+  parameters.set_tls_minimum_protocol_version(tls::TlsParameters::TLSv1_2);
+  parameters.set_tls_maximum_protocol_version(tls::TlsParameters::TLSv1_3);
+  set_ads_secret(*context.add_tls_certificate_sds_secret_configs(), kServiceCertSecret);
+  auto& validation = *context.mutable_combined_validation_context();
+  set_ads_secret(*validation.mutable_validation_context_sds_secret_config(), kRootCertSecret);
+  return *validation.mutable_default_validation_context();
+}
+
+envoy::type::matcher::v3::StringMatcher& add_uri_matcher(
+    tls::CertificateValidationContext& validation) {
+  auto& matcher = *validation.add_match_typed_subject_alt_names();
+  matcher.set_san_type(tls::SubjectAltNameMatcher::URI);
+  return *matcher.mutable_matcher();
+}
+
+}  // namespace
+
+google::protobuf::Any upstream_tls(const TrustDomain& domain, const std::string& fqdn,
+                                   const std::vector<ServiceIdentity>& identities) {
+  tls::UpstreamTlsContext context;
+  context.set_sni(fqdn);
+  context.mutable_common_tls_context()->add_alpn_protocols(kMeshAlpn);
+  auto& validation = set_common(*context.mutable_common_tls_context());
+  for (const ServiceIdentity& identity : identities)
+    add_uri_matcher(validation).set_exact(spiffe_id(domain, identity).str());
+  if (identities.empty())
+    add_uri_matcher(validation).set_exact("spiffe://" + domain.str() + kNobody);
+  return pack_any(context);
+}
+
+google::protobuf::Any downstream_tls(const TrustDomain& domain) {
+  tls::DownstreamTlsContext context;
+  context.mutable_require_client_certificate()->set_value(true);
+  // No ALPN of our own: were "osm" negotiated, Envoy would take every connection for HTTP/1.
+  auto& validation = set_common(*context.mutable_common_tls_context());
+  add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
+  return pack_any(context);
+}
+
+std::vector<EncodedResource::Reference> tls_references() {
+  return {{XdsType::kSecret, kServiceCertSecret}, {XdsType::kSecret, kRootCertSecret}};
+}
+
+}  // namespace osm::translate
