@@ -1,0 +1,160 @@
+// v1 Service and ServiceAccount. https://kubernetes.io/docs/concepts/services-networking/service
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/names.hpp"
+#include "spec/decoder.hpp"
+
+namespace osm::spec {
+namespace {
+
+constexpr std::size_t kMaxPortNameBytes = 15;  // RFC 6335
+
+bool is_ipv4(const std::string& text) {
+  in_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
+
+void read_cluster_ip(const Field& field, Service& service) {
+  const std::string address = field.text().value_or("");
+  if (address == "None") {
+    service.headless = true;
+  } else if (is_ipv4(address)) {
+    service.cluster_ip = address;
+  } else if (!field.present() || (field.value()->is_string() && address.empty())) {
+    field.refuse(
+        "required: nothing here allocates addresses, as Kubernetes does; set an IPv4 address that "
+        "no other Service has and clients' names resolve to, or None for a headless Service");
+  } else if (field.value()->is_string()) {
+    field.refuse("must be an IPv4 address or None; IPv6 is not supported yet");
+  }
+}
+
+bool is_port_name(std::string_view name) {
+  return model::is_dns_label(name) && name.size() <= kMaxPortNameBytes &&
+         std::any_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+std::variant<Port, std::string> target_port_of(const Field& field, Port fallback) {
+  if (!field.present()) return fallback;
+  if (const auto* name = field.value()->if_string()) {
+    std::string text(name->data(), name->size());
+    if (!is_port_name(text))
+      field.refuse(
+          "must be a number (unquoted) or a port name: at most 15 lower-case letters, digits and "
+          "'-', with a letter");
+    return text;
+  }
+  return static_cast<Port>(field.integer(1, 65535).value_or(0));
+}
+
+// Nullopt: refused, or left out because the mesh does not carry it.
+std::optional<ServicePort> port_of(const Field& field) {
+  if (!field.required_map()) return std::nullopt;
+  ServicePort port;
+  const Field name = field["name"];
+  port.name = name.text().value_or("");
+  if (!port.name.empty() && !model::is_dns_label(port.name)) name.refuse(kNotALabel);
+  if (!field["port"].present()) field["port"].refuse("required");
+  port.port = static_cast<Port>(field["port"].integer(1, 65535).value_or(0));
+  port.target_port = target_port_of(field["targetPort"], port.port);
+
+  const std::string transport = field["protocol"].text().value_or("TCP");
+  if (transport == "UDP" || transport == "SCTP") {
+    field["protocol"].note("the mesh carries TCP only; this port is left out");
+    return std::nullopt;
+  }
+  if (transport != "TCP") field["protocol"].refuse("must be TCP, UDP or SCTP");
+  const Field app = field["appProtocol"];
+  const auto protocol = protocol_of(app.text().value_or(""), port.name);
+  if (!protocol) {
+    app.note(
+        "the mesh speaks http, grpc, tcp and tcp-server-first; this port is left out, so "
+        "connections to it are refused",
+        ErrorCode::kInvalidField);
+    return std::nullopt;
+  }
+  port.protocol = *protocol;
+  return port;
+}
+
+// The workload's one port cannot speak two protocols: the first by port name decides.
+void drop_conflicting(std::vector<std::pair<ServicePort, Field>>& ports) {
+  auto by_name = ports;
+  std::sort(by_name.begin(), by_name.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first.name, a.first.port) < std::tie(b.first.name, b.first.port);
+  });
+  std::map<std::variant<Port, std::string>, ServicePort> first;
+  for (const auto& [port, field] : by_name) first.emplace(port.target_port, port);
+  std::erase_if(ports, [&](const auto& entry) {
+    const auto& [port, field] = entry;
+    const ServicePort& winner = first.at(port.target_port);
+    if (winner.protocol == port.protocol) return false;
+    field.note("port \"" + winner.name + "\" already says the same target port speaks " +
+                   std::string(protocol_text(winner.protocol)) + ", so this one (" +
+                   std::string(protocol_text(port.protocol)) +
+                   ") is left out; give both one protocol or different target ports",
+               ErrorCode::kConflictingProtocol);
+    return true;
+  });
+}
+
+std::vector<ServicePort> ports_of(const Field& field) {
+  std::vector<std::pair<ServicePort, Field>> ports;
+  std::set<std::string> names;
+  std::set<Port> numbers;
+  const auto items = field.list();
+  for (const Field& item : items) {
+    // Names are unique over all ports, numbers over those of one transport protocol.
+    const std::string name = item["name"].value() != nullptr && item["name"].value()->is_string()
+                                 ? item["name"].text().value_or("")
+                                 : "";
+    if (items.size() > 1 && name.empty()) item["name"].refuse("required with several ports");
+    if (!name.empty() && !names.insert(name).second)
+      item["name"].refuse("two ports have this name");
+    auto port = port_of(item);
+    if (!port) continue;
+    if (number(port->port) != 0 && !numbers.insert(port->port).second)
+      item["port"].refuse("two ports have this number");
+    ports.emplace_back(*std::move(port), item);
+  }
+  drop_conflicting(ports);
+  std::vector<ServicePort> out;
+  for (auto& [port, item] : ports) out.push_back(std::move(port));
+  std::sort(out.begin(), out.end(), [](const ServicePort& a, const ServicePort& b) {
+    return std::tie(a.port, a.name) < std::tie(b.port, b.name);
+  });
+  return out;
+}
+
+}  // namespace
+
+Decoded<Service> decode_service(const Object& object) {
+  ObjectReader reader(object, NameRule::kLabel);
+  Service service;
+  service.name = {object.key.ns, object.key.name};
+  const Field spec = reader.root()["spec"];
+  if (spec.required_map()) {
+    const std::string type = spec["type"].text().value_or("ClusterIP");
+    if (type == "ExternalName") {
+      spec["type"].refuse("ExternalName Services cannot be in the mesh: they name no workload");
+    } else {
+      if (type != "ClusterIP" && type != "NodePort" && type != "LoadBalancer")
+        spec["type"].refuse("must be ClusterIP, NodePort or LoadBalancer");
+      read_cluster_ip(spec["clusterIP"], service);
+    }
+    service.selector = spec["selector"].text_map();
+    service.ports = ports_of(spec["ports"]);
+  }
+  return std::move(reader).finish(std::move(service));
+}
+
+Decoded<ServiceAccount> decode_service_account(const Object& object) {
+  // A label, although Kubernetes allows dots: the name becomes part of certificates' names.
+  ObjectReader reader(object, NameRule::kLabel);
+  return std::move(reader).finish(ServiceAccount{object.key.ns, object.key.name});
+}
+
+}  // namespace osm::spec

@@ -1,0 +1,215 @@
+// TrafficTarget and the routes it names. https://github.com/servicemeshinterface/smi-spec
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "spec/decoder.hpp"
+
+namespace osm::spec {
+namespace {
+
+constexpr std::size_t kMaxRegexBytes = 1024;
+constexpr int kMaxRegexProgram = 1000;
+constexpr std::array<std::string_view, 9> kMethods{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS",
+                                                   "PATCH",   "POST",   "PUT", "TRACE"};
+
+template <class Char>
+std::string mapped(std::string text, Char change) {
+  for (char& c : text) c = static_cast<char>(change(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string checked_regex(const Field& field, std::string regex) {
+  if (auto cause = why_bad_regex(regex)) field.refuse(*std::move(cause), ErrorCode::kInvalidRegex);
+  return regex;
+}
+
+std::vector<std::string> methods_of(const Field& field) {
+  std::set<std::string> methods;
+  bool any = false;
+  for (const Field& item : field.list()) {
+    const std::string method =
+        mapped(item.required_text(), [](unsigned char c) { return std::toupper(c); });
+    if (method == "*") {
+      any = true;
+    } else if (std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end()) {
+      methods.insert(method);
+    } else if (!method.empty()) {
+      item.refuse(
+          "not an HTTP method; use GET, HEAD, POST, PUT, PATCH, DELETE, CONNECT, OPTIONS, TRACE "
+          "or *");
+    }
+  }
+  if (any) methods.clear();
+  return {methods.begin(), methods.end()};
+}
+
+bool is_header_name(std::string_view name) {
+  constexpr std::string_view kTokenMarks = "!#$%&'*+-.^_`|~";
+  return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || kTokenMarks.find(c) != kTokenMarks.npos;
+  });
+}
+
+void add_headers(const Field& map, std::map<std::string, std::string>& headers) {
+  for (const auto& [key, field] : map.members()) {
+    const std::string name = mapped(key, [](unsigned char c) { return std::tolower(c); });
+    if (!is_header_name(name)) field.refuse("not an HTTP header name");
+    auto regex = checked_regex(field, field.required_text());
+    if (!headers.emplace(name, std::move(regex)).second) field.refuse("the header is given twice");
+  }
+}
+
+// A list of maps, as SMI says (each of one entry, but several are understood), or one map.
+std::map<std::string, std::string> headers_of(const Field& field) {
+  std::map<std::string, std::string> headers;
+  if (!field.present()) return headers;
+  if (field.value()->is_object()) {
+    add_headers(field, headers);
+  } else {
+    for (const Field& item : field.list()) {
+      if (item.required_map()) add_headers(item, headers);
+    }
+  }
+  return headers;
+}
+
+smi::HttpMatch match_of(const Field& field) {
+  smi::HttpMatch match;
+  if (!field.required_map()) return match;
+  field.only({"name", "pathRegex", "methods", "headers"});
+  match.name = field["name"].required_text();
+  const Field path = field["pathRegex"];
+  if (auto regex = path.text(); regex && !regex->empty())
+    match.path_regex = checked_regex(path, *std::move(regex));
+  match.methods = methods_of(field["methods"]);
+  match.headers = headers_of(field["headers"]);
+  return match;
+}
+
+void require_account_kind(const Field& field) {
+  const std::string kind = field["kind"].required_text();
+  if (!kind.empty() && kind != "ServiceAccount")
+    field["kind"].refuse("must be ServiceAccount: only accounts are identities in the mesh");
+}
+
+ServiceAccount source_of(const Field& field) {
+  if (!field.required_map()) return {};
+  field.only({"kind", "name", "namespace"});
+  require_account_kind(field);
+  // An empty namespace would never match, or match too much: it is never filled in.
+  return {required_label(field["namespace"]), required_label(field["name"])};
+}
+
+ServiceAccount destination_of(const Field& field, const std::string& own_namespace) {
+  if (!field.required_map()) return {};
+  field.only({"kind", "name", "namespace"});
+  require_account_kind(field);
+  const std::string ns = required_label(field["namespace"]);
+  if (!ns.empty() && ns != own_namespace)
+    field["namespace"].refuse("must be the TrafficTarget's own namespace, " + own_namespace +
+                                  ": nobody grants access to another namespace's accounts",
+                              ErrorCode::kCrossNamespace);
+  return {ns, required_label(field["name"])};
+}
+
+smi::TrafficTargetRule rule_of(const Field& field) {
+  smi::TrafficTargetRule rule;
+  if (!field.required_map()) return rule;
+  field.only({"kind", "name", "matches"});
+  const std::string kind = field["kind"].required_text();
+  rule.name = required_subdomain(field["name"]);
+  const Field matches = field["matches"];
+  if (kind == "TCPRoute") {
+    rule.kind = smi::RouteKind::kTcpRoute;
+    if (matches.present()) matches.note("a TCPRoute rule has no matches; they have no effect");
+    return rule;
+  }
+  if (!kind.empty() && kind != "HTTPRouteGroup")
+    field["kind"].refuse("must be HTTPRouteGroup or TCPRoute");
+  std::set<std::string> seen;
+  for (std::string& name : matches.text_list())
+    if (seen.insert(name).second) rule.matches.push_back(std::move(name));
+  if (kind == "HTTPRouteGroup" && rule.matches.empty())
+    field.note("names no matches of the HTTPRouteGroup, so it allows no HTTP request");
+  return rule;
+}
+
+}  // namespace
+
+std::optional<std::string> why_bad_regex(const std::string& regex) {
+  if (regex.size() > kMaxRegexBytes)
+    return "the regex is longer than " + std::to_string(kMaxRegexBytes) + " bytes";
+  RE2::Options options;
+  options.set_log_errors(false);
+  const RE2 compiled(regex, options);
+  if (!compiled.ok()) return "not an RE2 regex: " + compiled.error();
+  if (compiled.ProgramSize() > kMaxRegexProgram)
+    return "the regex is too costly (RE2 program size " + std::to_string(compiled.ProgramSize()) +
+           ", at most " + std::to_string(kMaxRegexProgram) + "); use fewer or smaller repetitions";
+  return std::nullopt;
+}
+
+Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  smi::HttpRouteGroup group{{object.key.ns, object.key.name}, {}};
+  const Field spec = reader.root()["spec"];
+  if (spec.required_map()) {
+    spec.only({"matches"});
+    std::set<std::string> names;
+    for (const Field& field : spec["matches"].required_list()) {
+      smi::HttpMatch match = match_of(field);
+      if (!match.name.empty() && !names.insert(match.name).second)
+        field["name"].refuse("two matches have this name");
+      group.matches.push_back(std::move(match));
+    }
+  }
+  return std::move(reader).finish(std::move(group));
+}
+
+Decoded<smi::TcpRoute> decode_tcp_route(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  smi::TcpRoute route{{object.key.ns, object.key.name}, {}};
+  const Field spec = reader.root()["spec"];
+  if (spec.present() && spec.required_map()) {
+    spec.only({"matches"});
+    const Field matches = spec["matches"];
+    if (matches.present() && matches.required_map()) {
+      matches.only({"name", "ports"});
+      std::set<Port> ports;
+      for (const Field& field : matches["ports"].list()) {
+        if (auto port = field.integer(1, 65535)) {
+          ports.insert(static_cast<Port>(*port));
+        } else if (!field.present()) {
+          field.refuse("must be a port number");
+        }
+      }
+      route.ports.assign(ports.begin(), ports.end());
+    }
+  }
+  return std::move(reader).finish(std::move(route));
+}
+
+Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  smi::TrafficTarget target;
+  target.name = {object.key.ns, object.key.name};
+  const Field spec = reader.root()["spec"];
+  if (spec.required_map()) {
+    spec.only({"destination", "sources", "rules"});
+    target.destination = destination_of(spec["destination"], object.key.ns);
+    std::set<ServiceAccount> sources;
+    for (const Field& field : spec["sources"].required_list()) sources.insert(source_of(field));
+    target.sources.assign(sources.begin(), sources.end());
+    const auto rules = spec["rules"].required_list();
+    for (const Field& field : rules) target.rules.push_back(rule_of(field));
+    if (spec["rules"].present() && rules.empty())
+      spec["rules"].refuse("must name at least one HTTPRouteGroup or TCPRoute");
+  }
+  return std::move(reader).finish(std::move(target));
+}
+
+}  // namespace osm::spec

@@ -1,0 +1,46 @@
+// What the decoders of all kinds share.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <utility>
+
+#include "spec/decode.hpp"
+#include "spec/fields.hpp"
+
+namespace osm::spec {
+
+// "must be a DNS label (...)": the texts for bad names.
+inline constexpr const char* kNotALabel =
+    "must be a DNS label: lower-case letters, digits and '-', at most 63";
+inline constexpr const char* kNotASubdomain =
+    "must be a DNS name: lower-case letters, digits, '-' and '.', at most 253";
+
+enum class NameRule { kLabel, kSubdomain };
+
+// Parses the object's JSON and checks what all namespaced kinds have in common.
+class ObjectReader {
+ public:
+  ObjectReader(const Object& object, NameRule rule);
+
+  Findings& findings() { return findings_; }
+  Field root() { return {&root_, "", findings_}; }
+
+  template <class T>
+  Decoded<T> finish(T value) && {
+    Decoded<T> decoded;
+    if (findings_.valid()) decoded.value = std::move(value);
+    decoded.problems = std::move(findings_).take(object_.key);
+    return decoded;
+  }
+
+ private:
+  const Object& object_;
+  boost::json::value root_;
+  Findings findings_;
+};
+
+// The DNS label in `field`, which is required; what is wrong is refused.
+std::string required_label(const Field& field);
+std::string required_subdomain(const Field& field);
+
+}  // namespace osm::spec

@@ -1,0 +1,116 @@
+#include "spec/object_file.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include "base/digest.hpp"
+#include "spec/kinds.hpp"
+#include "spec/yaml.hpp"
+
+namespace osm::spec {
+namespace {
+
+namespace json = boost::json;
+
+// Reads what every object has. Fills in what it can, so that problems name the object.
+class MetadataReader {
+ public:
+  MetadataReader(Object& object, std::vector<Problem>& problems)
+      : object_(object), problems_(problems) {}
+
+  void read(const json::value& document) {
+    const auto* root = document.if_object();
+    if (root == nullptr) {
+      report("", "not an object; a document starts with apiVersion, kind and metadata");
+      return;
+    }
+    object_.api_version = required_string(*root, "", "apiVersion");
+    object_.key.kind = required_string(*root, "", "kind");
+    const auto* metadata = root->if_contains("metadata");
+    if (metadata == nullptr || !metadata->is_object()) {
+      report("metadata", "required, with at least a name");
+      return;
+    }
+    const json::object& fields = metadata->get_object();
+    object_.key.name = required_string(fields, "metadata", "name");
+    if (fields.contains("namespace"))
+      object_.key.ns = required_string(fields, "metadata", "namespace");
+    object_.labels = string_map(fields, "labels");
+    object_.annotations = string_map(fields, "annotations");
+  }
+
+ private:
+  void report(std::string field, std::string cause) {
+    problems_.push_back({ErrorCode::kInvalidField, {}, "", 0, std::move(field), std::move(cause)});
+  }
+
+  std::string required_string(const json::object& fields, std::string_view parent,
+                              std::string_view name) {
+    const auto* value = fields.if_contains(name);
+    const auto* text = value == nullptr ? nullptr : value->if_string();
+    if (text == nullptr || text->empty()) {
+      report(field_path(parent, name), value == nullptr ? "required" : "must be a string");
+      return {};
+    }
+    return {text->data(), text->size()};
+  }
+
+  std::map<std::string, std::string> string_map(const json::object& fields, std::string_view name) {
+    std::map<std::string, std::string> out;
+    const auto* value = fields.if_contains(name);
+    if (value == nullptr || value->is_null()) return out;
+    const std::string path = field_path("metadata", name);
+    const auto* map = value->if_object();
+    if (map == nullptr) {
+      report(path, "must be a map of strings");
+      return out;
+    }
+    for (const auto& [key, item] : *map) {
+      if (const auto* text = item.if_string()) {
+        out.emplace(key, std::string(text->data(), text->size()));
+      } else {
+        report(field_path(path, std::string_view(key)), "must be a string; quote it");
+      }
+    }
+    return out;
+  }
+
+  Object& object_;
+  std::vector<Problem>& problems_;
+};
+
+void read_object(YamlDocument document, const std::string& path, ObjectFile& file) {
+  auto object = std::make_shared<Object>();
+  object->source = {path, document.line, std::move(document.lines)};
+  std::vector<Problem> problems;
+  MetadataReader(*object, problems).read(document.value);
+  if (problems.empty()) {
+    if (auto cause = why_unknown_kind(object->api_version, object->key.kind))
+      problems.push_back({ErrorCode::kUnknownKind, {}, "", 0, "kind", *std::move(cause)});
+  }
+  for (Problem& problem : problems) {
+    problem.object = object->key;
+    problem.path = path;
+    problem.line = object->source.line_of(problem.field);
+    file.problems.push_back(std::move(problem));
+  }
+  if (!problems.empty()) return;
+  object->json = json::serialize(document.value);
+  object->resource_version = digest_of(object->json).hex();
+  file.objects.push_back(std::move(object));
+}
+
+}  // namespace
+
+ObjectFile read_object_file(std::string_view text, const std::string& path) {
+  ObjectFile file;
+  for (YamlResult& result : parse_yaml(text)) {
+    if (const auto* error = std::get_if<YamlError>(&result)) {
+      file.broken.push_back({error->code, {}, path, error->line, "", error->cause});
+    } else {
+      read_object(std::get<YamlDocument>(std::move(result)), path, file);
+    }
+  }
+  return file;
+}
+
+}  // namespace osm::spec

@@ -1,0 +1,25 @@
+// One file of Kubernetes objects: YAML text in, Objects out.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osm/object.hpp"
+
+namespace osm::spec {
+
+struct ObjectFile {
+  std::vector<std::shared_ptr<const Object>> objects;  // in the file's order
+  std::vector<Problem> problems;                       // documents that are no objects: left out
+  std::vector<Problem> broken;                         // text that cannot be parsed
+
+  // A file with one broken document speaks for none of its objects.
+  bool readable() const { return broken.empty(); }
+};
+
+// `path` is where problems say the text is. Never fails.
+ObjectFile read_object_file(std::string_view text, const std::string& path);
+
+}  // namespace osm::spec

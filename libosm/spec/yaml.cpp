@@ -1,0 +1,374 @@
+#include "spec/yaml.hpp"
+
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+
+namespace osm::spec {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxPathBytes = 512;  // longer paths get their ancestor's line
+constexpr std::string_view kTagPrefix = "tag:yaml.org,2002:";
+
+struct Refused {
+  YamlError error;
+};
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::optional<json::value> integer_of(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  std::string_view digits = text;
+  if (negative || text.starts_with('+')) digits.remove_prefix(1);
+  int base = 10;
+  if (digits == text && (digits.starts_with("0x") || digits.starts_with("0o"))) {
+    base = digits[1] == 'x' ? 16 : 8;
+    digits.remove_prefix(2);
+  } else if (!all_digits(digits)) {
+    return std::nullopt;
+  }
+  std::uint64_t magnitude = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, fault] = std::from_chars(digits.data(), end, magnitude, base);
+  if (fault != std::errc{} || stop != end) return std::nullopt;
+  constexpr std::uint64_t kLargest = INT64_MAX;
+  if (magnitude <= kLargest) {
+    const auto value = static_cast<std::int64_t>(magnitude);
+    return json::value(negative ? -value : value);
+  }
+  if (negative) return std::nullopt;
+  return json::value(magnitude);
+}
+
+// [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
+std::optional<json::value> float_of(std::string_view text) {
+  std::string_view rest = text;
+  if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
+  const auto exponent = rest.find_first_of("eE");
+  std::string_view mantissa = rest.substr(0, exponent);
+  if (exponent != std::string_view::npos) {
+    std::string_view power = rest.substr(exponent + 1);
+    if (power.starts_with('-') || power.starts_with('+')) power.remove_prefix(1);
+    if (!all_digits(power)) return std::nullopt;
+  }
+  const auto point = mantissa.find('.');
+  const std::string_view whole = mantissa.substr(0, point);
+  const std::string_view part =
+      point == std::string_view::npos ? std::string_view{} : mantissa.substr(point + 1);
+  if (whole.empty() ? !all_digits(part) : !all_digits(whole) || !(part.empty() || all_digits(part)))
+    return std::nullopt;
+  std::string_view number = text;
+  if (number.starts_with('+')) number.remove_prefix(1);
+  double value = 0;
+  const auto [stop, fault] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (fault != std::errc{}) return std::nullopt;
+  return json::value(value);
+}
+
+json::value plain_scalar(const std::string& text) {
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  if (auto value = integer_of(text)) return *std::move(value);
+  if (auto value = float_of(text)) return *std::move(value);
+  return json::string(text);
+}
+
+// What a copy of `value` costs, in nodes: long strings count as several.
+std::size_t weight_of(const json::value& value) {
+  constexpr std::size_t kBytesPerNode = 64;
+  std::size_t weight = 1;
+  if (const auto* text = value.if_string()) weight += text->size() / kBytesPerNode;
+  if (const auto* list = value.if_array())
+    for (const auto& item : *list) weight += weight_of(item);
+  if (const auto* map = value.if_object())
+    for (const auto& [key, item] : *map) weight += key.size() / kBytesPerNode + weight_of(item);
+  return weight;
+}
+
+std::size_t depth_of(const json::value& value) {
+  std::size_t deepest = 0;
+  if (const auto* list = value.if_array())
+    for (const auto& item : *list) deepest = std::max(deepest, depth_of(item));
+  if (const auto* map = value.if_object())
+    for (const auto& [key, item] : *map) deepest = std::max(deepest, depth_of(item));
+  return deepest + (value.is_structured() ? 1 : 0);
+}
+
+// Builds one value from yaml-cpp's events. Refuses by throwing, which parse_document catches.
+class Builder final : public YAML::EventHandler {
+ public:
+  explicit Builder(int first_line) : first_line_(first_line) {}
+
+  YamlDocument take() { return {std::move(root_), line_, std::move(lines_)}; }
+  bool empty() const { return line_ == 0; }
+
+  void OnDocumentStart(const YAML::Mark&) override {
+    if (line_ != 0)
+      throw Refused{{ErrorCode::kInvalidSyntax, line_, "a second document without a `---` line"}};
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (at_key()) refuse(mark, "an empty or null key");
+    add(mark, anchor, json::value(nullptr));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (at_key()) refuse(mark, "an alias as a key");
+    const auto at = anchors_.find(anchor);
+    if (at == anchors_.end()) refuse(mark, "an alias inside its own anchor");
+    spend(at->second.weight, line_of(mark));
+    if (frames_.size() + at->second.depth > kMaxDepth) too_deep(mark);
+    add(mark, YAML::NullAnchor, json::value(at->second.value));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (at_key()) {
+      take_key(mark, text);
+      return;
+    }
+    if (tag == "?") {
+      add(mark, anchor, plain_scalar(text));
+    } else if (tag == "!" || tag == std::string(kTagPrefix) + "str") {
+      add(mark, anchor, json::string(text));
+    } else {
+      refuse(mark, "the tag " + tag + " is not supported; leave it out");
+    }
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, anchor, json::array());
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, anchor, json::object());
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Frame {
+    json::value value;
+    std::string path;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    std::optional<std::string> key;  // of a map: read, its value to follow
+    int key_line = 0;
+  };
+  struct Anchored {
+    json::value value;
+    std::size_t weight = 0;
+    std::size_t depth = 0;
+  };
+
+  [[noreturn]] void refuse(const YAML::Mark& mark, std::string cause,
+                           ErrorCode code = ErrorCode::kInvalidSyntax) const {
+    throw Refused{{code, line_of(mark), std::move(cause)}};
+  }
+  [[noreturn]] void too_deep(const YAML::Mark& mark) const {
+    refuse(mark, "nested more than " + std::to_string(kMaxDepth) + " levels deep",
+           ErrorCode::kTooLarge);
+  }
+  int line_of(const YAML::Mark& mark) const { return first_line_ + mark.line; }
+
+  bool at_key() const {
+    return !frames_.empty() && frames_.back().value.is_object() && !frames_.back().key;
+  }
+
+  void spend(std::size_t nodes, int line) {
+    nodes_ += nodes;
+    if (nodes_ > kMaxNodes)
+      throw Refused{{ErrorCode::kTooLarge, line,
+                     "more than " + std::to_string(kMaxNodes) +
+                         " values, aliases expanded; split the document"}};
+  }
+
+  void take_key(const YAML::Mark& mark, const std::string& text) {
+    Frame& frame = frames_.back();
+    if (text == "<<") refuse(mark, "merge keys (<<) are not supported; write the fields out");
+    if (frame.value.get_object().contains(text)) refuse(mark, "duplicate key \"" + text + '"');
+    frame.key = text;
+    frame.key_line = line_of(mark);
+  }
+
+  std::string path_of_next() const {
+    if (frames_.empty()) return {};
+    const Frame& frame = frames_.back();
+    if (frame.path.size() > kMaxPathBytes) return frame.path;
+    return frame.key ? field_path(frame.path, *frame.key)
+                     : field_path(frame.path, frame.value.get_array().size());
+  }
+
+  void remember_line(const std::string& path, int line) {
+    if (!path.empty() && path.size() <= kMaxPathBytes) lines_.emplace(path, line);
+  }
+
+  // A field is where its key stands, not where its value begins.
+  int line_of_next(const YAML::Mark& mark) const {
+    return !frames_.empty() && frames_.back().key ? frames_.back().key_line : line_of(mark);
+  }
+
+  void count(const YAML::Mark& mark) {
+    spend(1, line_of(mark));
+    if (line_ == 0) line_ = line_of(mark);
+  }
+
+  void add(const YAML::Mark& mark, YAML::anchor_t anchor, json::value value) {
+    count(mark);
+    remember_line(path_of_next(), line_of_next(mark));
+    store(anchor, std::move(value));
+  }
+
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor, json::value value) {
+    if (at_key()) refuse(mark, "a map or a list as a key");
+    count(mark);
+    if (frames_.size() >= kMaxDepth) too_deep(mark);
+    Frame frame{std::move(value), path_of_next(), anchor, std::nullopt, 0};
+    remember_line(frame.path, line_of_next(mark));
+    frames_.push_back(std::move(frame));
+  }
+
+  void close() {
+    Frame frame = std::move(frames_.back());
+    frames_.pop_back();
+    store(frame.anchor, std::move(frame.value));
+  }
+
+  void store(YAML::anchor_t anchor, json::value value) {
+    if (anchor != YAML::NullAnchor) {
+      // Anchors nested in anchors copy again and again: they count like aliases.
+      const std::size_t weight = weight_of(value);
+      spend(weight, line_);
+      anchors_[anchor] = {value, weight, depth_of(value)};
+    }
+    if (frames_.empty()) {
+      root_ = std::move(value);
+    } else if (Frame& frame = frames_.back(); frame.key) {
+      frame.value.get_object().emplace(*frame.key, std::move(value));
+      frame.key.reset();
+    } else {
+      frame.value.get_array().push_back(std::move(value));
+    }
+  }
+
+  const int first_line_;
+  int line_ = 0;
+  std::size_t nodes_ = 0;
+  std::vector<Frame> frames_;
+  std::map<YAML::anchor_t, Anchored> anchors_;
+  json::value root_;
+  std::map<std::string, int> lines_;
+};
+
+std::optional<YamlResult> parse_document(std::string_view text, int first_line) {
+  std::istringstream in{std::string(text)};
+  Builder builder(first_line);
+  try {
+    YAML::Parser parser(in);
+    while (parser.HandleNextDocument(builder)) {
+    }
+    if (builder.empty()) return std::nullopt;
+    return builder.take();
+  } catch (const Refused& refused) {
+    return refused.error;
+  } catch (const YAML::Exception& fault) {
+    return YamlError{ErrorCode::kInvalidSyntax, first_line + std::max(fault.mark.line, 0),
+                     "not YAML: " + fault.msg};
+  } catch (const std::exception& fault) {
+    return YamlError{ErrorCode::kInvalidSyntax, first_line,
+                     std::string("not YAML: ") + fault.what()};
+  }
+}
+
+// The line of the first byte that is not UTF-8 text, or 0. yaml-cpp lets such bytes through, and
+// Envoy's protos cannot carry them.
+int line_of_bad_text(std::string_view text) {
+  int line = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at]);
+    if (lead == '\n') ++line;
+    const int length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (length == 0 || lead > 0xf4 || at + length > text.size() || lead == 0) return line;
+    for (int i = 1; i < length; ++i)
+      if ((static_cast<unsigned char>(text[at + i]) & 0xc0) != 0x80) return line;
+    const auto second = length > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
+    const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+    const bool outside = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
+    if (overlong || outside) return line;
+    at += static_cast<std::size_t>(length);
+  }
+  return 0;
+}
+
+bool is_separator(std::string_view line) {
+  return line.starts_with("---") && (line.size() == 3 || line[3] == ' ' || line[3] == '\t');
+}
+
+bool has_content(std::string_view line) {
+  if (is_separator(line)) line.remove_prefix(3);
+  const auto first = line.find_first_not_of(" \t\r");
+  return first != std::string_view::npos && line[first] != '#' && line[first] != '%' &&
+         !line.starts_with("...");
+}
+
+}  // namespace
+
+std::string field_path(std::string_view parent, std::string_view key) {
+  std::string path(parent);
+  if (key.find_first_of("./[]") != std::string_view::npos)
+    return path.append("[").append(key) + ']';
+  if (!path.empty()) path += '.';
+  return path.append(key);
+}
+
+std::string field_path(std::string_view parent, std::size_t index) {
+  return std::string(parent) + '[' + std::to_string(index) + ']';
+}
+
+std::vector<YamlResult> parse_yaml(std::string_view text) {
+  std::vector<YamlResult> documents;
+  if (text.size() > kMaxFileBytes) {
+    documents.push_back(YamlError{ErrorCode::kTooLarge, 0, "larger than 3 MB; split the file"});
+    return documents;
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  if (const int line = line_of_bad_text(text); line != 0) {
+    documents.push_back(YamlError{ErrorCode::kInvalidSyntax, line, "not UTF-8 text"});
+    return documents;
+  }
+  std::size_t start = 0;
+  int first_line = 1;
+  int line_number = 1;
+  bool content = false;
+  const auto finish = [&](std::size_t end) {
+    if (content)
+      if (auto document = parse_document(text.substr(start, end - start), first_line))
+        documents.push_back(*std::move(document));
+    start = end;
+    first_line = line_number;
+    content = false;
+  };
+  for (std::size_t at = 0; at < text.size(); ++line_number) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (is_separator(line)) finish(at);
+    content = content || has_content(line);
+    at = end + 1;
+  }
+  finish(text.size());
+  return documents;
+}
+
+}  // namespace osm::spec
