@@ -1,0 +1,173 @@
+#include "translate/config_dump.hpp"
+
+#include <google/protobuf/struct.pb.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "envoy/admin/v3/config_dump_shared.pb.h"
+#include "translate/fingerprint.hpp"
+#include "translate/json.hpp"
+#include "translate/pack_any.hpp"
+
+namespace osm::translate {
+namespace {
+
+namespace admin = envoy::admin::v3;
+using google::protobuf::Struct;
+
+google::protobuf::Timestamp timestamp(WallTime time) {
+  const auto since_epoch = time.time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  google::protobuf::Timestamp out;
+  out.set_seconds(seconds.count());
+  out.set_nanos(static_cast<std::int32_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch - seconds).count()));
+  return out;
+}
+
+admin::ClientResourceStatus status_of(const DumpedResource& resource) {
+  if (resource.acknowledged) return admin::ACKED;
+  return resource.nack_detail.empty() ? admin::REQUESTED : admin::NACKED;
+}
+
+// Sets what every dumped state has.
+template <class State>
+void set_status(const DumpedResource& resource, State& state) {
+  state.set_client_status(status_of(resource));
+  if (resource.acknowledged || resource.nack_detail.empty()) return;
+  auto& error = *state.mutable_error_state();
+  error.set_details(resource.nack_detail);
+  error.set_version_info(resource.version);
+  *error.mutable_last_update_attempt() = timestamp(resource.updated);
+}
+
+// The resource as it was sent, or nothing when it could not be printed.
+template <class Set>
+void set_content(const DumpedResource& resource, Set set) {
+  google::protobuf::Any any;
+  if (any.ParseFromString(resource.any) && to_json(any, false)) set(std::move(any));
+}
+
+template <class State>
+void set_version(const DumpedResource& resource, State& state) {
+  state.set_version_info(resource.version);
+  *state.mutable_last_updated() = timestamp(resource.updated);
+}
+
+using Resources = std::vector<const DumpedResource*>;
+
+admin::ClustersConfigDump clusters(const Resources& resources) {
+  admin::ClustersConfigDump dump;
+  for (const DumpedResource* resource : resources) {
+    auto& state = resource->acknowledged ? *dump.add_dynamic_active_clusters()
+                                         : *dump.add_dynamic_warming_clusters();
+    set_version(*resource, state);
+    set_status(*resource, state);
+    set_content(*resource, [&](auto any) { *state.mutable_cluster() = std::move(any); });
+    if (resource->acknowledged) dump.set_version_info(resource->version);
+  }
+  return dump;
+}
+
+admin::ListenersConfigDump listeners(const Resources& resources) {
+  admin::ListenersConfigDump dump;
+  std::map<std::string, admin::ListenersConfigDump::DynamicListener> by_name;
+  for (const DumpedResource* resource : resources) {
+    auto& listener = by_name[resource->name];
+    listener.set_name(resource->name);
+    // Of two states, what is outstanding says how the listener stands.
+    if (!resource->acknowledged || listener.client_status() == admin::UNKNOWN)
+      set_status(*resource, listener);
+    auto& state = resource->acknowledged ? *listener.mutable_active_state()
+                                         : *listener.mutable_warming_state();
+    set_version(*resource, state);
+    set_content(*resource, [&](auto any) { *state.mutable_listener() = std::move(any); });
+    if (resource->acknowledged) dump.set_version_info(resource->version);
+  }
+  for (auto& [name, listener] : by_name) *dump.add_dynamic_listeners() = std::move(listener);
+  return dump;
+}
+
+admin::RoutesConfigDump routes(const Resources& resources) {
+  admin::RoutesConfigDump dump;
+  for (const DumpedResource* resource : resources) {
+    auto& state = *dump.add_dynamic_route_configs();
+    set_version(*resource, state);
+    set_status(*resource, state);
+    set_content(*resource, [&](auto any) { *state.mutable_route_config() = std::move(any); });
+  }
+  return dump;
+}
+
+admin::EndpointsConfigDump endpoints(const Resources& resources) {
+  admin::EndpointsConfigDump dump;
+  for (const DumpedResource* resource : resources) {
+    auto& state = *dump.add_dynamic_endpoint_configs();
+    set_version(*resource, state);
+    set_status(*resource, state);
+    set_content(*resource, [&](auto any) { *state.mutable_endpoint_config() = std::move(any); });
+  }
+  return dump;
+}
+
+// SecretsConfigDump by hand: its generated form would bring Envoy's whole bootstrap API along.
+Struct secret_state(const DumpedResource& resource) {
+  const std::string updated = to_json(timestamp(resource.updated), false).value_or("");
+  Struct state;
+  auto& fields = *state.mutable_fields();
+  fields["name"].set_string_value(resource.name);
+  fields["version_info"].set_string_value(resource.version);
+  if (updated.size() > 2)  // without the quotes that JSON puts around it
+    fields["last_updated"].set_string_value(updated.substr(1, updated.size() - 2));
+  fields["client_status"].set_string_value(admin::ClientResourceStatus_Name(status_of(resource)));
+  if (status_of(resource) == admin::NACKED) {
+    auto& error = *fields["error_state"].mutable_struct_value()->mutable_fields();
+    error["details"].set_string_value(resource.nack_detail);
+    error["version_info"].set_string_value(resource.version);
+  }
+  if (auto secret = redacted_secret(resource.any))
+    *fields["secret"].mutable_struct_value() = std::move(*secret);
+  return state;
+}
+
+Struct secrets(const Resources& resources) {
+  Struct dump;
+  auto& fields = *dump.mutable_fields();
+  fields["@type"].set_string_value("type.googleapis.com/envoy.admin.v3.SecretsConfigDump");
+  for (const DumpedResource* resource : resources) {
+    auto& list =
+        fields[resource->acknowledged ? "dynamic_active_secrets" : "dynamic_warming_secrets"];
+    *list.mutable_list_value()->add_values()->mutable_struct_value() = secret_state(*resource);
+  }
+  return dump;
+}
+
+bool dumped_before(const DumpedResource* a, const DumpedResource* b) {
+  return std::tie(a->name, b->acknowledged, a->version) <
+         std::tie(b->name, a->acknowledged, b->version);
+}
+
+}  // namespace
+
+std::string config_dump_json(const std::vector<DumpedResource>& resources) {
+  std::map<XdsType, Resources> by_type;
+  for (const XdsType type : kXdsTypes) by_type[type];
+  for (const DumpedResource& resource : resources) by_type[resource.type].push_back(&resource);
+  for (auto& [type, list] : by_type) std::sort(list.begin(), list.end(), dumped_before);
+
+  std::string configs;
+  const auto add = [&](const google::protobuf::Message& config) {
+    if (!configs.empty()) configs += ',';
+    configs += to_json(config, false).value_or("{}");
+  };
+  add(pack_any(clusters(by_type[XdsType::kCluster])));
+  add(pack_any(listeners(by_type[XdsType::kListener])));
+  add(pack_any(routes(by_type[XdsType::kRoute])));
+  add(pack_any(endpoints(by_type[XdsType::kEndpoint])));
+  add(secrets(by_type[XdsType::kSecret]));
+  return "{\"configs\":[" + configs + "]}";
+}
+
+}  // namespace osm::translate
