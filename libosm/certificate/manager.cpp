@@ -1,0 +1,412 @@
+#include "certificate/manager.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/notifier.hpp"
+#include "base/strand.hpp"
+#include "certificate/jitter.hpp"
+
+namespace osm::certificate {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+// The schedule looks at the calendar at least this often.
+constexpr nanoseconds kTick = std::chrono::minutes(1);
+// More than this between two looks is a jump or a suspended host; back by more than kBackwards too.
+constexpr nanoseconds kForwards = 3 * kTick;
+constexpr nanoseconds kBackwards = seconds(30);
+constexpr WallTime kNever = WallTime::max();
+
+// One issuance that all callers of a name wait for.
+struct Flight {
+  std::condition_variable landed;
+  std::optional<Result<CertificatePtr>> result;
+};
+
+struct Entry {
+  explicit Entry(Subject s) : subject(std::move(s)) {}
+
+  const Subject subject;
+  seconds validity{};              // what the newest caller asked for
+  CertificatePtr current;          // null until the first issuance succeeds
+  WallTime renew_at = kNever;      // its place in the schedule
+  unsigned failures = 0;           // in a row
+  std::shared_ptr<Flight> flight;  // while an issuance is under way
+};
+using EntryPtr = std::shared_ptr<Entry>;
+
+bool is_valid(const Certificate& certificate, WallTime now) {
+  return certificate.not_before <= now && now < certificate.not_after;
+}
+
+// What became of an issuance, for the log.
+struct Landing {
+  bool replaced = false;    // an older certificate of the name
+  unsigned failures = 0;    // in a row, of a name whose old certificate stays
+  bool still_valid = true;  // that old certificate
+};
+
+class CachingManager final : public Manager {
+ public:
+  explicit CachingManager(ManagerOptions options);
+  ~CachingManager() override;
+
+  Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override;
+  Result<CertificatePtr> rotate_certificate(const CommonName& common_name) override;
+  void release_certificate(const CommonName& common_name) override;
+  std::vector<CertificatePtr> list_certificates() const override;
+  std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
+  Subscription subscribe(std::function<void(const CertificatePtr&)> on_rotated) override {
+    return rotated_.subscribe(std::move(on_rotated));
+  }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using ByTime = std::set<std::pair<WallTime, CommonName>>;
+
+  Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry);
+  Result<CertificatePtr> issue(const Subject& subject, seconds validity);
+  Landing land(const EntryPtr& entry, const Result<CertificatePtr>& issued);
+  void report(const Subject& subject, const Result<CertificatePtr>& issued, const Landing& landing);
+  void adopt(Entry& entry, CertificatePtr certificate);
+  void set_back(Entry& entry);
+  void replace(Entry& entry, CertificatePtr certificate);
+  void schedule(Entry& entry, WallTime renew_at);
+  bool cached(const EntryPtr& entry) const;
+
+  void look();
+  void notice_jump(nanoseconds passed, WallTime now);
+  void notice_trust_bundle();
+  void renew_next();
+  void arm();
+
+  double random() { return unit_interval(rng_.next()); }
+
+  const std::unique_ptr<Issuer> issuer_;
+  const Clock& clock_;
+  Rng& rng_;
+  LogSink& log_;
+  MetricsSink& metrics_;
+  const std::function<KeyParameters()> key_parameters_;
+  Notifier<const CertificatePtr&> rotated_;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<CommonName, EntryPtr> entries_;  // these four: guarded by mutex_
+  ByTime due_;       // by renew_at: every entry that has a certificate and is not being renewed
+  ByTime expiring_;  // by not_after: every entry that has a certificate
+  WallTime armed_for_ = kNever;
+
+  WallTime last_look_;        // these three: touched on the renewals strand only
+  std::string trust_bundle_;  // as in the cached certificates
+  Subscription timer_;
+
+  // Renewals block; announcements must not wait for them, and both are each in order.
+  Strand announcements_;
+  Strand renewals_;
+};
+
+CachingManager::CachingManager(ManagerOptions options)
+    : issuer_(std::move(options.issuer)),
+      clock_(options.clock),
+      rng_(options.rng),
+      log_(options.log),
+      metrics_(options.metrics),
+      key_parameters_(std::move(options.key_parameters)),
+      last_look_(clock_.wall_now()),
+      trust_bundle_(issuer_->trust_bundle_pem()),
+      announcements_(options.executor),
+      renewals_(options.executor) {
+  renewals_.post([this] { look(); });
+}
+
+CachingManager::~CachingManager() {
+  renewals_.stop();
+  announcements_.stop();
+}
+
+Result<CertificatePtr> CachingManager::issue_certificate(const Subject& subject, seconds validity) {
+  if (validity < seconds(1))
+    return Error{ErrorCode::kInvalidArgument, "common name \"" + subject.common_name.str() +
+                                                  "\": a validity of " +
+                                                  std::to_string(validity.count()) +
+                                                  " s cannot be issued: ask for at least 1 s"};
+  Lock lock(mutex_);
+  EntryPtr& slot = entries_[subject.common_name];
+  if (!slot) slot = std::make_shared<Entry>(subject);
+  const EntryPtr entry = slot;
+  if (entry->subject != subject)
+    return Error{ErrorCode::kInvalidArgument,
+                 "common name \"" + subject.common_name.str() + "\" is held by another subject (" +
+                     entry->subject.spiffe_id.str() + "): release it first"};
+  entry->validity = validity;
+  const CertificatePtr current = entry->current;
+  const bool valid = current && is_valid(*current, clock_.wall_now());
+  if (valid && clock_.wall_now() < entry->renew_at) return current;
+  auto issued = fly(std::move(lock), entry);
+  if (!issued && valid) return current;
+  return issued;
+}
+
+Result<CertificatePtr> CachingManager::rotate_certificate(const CommonName& common_name) {
+  Lock lock(mutex_);
+  const auto found = entries_.find(common_name);
+  if (found == entries_.end() || !found->second->current)
+    return Error{ErrorCode::kNotFound,
+                 "no certificate is held under common name \"" + common_name.str() + "\""};
+  const EntryPtr entry = found->second;
+  return fly(std::move(lock), entry);
+}
+
+void CachingManager::release_certificate(const CommonName& common_name) {
+  EntryPtr released;  // outlives the lock: erasing a key takes its time
+  const Lock lock(mutex_);
+  const auto found = entries_.find(common_name);
+  if (found == entries_.end()) return;
+  released = found->second;
+  schedule(*released, kNever);
+  if (released->current) expiring_.erase({released->current->not_after, common_name});
+  entries_.erase(found);
+}
+
+std::vector<CertificatePtr> CachingManager::list_certificates() const {
+  std::vector<CertificatePtr> list;
+  {
+    const Lock lock(mutex_);
+    list.reserve(entries_.size());
+    for (const auto& [name, entry] : entries_)
+      if (entry->current) list.push_back(entry->current);
+  }
+  std::sort(list.begin(), list.end(), [](const CertificatePtr& a, const CertificatePtr& b) {
+    return a->subject.common_name < b->subject.common_name;
+  });
+  return list;
+}
+
+// Joins the entry's flight or makes one. Result: what it brought, however useful the old one is.
+Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
+  if (const std::shared_ptr<Flight> other = entry->flight) {
+    other->landed.wait(lock, [&] { return other->result.has_value(); });
+    return *other->result;
+  }
+  const auto flight = std::make_shared<Flight>();
+  entry->flight = flight;
+  const seconds validity = entry->validity;
+  lock.unlock();
+  auto issued = issue(entry->subject, validity);
+  lock.lock();
+  entry->flight.reset();
+  const Landing landing = land(entry, issued);
+  flight->result = issued;
+  flight->landed.notify_all();
+  lock.unlock();
+  report(entry->subject, issued, landing);
+  return issued;
+}
+
+Result<CertificatePtr> CachingManager::issue(const Subject& subject, seconds validity) {
+  const SteadyTime start = clock_.steady_now();
+  const IssueRequest request{
+      .subject = subject,
+      .validity = validity - std::chrono::floor<seconds>(part_of(validity, random() / 10)),
+      .key = key_parameters_ ? key_parameters_() : KeyParameters{},
+  };
+  auto issued = issuer_->issue(request);
+  if (!issued) {
+    metrics_.add("osm_cert_issue_failed_count", {}, 1);
+    return issued.error();
+  }
+  const std::chrono::duration<double> took = clock_.steady_now() - start;
+  metrics_.add("osm_cert_issued_count", {}, 1);
+  metrics_.observe("osm_cert_issued_time", {}, took.count());
+  return CertificatePtr(std::make_shared<const Certificate>(Certificate{
+      .subject = subject,
+      .chain_pem = std::move(issued->chain_pem),
+      .private_key = std::move(issued->private_key),
+      .trust_bundle_pem = issuer_->trust_bundle_pem(),
+      .serial_number = std::move(issued->serial_number),
+      .fingerprint = std::move(issued->fingerprint),
+      .not_before = issued->not_before,
+      .not_after = issued->not_after,
+  }));
+}
+
+// Takes over what a flight brought, unless the name was released meanwhile: then its callers get
+// the certificate and the cache does not.
+Landing CachingManager::land(const EntryPtr& entry, const Result<CertificatePtr>& issued) {
+  Landing landing;
+  if (!cached(entry)) return landing;
+  landing.replaced = entry->current != nullptr;
+  if (issued) {
+    adopt(*entry, *issued);
+  } else if (entry->current) {
+    set_back(*entry);
+    landing.failures = entry->failures;
+    landing.still_valid = is_valid(*entry->current, clock_.wall_now());
+  } else {
+    entries_.erase(entry->subject.common_name);
+  }
+  return landing;
+}
+
+void CachingManager::report(const Subject& subject, const Result<CertificatePtr>& issued,
+                            const Landing& landing) {
+  const std::string& name = subject.common_name.str();
+  if (issued) {
+    if (landing.replaced) metrics_.add("osm_cert_rotated_count", {}, 1);
+    log_.info(landing.replaced ? "certificate renewed" : "certificate issued",
+              {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
+  } else if (!landing.still_valid) {
+    log_.error("certificate is not valid any more and cannot be renewed; its holder is cut off",
+               {{"common_name", name}, {"error", issued.error().text()}});
+  } else if (landing.failures == 1) {  // further ones are counted: a line each would hide the cause
+    log_.warning("certificate not renewed; the old one stays while renewal is tried again",
+                 {{"common_name", name}, {"error", issued.error().text()}});
+  }
+}
+
+void CachingManager::adopt(Entry& entry, CertificatePtr certificate) {
+  const WallTime now = clock_.wall_now();
+  // From a CA whose calendar is another one: the next may be better, but not at once.
+  const nanoseconds pause = is_valid(*certificate, now)
+                                ? part_of(certificate->not_after - now, 1.0 / 2 + random() / 6)
+                                : backoff(1, random());
+  entry.failures = 0;
+  replace(entry, std::move(certificate));
+  schedule(entry, now + pause);
+}
+
+void CachingManager::set_back(Entry& entry) {
+  const WallTime now = clock_.wall_now();
+  if (entry.renew_at != kNever && entry.renew_at > now) return;  // a rotation, ahead of its time
+  ++entry.failures;
+  schedule(entry, now + backoff(entry.failures, random()));
+}
+
+void CachingManager::replace(Entry& entry, CertificatePtr certificate) {
+  const CommonName& name = entry.subject.common_name;
+  const bool announce = entry.current != nullptr;
+  if (announce) expiring_.erase({entry.current->not_after, name});
+  expiring_.emplace(certificate->not_after, name);
+  entry.current = std::move(certificate);
+  // Posted under the lock, so that subscribers hear of a name's certificates in their order.
+  if (announce) announcements_.post([this, current = entry.current] { rotated_.notify(current); });
+}
+
+void CachingManager::schedule(Entry& entry, WallTime renew_at) {
+  if (entry.renew_at != kNever) due_.erase({entry.renew_at, entry.subject.common_name});
+  entry.renew_at = renew_at;
+  if (renew_at == kNever) return;
+  due_.emplace(renew_at, entry.subject.common_name);
+  if (renew_at >= armed_for_) return;
+  armed_for_ = renew_at;
+  renewals_.post([this] { look(); });
+}
+
+bool CachingManager::cached(const EntryPtr& entry) const {
+  const auto found = entries_.find(entry->subject.common_name);
+  return found != entries_.end() && found->second == entry;
+}
+
+// On the renewals strand: at every tick, and when something is due.
+void CachingManager::look() {
+  const WallTime now = clock_.wall_now();
+  const nanoseconds passed = now - std::exchange(last_look_, now);
+  if (passed > kForwards || passed < -kBackwards) notice_jump(passed, now);
+  notice_trust_bundle();
+
+  Lock lock(mutex_);
+  const bool due = !due_.empty() && due_.begin()->first <= now;
+  const WallTime first_end = expiring_.empty() ? kNever : expiring_.begin()->first;
+  lock.unlock();
+  if (first_end != kNever) {
+    const std::chrono::duration<double> left = first_end - now;
+    metrics_.set("osm_cert_expiry_seconds", {}, left.count());
+  }
+  if (due) {
+    renewals_.post([this] { renew_next(); });
+  } else {
+    arm();
+  }
+}
+
+// What is not valid on the new calendar is renewed at once, what became due without anybody
+// noticing is spread over a quarter of the time it has left, and the rest keeps its place.
+void CachingManager::notice_jump(nanoseconds passed, WallTime now) {
+  log_.warning("the calendar jumped or the host was suspended; renewals are scheduled anew",
+               {{"seconds", std::to_string(std::chrono::floor<seconds>(passed).count())}});
+  const Lock lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->current || entry->flight) continue;  // a flight schedules when it lands
+    if (!is_valid(*entry->current, now))
+      schedule(*entry, now);
+    else if (entry->renew_at <= now)
+      schedule(*entry, now + part_of(entry->current->not_after - now, random() / 4));
+  }
+}
+
+// The keys stay; every holder hears of the new roots.
+void CachingManager::notice_trust_bundle() {
+  std::string bundle = issuer_->trust_bundle_pem();
+  if (bundle == trust_bundle_) return;
+  trust_bundle_ = std::move(bundle);
+  log_.info("trust bundle changed; every certificate is announced with the new one");
+  const Lock lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->current || entry->current->trust_bundle_pem == trust_bundle_) continue;
+    const Certificate& old = *entry->current;
+    replace(*entry, std::make_shared<const Certificate>(Certificate{
+                        .subject = old.subject,
+                        .chain_pem = old.chain_pem,
+                        .private_key = PrivateKey(old.private_key.pem()),
+                        .trust_bundle_pem = trust_bundle_,
+                        .serial_number = old.serial_number,
+                        .fingerprint = old.fingerprint,
+                        .not_before = old.not_before,
+                        .not_after = old.not_after,
+                    }));
+  }
+}
+
+// On the renewals strand: one renewal per task, so that an executor of one thread does its other
+// work in between.
+void CachingManager::renew_next() {
+  Lock lock(mutex_);
+  if (!due_.empty() && due_.begin()->first <= clock_.wall_now()) {
+    const EntryPtr entry = entries_.at(due_.begin()->second);
+    schedule(*entry, kNever);
+    const SteadyTime start = clock_.steady_now();
+    (void)fly(std::move(lock), entry);  // which schedules the next attempt and reports a failure
+    last_look_ += clock_.steady_now() - start;  // a slow CA is not a jump
+  }
+  renewals_.post([this] { look(); });
+}
+
+void CachingManager::arm() {
+  nanoseconds delay = kTick;
+  {
+    const Lock lock(mutex_);
+    const WallTime now = clock_.wall_now();
+    if (!due_.empty()) delay = std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
+    armed_for_ = now + delay;
+  }
+  timer_ = renewals_.post_after(delay, [this] { look(); });
+}
+
+}  // namespace
+
+std::unique_ptr<Manager> make_manager(ManagerOptions options) {
+  return std::make_unique<CachingManager>(std::move(options));
+}
+
+}  // namespace osm::certificate
