@@ -49,6 +49,10 @@ class WorkloadProvider {
  public:
   virtual ~WorkloadProvider() = default;
 
+  // Whether the first complete list has been read; nothing is served before. A provider that is
+  // also an EndpointsProvider may leave this to its has_synced(). Thread: any. Blocking: no.
+  virtual bool workloads_synced() const { return true; }
+
   // Every workload of the platform, ordered by name. Thread: any. Blocking: no.
   virtual std::vector<Workload> list_workloads() const = 0;
 

@@ -1,9 +1,10 @@
-// An immutable sorted table of shared values: copying it copies pointers, changing it makes a new
-// one.
+// An immutable sorted table of shared values: copying it copies one pointer, changing it makes a
+// new one.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace osm::model {
@@ -17,48 +18,59 @@ class Table {
 
   Table() = default;
   // `entries` in any order, keys unique.
-  explicit Table(std::vector<Entry> entries) : entries_(std::move(entries)) {
-    std::sort(entries_.begin(), entries_.end(),
+  explicit Table(std::vector<Entry> entries) {
+    std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return a->key() < b->key(); });
+    adopt(std::move(entries));
   }
 
   Entry find(const Key& key) const {
-    auto at = lower_bound(key);
-    return at != entries_.end() && (*at)->key() == key ? *at : nullptr;
+    const auto at = lower_bound(key);
+    return at != end() && (*at)->key() == key ? *at : nullptr;
   }
 
   // This table with `value` added or put in place of the one with its key.
   Table with(Entry value) const {
-    Table copy = *this;
-    auto at = copy.entries_.begin() + (lower_bound(value->key()) - entries_.begin());
-    if (at != copy.entries_.end() && (*at)->key() == value->key()) {
-      *at = std::move(value);
-    } else {
-      copy.entries_.insert(at, std::move(value));
-    }
-    return copy;
+    const auto at = lower_bound(value->key());
+    const bool replaces = at != end() && (*at)->key() == value->key();
+    std::vector<Entry> entries(begin(), at);
+    entries.push_back(std::move(value));
+    entries.insert(entries.end(), replaces ? at + 1 : at, end());
+    return sorted(std::move(entries));
   }
 
   Table without(const Key& key) const {
-    Table copy = *this;
-    auto at = lower_bound(key);
-    if (at != entries_.end() && (*at)->key() == key)
-      copy.entries_.erase(copy.entries_.begin() + (at - entries_.begin()));
-    return copy;
+    const auto at = lower_bound(key);
+    if (at == end() || (*at)->key() != key) return *this;
+    std::vector<Entry> entries(begin(), at);
+    entries.insert(entries.end(), at + 1, end());
+    return sorted(std::move(entries));
   }
 
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries().begin(); }
+  auto end() const { return entries().end(); }
+  std::size_t size() const { return entries().size(); }
+  bool empty() const { return entries().empty(); }
 
  private:
+  static Table sorted(std::vector<Entry> entries) {
+    Table out;
+    out.adopt(std::move(entries));
+    return out;
+  }
+  void adopt(std::vector<Entry> entries) {
+    entries_ = std::make_shared<const std::vector<Entry>>(std::move(entries));
+  }
+  const std::vector<Entry>& entries() const {
+    static const std::vector<Entry> kNone;
+    return entries_ ? *entries_ : kNone;
+  }
   auto lower_bound(const Key& key) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), key,
+    return std::lower_bound(begin(), end(), key,
                             [](const Entry& a, const Key& k) { return a->key() < k; });
   }
 
-  std::vector<Entry> entries_;
+  std::shared_ptr<const std::vector<Entry>> entries_;  // null: empty
 };
 
 }  // namespace osm::model

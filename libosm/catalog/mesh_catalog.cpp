@@ -1,0 +1,208 @@
+#include "catalog/mesh_catalog.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "catalog/policy_check.hpp"
+#include "catalog/proxy_registry.hpp"
+#include "model/own_ports.hpp"
+
+namespace osm::catalog {
+namespace {
+
+using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
+using Identities = std::vector<ServiceIdentity>;
+
+// Everybody the snapshot has heard of.
+std::set<ServiceIdentity> known_identities(const model::MeshSnapshot& snapshot) {
+  std::set<ServiceIdentity> out;
+  for (const auto& service : snapshot.services)
+    out.insert(service->identities.begin(), service->identities.end());
+  for (const auto& workload : snapshot.workloads)
+    out.insert(identity_of(workload->workload.account));
+  for (const auto& target : snapshot.targets) {
+    out.insert(target->destination);
+    out.insert(target->policy.sources.begin(), target->policy.sources.end());
+  }
+  return out;
+}
+
+bool has_endpoints(const model::MeshSnapshot& snapshot, const Workload& workload) {
+  return std::any_of(
+      workload.services.begin(), workload.services.end(), [&](const ServiceName& name) {
+        const auto service = snapshot.endpoints.find(name);
+        return service && std::any_of(service->endpoints.begin(), service->endpoints.end(),
+                                      [&](const Endpoint& endpoint) {
+                                        return endpoint.address == workload.address;
+                                      });
+      });
+}
+
+class MeshCatalog final : public MeshCataloger {
+ public:
+  explicit MeshCatalog(const MeshCatalogOptions& options)
+      : spec_(options.spec), snapshots_(options.snapshots), clock_(options.clock) {}
+
+  const MeshSpec& get_smi_spec() const override { return spec_; }
+
+  Result<Identities> list_inbound_service_identities(
+      const ServiceIdentity& identity) const override {
+    return list_peers(identity, [&](const model::TargetEntry& target, auto& out) {
+      if (target.destination == identity)
+        out.insert(target.policy.sources.begin(), target.policy.sources.end());
+    });
+  }
+
+  Result<Identities> list_outbound_service_identities(
+      const ServiceIdentity& identity) const override {
+    return list_peers(identity, [&](const model::TargetEntry& target, auto& out) {
+      const auto& sources = target.policy.sources;
+      if (std::binary_search(sources.begin(), sources.end(), identity))
+        out.insert(target.destination);
+    });
+  }
+
+  Result<Identities> list_service_identities_for_service(
+      const ServiceName& service) const override {
+    OSM_TRY(const auto entry, find_service(service));
+    return entry->identities;
+  }
+
+  Result<std::vector<MeshService>> get_services_for_service_identity(
+      const ServiceIdentity& identity) const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    OSM_TRY(const auto known, known_to(*snapshot, identity));
+    std::vector<MeshService> out;
+    for (const auto& service : snapshot->services)
+      if (std::binary_search(service->identities.begin(), service->identities.end(), identity))
+        out.insert(out.end(), service->ports.begin(), service->ports.end());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
+  Result<std::vector<TrafficPolicy>> list_smi_policies() const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    std::vector<TrafficPolicy> out;
+    for (const auto& target : snapshot->targets)
+      for (const ServiceIdentity& source : target->policy.sources)
+        out.push_back(traffic_policy(*snapshot, *target, source));
+    return out;
+  }
+
+  Result<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    if (const auto found = snapshot->endpoints.find(service)) return found->endpoints;
+    if (snapshot->services.find(service)) return std::vector<Endpoint>();
+    return unknown_service(service);
+  }
+
+  Result<std::vector<InboundTrafficPolicy>> get_ingress_policies_for_service(
+      const ServiceName& service) const override {
+    OSM_TRY(const auto entry, find_service(service));
+    return std::vector<InboundTrafficPolicy>();
+  }
+
+  void expect_proxy(const certificate::ProxyCertificate& certificate) override {
+    proxies_.expect(certificate);
+  }
+  void register_proxy(const Proxy& proxy) override { proxies_.connected(proxy); }
+  void unregister_proxy(const ProxyId& id) override { proxies_.disconnected(id); }
+
+  Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
+                                                          const ProxyId& id) const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    const auto entry = snapshot->workloads.find({ns, id});
+    if (!entry)
+      return Error{ErrorCode::kUnknownProxy,
+                   "no workload of namespace " + ns + " has the proxy UUID " + id.str()};
+    return model::own_ports_of(snapshot->services, entry->workload).ports;
+  }
+
+  std::vector<certificate::ProxyCertificate> list_proxy_certificates() const override {
+    return proxies_.certificates(clock_.wall_now());
+  }
+
+  Result<PolicyDecision> check_policy(const ServiceIdentity& source,
+                                      const ServiceIdentity& destination) const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    OSM_TRY(const auto source_known, known_to(*snapshot, source));
+    OSM_TRY(const auto destination_known, known_to(*snapshot, destination));
+    return catalog::check_policy(*snapshot, source, destination, spec_.list_problems());
+  }
+
+  std::vector<ProxyId> list_participants() const override {
+    std::vector<ProxyId> out;
+    const SnapshotPtr snapshot = snapshots_.load();
+    if (!snapshot) return out;
+    for (const Proxy& proxy : proxies_.connected_proxies()) {
+      const auto entry = snapshot->workloads.find({proxy.identity.ns, proxy.id});
+      if (entry && has_endpoints(*snapshot, entry->workload)) out.push_back(proxy.id);
+    }
+    return out;
+  }
+
+ private:
+  Result<SnapshotPtr> current() const {
+    SnapshotPtr snapshot = snapshots_.load();
+    if (!snapshot)
+      return Error{ErrorCode::kNotReady,
+                   "the mesh is not known yet; /health/ready names what is missing"};
+    return snapshot;
+  }
+
+  static Error unknown_service(const ServiceName& service) {
+    return {ErrorCode::kNotFound, "Service " + service.str() +
+                                      " is not in the mesh: it does not exist, was left out, or "
+                                      "its namespace is not monitored"};
+  }
+
+  Result<std::shared_ptr<const model::ServiceEntry>> find_service(
+      const ServiceName& service) const {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    auto entry = snapshot->services.find(service);
+    if (!entry) return unknown_service(service);
+    return entry;
+  }
+
+  // Result: everybody, `identity` among them.
+  Result<std::set<ServiceIdentity>> known_to(const model::MeshSnapshot& snapshot,
+                                             const ServiceIdentity& identity) const {
+    std::set<ServiceIdentity> known = known_identities(snapshot);
+    if (known.contains(identity)) return known;
+    const auto accounts = spec_.list_all_service_accounts();
+    for (const ServiceAccount& account : accounts)
+      if (identity_of(account) == identity) return known;
+    return Error{ErrorCode::kNotFound,
+                 "service account " + identity.str() +
+                     " is not in the mesh: no workload runs as it, no TrafficTarget names it, and "
+                     "no ServiceAccount object of a monitored namespace has that name"};
+  }
+
+  // `add_peers` is asked about every target that grants something, in SMI mode.
+  template <class AddPeers>
+  Result<Identities> list_peers(const ServiceIdentity& identity, AddPeers add_peers) const {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    OSM_TRY(const std::set<ServiceIdentity> known, known_to(*snapshot, identity));
+    if (snapshot->config.permissive) return Identities(known.begin(), known.end());
+    std::set<ServiceIdentity> out;
+    for (const auto& target : snapshot->targets)
+      if (target->grants()) add_peers(*target, out);
+    return Identities(out.begin(), out.end());
+  }
+
+  MeshSpec& spec_;
+  SnapshotCell<model::MeshSnapshot>& snapshots_;
+  const Clock& clock_;
+  ConnectedProxies proxies_;
+};
+
+}  // namespace
+
+std::unique_ptr<MeshCataloger> make_mesh_catalog(const MeshCatalogOptions& options) {
+  return std::make_unique<MeshCatalog>(options);
+}
+
+}  // namespace osm::catalog

@@ -1,0 +1,137 @@
+#include "catalog/policy_check.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace osm::catalog {
+namespace {
+
+using model::TargetEntry;
+
+constexpr std::size_t kNearest = 3;  // as many are named in a refusal
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (!out.empty()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+std::string describe(const RoutePolicy& route) {
+  std::string out = route.methods.empty() ? "any method" : join(route.methods, ",");
+  out += ' ' + route.path_regex;
+  for (const auto& [name, value] : route.headers) out += " with " + name + ": " + value;
+  return out;
+}
+
+std::vector<ServiceName> services_of(const model::MeshSnapshot& snapshot,
+                                     const ServiceIdentity& identity) {
+  std::vector<ServiceName> out;
+  for (const auto& service : snapshot.services)
+    if (std::binary_search(service->identities.begin(), service->identities.end(), identity))
+      out.push_back(service->name);
+  return out;
+}
+
+bool has_source(const TargetEntry& target, const ServiceIdentity& source) {
+  const auto& sources = target.policy.sources;
+  return std::binary_search(sources.begin(), sources.end(), source);
+}
+
+std::string name_sources(const TargetEntry& target) {
+  std::vector<std::string> names;
+  for (const ServiceIdentity& source : target.policy.sources) names.push_back(source.str());
+  return "TrafficTarget " + target.policy.target.str() + " allows it to " +
+         (names.empty() ? "nobody" : join(names, ", "));
+}
+
+// The targets a person would look at next: of the same destination, else of the same source.
+std::string nearest(const model::MeshSnapshot& snapshot, const ServiceIdentity& source,
+                    const ServiceIdentity& destination) {
+  std::vector<std::string> found;
+  for (const auto& target : snapshot.targets)
+    if (target->destination == destination) found.push_back(name_sources(*target));
+  if (found.empty())
+    for (const auto& target : snapshot.targets)
+      if (has_source(*target, source))
+        found.push_back("TrafficTarget " + target->policy.target.str() + " lets it call " +
+                        target->destination.str());
+  if (found.size() > kNearest) {
+    found.resize(kNearest);
+    found.push_back("and others");
+  }
+  return found.empty() ? "" : "; nearest: " + join(found, "; ");
+}
+
+std::string quote_left_out(const std::vector<Problem>& problems, const std::string& ns) {
+  std::vector<std::string> quoted;
+  for (const Problem& problem : problems)
+    if (problem.object.kind == "TrafficTarget" && problem.object.ns == ns)
+      quoted.push_back(problem.text());
+  return quoted.empty() ? "" : "; left out: " + join(quoted, "; ");
+}
+
+}  // namespace
+
+std::string describe_grant(const InboundTrafficPolicy& policy) {
+  std::vector<std::string> parts;
+  for (const RoutePolicy& route : policy.http_routes) parts.push_back(describe(route));
+  if (policy.tcp && policy.tcp_ports.empty()) parts.push_back("any TCP port");
+  for (const Port port : policy.tcp_ports)
+    parts.push_back("TCP port " + std::to_string(number(port)));
+  return parts.empty() ? "nothing" : join(parts, "; ");
+}
+
+TrafficPolicy traffic_policy(const model::MeshSnapshot& snapshot, const TargetEntry& target,
+                             const ServiceIdentity& source) {
+  return {.target = target.policy.target,
+          .source = {.identity = source, .services = services_of(snapshot, source)},
+          .destination = {.identity = target.destination,
+                          .services = services_of(snapshot, target.destination)},
+          .http_routes = target.policy.http_routes,
+          .tcp = target.policy.tcp,
+          .tcp_ports = target.policy.tcp_ports};
+}
+
+PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceIdentity& source,
+                            const ServiceIdentity& destination,
+                            const std::vector<Problem>& left_out) {
+  PolicyDecision out;
+  if (snapshot.config.permissive) {
+    out.allowed = true;
+    out.reason =
+        "allowed: the mesh is in permissive mode (MeshConfig "
+        "spec.traffic.enablePermissiveTrafficPolicyMode), where every account may call every "
+        "other and no TrafficTarget is asked";
+    return out;
+  }
+  std::vector<std::string> grants;
+  std::vector<std::string> empty;
+  for (const auto& target : snapshot.targets) {
+    if (target->destination != destination || !has_source(*target, source)) continue;
+    const std::string name = "TrafficTarget " + target->policy.target.str();
+    if (!target->grants()) {
+      empty.push_back(name);
+      continue;
+    }
+    grants.push_back(name + ": " + describe_grant(target->policy));
+    out.deciding.push_back(traffic_policy(snapshot, *target, source));
+  }
+  if (!grants.empty()) {
+    out.allowed = true;
+    out.reason = "allowed by " + join(grants, ", and by ");
+  } else if (!empty.empty()) {
+    out.reason = "denied: " + join(empty, " and ") + " names both accounts but grants nothing: " +
+                 "none of the routes and matches its rules name exists";
+  } else {
+    out.reason = "denied: no TrafficTarget names " + source.str() + " as a source and " +
+                 destination.str() + " as its destination" +
+                 nearest(snapshot, source, destination) + quote_left_out(left_out, destination.ns);
+  }
+  return out;
+}
+
+}  // namespace osm::catalog

@@ -1,0 +1,62 @@
+#include "catalog/proxy_registry.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace osm::catalog {
+
+void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = proxies_[certificate.proxy_id];
+  // A renewal under the same name keeps its claim while the proxy is connected.
+  const bool claimed = !entry.streams.empty() && entry.certificate &&
+                       entry.certificate->common_name == certificate.common_name &&
+                       entry.certificate->claimed;
+  entry.certificate = certificate;
+  entry.certificate->claimed = claimed;
+}
+
+void ConnectedProxies::connected(const Proxy& proxy) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = proxies_[proxy.id];
+  entry.streams.insert_or_assign(proxy.connected_at, proxy);
+  if (!entry.certificate || entry.certificate->common_name != proxy.common_name) {
+    entry.certificate = {.common_name = proxy.common_name,
+                         .proxy_id = proxy.id,
+                         .ns = proxy.identity.ns,
+                         .not_after = proxy.certificate_not_after,
+                         .claimed = true};
+  }
+  entry.certificate->claimed = true;
+}
+
+void ConnectedProxies::disconnected(const ProxyId& id) {
+  std::lock_guard lock(mutex_);
+  const auto at = proxies_.find(id);
+  if (at == proxies_.end() || at->second.streams.empty()) return;
+  at->second.streams.erase(at->second.streams.begin());
+}
+
+std::vector<certificate::ProxyCertificate> ConnectedProxies::certificates(WallTime now) const {
+  std::vector<certificate::ProxyCertificate> out;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, entry] : proxies_)
+      if (!entry.streams.empty() || entry.certificate->not_after > now)
+        out.push_back(*entry.certificate);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.ns, a.proxy_id) < std::tie(b.ns, b.proxy_id);
+  });
+  return out;
+}
+
+std::vector<Proxy> ConnectedProxies::connected_proxies() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Proxy> out;
+  for (const auto& [id, entry] : proxies_)
+    if (!entry.streams.empty()) out.push_back(entry.streams.rbegin()->second);
+  return out;
+}
+
+}  // namespace osm::catalog

@@ -1,0 +1,183 @@
+#include "catalog/resolve_policies.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace osm::catalog {
+namespace {
+
+using model::ServiceEntry;
+using model::TargetEntry;
+using model::Upstream;
+
+Problem missing(const smi::TrafficTarget& target, std::size_t rule, std::string_view field,
+                std::string what) {
+  return {.code = ErrorCode::kDanglingReference,
+          .object = {"TrafficTarget", target.name.ns, target.name.name},
+          .path = {},
+          .field = "spec.rules[" + std::to_string(rule) + "]." + std::string(field),
+          .cause = std::move(what) +
+                   "; the rule grants nothing by it: create it or correct the "
+                   "name"};
+}
+
+class TargetResolver {
+ public:
+  TargetResolver(const smi::TrafficTarget& target, const RouteObjects& routes,
+                 std::vector<Problem>& problems)
+      : target_(target), routes_(routes), problems_(problems) {
+    policy_.target = target.name;
+    for (const ServiceAccount& source : target.sources)
+      policy_.sources.push_back(identity_of(source));
+    std::sort(policy_.sources.begin(), policy_.sources.end());
+    policy_.sources.erase(std::unique(policy_.sources.begin(), policy_.sources.end()),
+                          policy_.sources.end());
+  }
+
+  TargetEntry resolve() && {
+    for (std::size_t i = 0; i < target_.rules.size(); ++i) {
+      if (target_.rules[i].kind == smi::RouteKind::kHttpRouteGroup) {
+        add_http(i);
+      } else {
+        add_tcp(i);
+      }
+    }
+    // Without a port list a TCPRoute means any port, and so does its union with others.
+    if (!any_port_) policy_.tcp_ports.assign(ports_.begin(), ports_.end());
+    return {.destination = identity_of(target_.destination), .policy = std::move(policy_)};
+  }
+
+ private:
+  void add_http(std::size_t i) {
+    const smi::TrafficTargetRule& rule = target_.rules[i];
+    const smi::ObjectName name{target_.name.ns, rule.name};
+    const auto group = routes_.http.find(name);
+    if (group == routes_.http.end()) {
+      problems_.push_back(missing(target_, i, "name", "there is no HTTPRouteGroup " + name.str()));
+      return;
+    }
+    for (std::size_t m = 0; m < rule.matches.size(); ++m) {
+      const auto& matches = group->second->matches;
+      const auto match = std::find_if(
+          matches.begin(), matches.end(),
+          [&](const smi::HttpMatch& candidate) { return candidate.name == rule.matches[m]; });
+      if (match == matches.end()) {
+        problems_.push_back(
+            missing(target_, i, "matches[" + std::to_string(m) + ']',
+                    "HTTPRouteGroup " + name.str() + " has no match named " + rule.matches[m]));
+        continue;
+      }
+      auto& routes = policy_.http_routes;
+      if (std::find(routes.begin(), routes.end(), *match) == routes.end()) routes.push_back(*match);
+    }
+  }
+
+  void add_tcp(std::size_t i) {
+    const smi::ObjectName name{target_.name.ns, target_.rules[i].name};
+    const auto route = routes_.tcp.find(name);
+    if (route == routes_.tcp.end()) {
+      problems_.push_back(missing(target_, i, "name", "there is no TCPRoute " + name.str()));
+      return;
+    }
+    policy_.tcp = true;
+    any_port_ |= route->second->ports.empty();
+    ports_.insert(route->second->ports.begin(), route->second->ports.end());
+  }
+
+  const smi::TrafficTarget& target_;
+  const RouteObjects& routes_;
+  std::vector<Problem>& problems_;
+  InboundTrafficPolicy policy_;
+  std::set<Port> ports_;
+  bool any_port_ = false;
+};
+
+// `allowed`: the destinations the client may call.
+Upstream upstream_to(const ServiceEntry& service, const std::set<ServiceIdentity>& allowed,
+                     bool dialled) {
+  Upstream out{.service = service.name, .dialled = dialled, .every_identity = true, .allowed = {}};
+  std::set_intersection(service.identities.begin(), service.identities.end(), allowed.begin(),
+                        allowed.end(), std::back_inserter(out.allowed));
+  out.every_identity = out.allowed.size() == service.identities.size();
+  if (out.every_identity) out.allowed.clear();  // one form for one meaning
+  return out;
+}
+
+template <class Map>
+const typename Map::mapped_type& at_or_none(const Map& map, const ServiceIdentity& identity) {
+  static const typename Map::mapped_type kNone;
+  const auto at = map.find(identity);
+  return at == map.end() ? kNone : at->second;
+}
+
+}  // namespace
+
+TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes,
+                           std::vector<Problem>& problems) {
+  return TargetResolver(target, routes, problems).resolve();
+}
+
+PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,
+                         const model::Table<ServiceEntry>& services) {
+  for (const auto& target : targets) {
+    by_destination_[target->destination].push_back(target);
+    for (const ServiceIdentity& source : target->policy.sources)
+      by_source_[source].push_back(target);
+  }
+  for (const auto& service : services)
+    for (const ServiceIdentity& identity : service->identities)
+      services_[identity].push_back(service);
+}
+
+const PolicyIndex::Targets& PolicyIndex::with_source(const ServiceIdentity& identity) const {
+  return at_or_none(by_source_, identity);
+}
+
+const PolicyIndex::Targets& PolicyIndex::with_destination(const ServiceIdentity& identity) const {
+  return at_or_none(by_destination_, identity);
+}
+
+const std::vector<std::shared_ptr<const ServiceEntry>>& PolicyIndex::services_of(
+    const ServiceIdentity& identity) const {
+  return at_or_none(services_, identity);
+}
+
+model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
+                                     const model::Table<ServiceEntry>& services) {
+  std::set<ServiceIdentity> allowed;
+  for (const auto& target : index.with_source(identity))
+    if (target->grants()) allowed.insert(target->destination);
+
+  std::map<ServiceName, Upstream> upstreams;
+  std::vector<std::shared_ptr<const ServiceEntry>> apexes;
+  for (const ServiceIdentity& destination : allowed)
+    for (const auto& service : index.services_of(destination)) {
+      upstreams.try_emplace(service->name, upstream_to(*service, allowed, true));
+      if (!service->split.empty()) apexes.push_back(service);
+    }
+  for (const auto& apex : apexes)
+    for (const WeightedCluster& backend : apex->split)
+      if (const auto service = services.find(backend.service))
+        upstreams.try_emplace(service->name, upstream_to(*service, allowed, false));
+
+  model::IdentityPolicy out;
+  out.identity = identity;
+  std::vector<Upstream> list;
+  for (auto& [name, upstream] : upstreams) list.push_back(std::move(upstream));
+  out.upstreams = std::make_shared<const std::vector<Upstream>>(std::move(list));
+  for (const auto& target : index.with_destination(identity))
+    if (target->grants()) out.inbound.push_back(target->policy);
+  return out;
+}
+
+std::vector<Upstream> resolve_permissive(const model::Table<ServiceEntry>& services) {
+  std::vector<Upstream> out;
+  for (const auto& service : services)
+    out.push_back(
+        {.service = service->name, .dialled = true, .every_identity = true, .allowed = {}});
+  return out;
+}
+
+}  // namespace osm::catalog

@@ -1,0 +1,219 @@
+#include "catalog/resolve_services.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace osm::catalog {
+namespace {
+
+Port resolve_target(const ServicePort& port, const endpoint::MergedService* endpoints) {
+  if (const Port* number = std::get_if<Port>(&port.target_port)) return *number;
+  std::optional<Port> lowest;
+  if (endpoints)
+    for (const Endpoint& endpoint : endpoints->endpoints)
+      if (endpoint.service_port == port.name && (!lowest || endpoint.port < *lowest))
+        lowest = endpoint.port;
+  return lowest.value_or(Port{});
+}
+
+Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::string field,
+                         std::string cause) {
+  return {.code = code,
+          .object = {"TrafficSplit", split.name.ns, split.name.name},
+          .path = {},
+          .field = std::move(field),
+          .cause = std::move(cause)};
+}
+
+// The backends of `split` that exist, equal ones added up.
+std::vector<WeightedCluster> existing_backends(const smi::TrafficSplit& split,
+                                               const ServiceDrafts& drafts,
+                                               std::vector<Problem>& problems) {
+  std::vector<WeightedCluster> kept;
+  for (std::size_t i = 0; i < split.backends.size(); ++i) {
+    const smi::SplitBackend& backend = split.backends[i];
+    const ServiceName name{split.name.ns, backend.service};
+    if (!drafts.contains(name)) {
+      problems.push_back(problem_of_split(
+          ErrorCode::kDanglingReference, split, "spec.backends[" + std::to_string(i) + "].service",
+          "there is no Service " + name.str() +
+              "; its share goes to the other backends: create it or remove the backend"));
+      continue;
+    }
+    const auto same = std::find_if(kept.begin(), kept.end(),
+                                   [&](const WeightedCluster& c) { return c.service == name; });
+    if (same == kept.end()) {
+      kept.push_back({.service = name, .weight = backend.weight});
+    } else {
+      const std::int64_t sum = std::int64_t{same->weight} + backend.weight;
+      same->weight = static_cast<int>(std::min<std::int64_t>(sum, std::numeric_limits<int>::max()));
+    }
+  }
+  return kept;
+}
+
+std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
+    const SharedList<smi::TrafficSplit>& splits, const ServiceDrafts& drafts,
+    std::vector<Problem>& problems) {
+  SharedList<smi::TrafficSplit> ordered = splits;
+  std::sort(ordered.begin(), ordered.end(),
+            [](const auto& a, const auto& b) { return a->name < b->name; });
+  std::map<ServiceName, const smi::TrafficSplit*> of_apex;
+  std::map<ServiceName, std::vector<WeightedCluster>> out;
+  for (const auto& split : ordered) {
+    if (!drafts.contains(split->service)) {
+      problems.push_back(problem_of_split(
+          ErrorCode::kDanglingReference, *split, "spec.service",
+          "there is no Service " + split->service.str() + "; the split has no effect"));
+      continue;
+    }
+    const auto [first, added] = of_apex.try_emplace(split->service, split.get());
+    if (!added) {
+      problems.push_back(problem_of_split(ErrorCode::kDuplicateObject, *split, "spec.service",
+                                          "TrafficSplit " + first->second->name.str() +
+                                              " already splits Service " + split->service.str() +
+                                              "; the first by name is used: remove one"));
+      continue;
+    }
+    auto backends = existing_backends(*split, drafts, problems);
+    std::int64_t sum = 0;
+    for (const WeightedCluster& backend : backends) sum += backend.weight;
+    if (sum <= 0) {
+      problems.push_back(problem_of_split(
+          ErrorCode::kInvalidWeights, *split, "spec.backends",
+          "the weights of the backends that exist sum to 0; the split is ignored: give at least "
+          "one of them a weight"));
+      continue;
+    }
+    out[split->service] = std::move(backends);
+  }
+  return out;
+}
+
+// Who was first to claim each (address, port) of the mesh.
+class AddressClaims {
+ public:
+  // Null: nobody before.
+  const ServiceName* owner(const std::string& address, Port port) const {
+    const auto at = owners_.find({address, port});
+    return at == owners_.end() ? nullptr : at->second;
+  }
+  void claim(const std::string& address, Port port, const ServiceName& service) {
+    owners_.try_emplace({address, port}, &service);
+  }
+
+ private:
+  std::map<std::pair<std::string, Port>, const ServiceName*> owners_;
+};
+
+Problem taken(const ServiceName& service, std::string field, const std::string& address, Port port,
+              const ServiceName& owner, std::string consequence) {
+  return {.code = ErrorCode::kConflictingAddress,
+          .object = {"Service", service.ns, service.name},
+          .path = {},
+          .field = std::move(field),
+          .cause = address + ':' + std::to_string(number(port)) + " already belongs to Service " +
+                   owner.str() + "; " + std::move(consequence)};
+}
+
+void settle_cluster_ip(model::ServiceEntry& service, const ServiceName& key, AddressClaims& claims,
+                       std::vector<Problem>& problems) {
+  if (service.cluster_ip.empty()) return;
+  std::erase_if(service.ports, [&](const MeshService& port) {
+    const ServiceName* owner = claims.owner(service.cluster_ip, port.port);
+    if (!owner) {
+      claims.claim(service.cluster_ip, port.port, key);
+      return false;
+    }
+    problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port, *owner,
+                             "this port is left out: give the Service a cluster IP of its own"));
+    service.named_targets.erase(port.port_name);
+    return true;
+  });
+}
+
+void settle_headless(model::ServiceEntry& service, const ServiceName& key, AddressClaims& claims,
+                     std::vector<Problem>& problems) {
+  std::erase_if(service.addresses, [&](const std::string& address) {
+    for (const MeshService& port : service.ports) {
+      const ServiceName* owner = claims.owner(address, port.port);
+      if (!owner) continue;
+      problems.push_back(taken(service.name, "spec.selector", address, port.port, *owner,
+                               "clients cannot reach this headless Service at that address: use "
+                               "another port, or a cluster IP"));
+      return true;
+    }
+    for (const MeshService& port : service.ports) claims.claim(address, port.port, key);
+    return false;
+  });
+}
+
+}  // namespace
+
+model::ServiceEntry resolve_service(const Service& service,
+                                    const endpoint::MergedService* endpoints) {
+  model::ServiceEntry out;
+  out.name = service.name;
+  out.headless = service.headless;
+  if (!service.headless) out.cluster_ip = service.cluster_ip;
+  for (const ServicePort& port : service.ports) {
+    out.ports.push_back({.name = service.name,
+                         .port_name = port.name,
+                         .port = port.port,
+                         .target_port = resolve_target(port, endpoints),
+                         .protocol = port.protocol});
+    if (const auto* name = std::get_if<std::string>(&port.target_port))
+      out.named_targets.emplace(port.name, *name);
+  }
+  std::sort(out.ports.begin(), out.ports.end(), [](const MeshService& a, const MeshService& b) {
+    return std::tie(a.port, a.port_name) < std::tie(b.port, b.port_name);
+  });
+  if (!endpoints) return out;
+  out.identities = endpoints->identities();
+  if (service.headless) {
+    // Unhealthy addresses stay: who dials one is served by the others, and a flapping health check
+    // does not change listeners.
+    std::set<std::string> addresses;
+    for (const Endpoint& endpoint : endpoints->endpoints) addresses.insert(endpoint.address);
+    out.addresses.assign(addresses.begin(), addresses.end());
+  }
+  return out;
+}
+
+model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints) {
+  return {.service = endpoints.name, .endpoints = endpoints.healthy_endpoints()};
+}
+
+SettledServices settle_services(const ServiceDrafts& drafts,
+                                const SharedList<smi::TrafficSplit>& splits) {
+  SettledServices out;
+  auto split_of = resolve_splits(splits, drafts, out.problems);
+  std::map<ServiceName, std::vector<ServiceName>> apexes_of;
+  for (const auto& [apex, backends] : split_of)
+    for (const WeightedCluster& backend : backends)
+      if (backend.service != apex) apexes_of[backend.service].push_back(apex);
+
+  AddressClaims claims;
+  for (const auto& [name, draft] : drafts) {
+    model::ServiceEntry service = *draft;
+    if (service.headless) {
+      settle_headless(service, name, claims, out.problems);
+    } else {
+      settle_cluster_ip(service, name, claims, out.problems);
+    }
+    if (const auto split = split_of.find(name); split != split_of.end())
+      service.split = std::move(split->second);
+    if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
+      service.apexes = std::move(apexes->second);
+    out.services.push_back(std::move(service));
+  }
+  return out;
+}
+
+}  // namespace osm::catalog

@@ -1,0 +1,57 @@
+// The mesh specification as the builder last read it. Events say which kinds to read again.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "osm/mesh_spec.hpp"
+#include "osm/object.hpp"
+
+namespace osm::catalog {
+
+// What reading found different.
+struct SpecChanges {
+  bool config = false;
+  bool namespaces = false;
+  bool splits = false;
+  bool routes = false;
+  std::set<ServiceName> services;
+  std::set<smi::ObjectName> targets;
+};
+
+class SpecView {
+ public:
+  // `spec` outlives the view.
+  explicit SpecView(const MeshSpec& spec) : spec_(spec) {}
+
+  // Notes what to read again; kinds that do not shape the mesh are ignored.
+  void invalidate(const std::vector<ObjectKey>& changed);
+
+  // Reads what was invalidated: everything, the first time.
+  SpecChanges refresh();
+
+  const MeshSpec& spec() const { return spec_; }
+  const MeshConfig& config() const { return config_; }
+  const std::set<std::string>& namespaces() const { return namespaces_; }
+  const SharedList<Service>& services() const { return services_; }
+  const SharedList<smi::TrafficSplit>& splits() const { return splits_; }
+  const SharedList<smi::HttpRouteGroup>& http_routes() const { return http_routes_; }
+  const SharedList<smi::TcpRoute>& tcp_routes() const { return tcp_routes_; }
+  const SharedList<smi::TrafficTarget>& targets() const { return targets_; }
+
+ private:
+  const MeshSpec& spec_;
+  bool everything_ = true;
+  std::set<std::string> kinds_;
+
+  MeshConfig config_;
+  std::set<std::string> namespaces_;
+  SharedList<Service> services_;
+  SharedList<smi::TrafficSplit> splits_;
+  SharedList<smi::HttpRouteGroup> http_routes_;
+  SharedList<smi::TcpRoute> tcp_routes_;
+  SharedList<smi::TrafficTarget> targets_;
+};
+
+}  // namespace osm::catalog

@@ -1,0 +1,70 @@
+// Several replacements in one Table at once: unchanged entries keep their pointers, and the keys of
+// the others are told.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "model/table.hpp"
+
+namespace osm::catalog {
+
+template <class V>
+class TableEdit {
+ public:
+  using Key = typename model::Table<V>::Key;
+  using Entry = typename model::Table<V>::Entry;
+
+  // `table` is changed by finish() only and outlives the edit.
+  explicit TableEdit(model::Table<V>& table) : table_(table) {}
+
+  void put(V value) {
+    const Key key = value.key();
+    const Entry old = table_.find(key);
+    if (old && *old == value) {
+      edits_.erase(key);
+      return;
+    }
+    edits_[key] = std::make_shared<const V>(std::move(value));
+  }
+  void remove(const Key& key) {
+    if (table_.find(key)) edits_[key] = nullptr;
+  }
+  // Makes `values` the whole content.
+  void replace_all(std::vector<V> values) {
+    std::set<Key> kept;
+    for (const V& value : values) kept.insert(value.key());
+    for (const Entry& old : table_)
+      if (!kept.contains(old->key())) edits_[old->key()] = nullptr;
+    for (V& value : values) put(std::move(value));
+  }
+
+  // The table as it was, while finish() has not run, and the entry that comes (null: none).
+  const std::map<Key, Entry>& edits() const { return edits_; }
+  const model::Table<V>& before() const { return table_; }
+
+  // Result: the keys added, changed or removed.
+  std::set<Key> finish() {
+    std::set<Key> changed;
+    if (edits_.empty()) return changed;
+    std::vector<Entry> entries;
+    for (const Entry& old : table_)
+      if (!edits_.contains(old->key())) entries.push_back(old);
+    for (auto& [key, entry] : edits_) {
+      changed.insert(key);
+      if (entry) entries.push_back(std::move(entry));
+    }
+    table_ = model::Table<V>(std::move(entries));
+    edits_.clear();
+    return changed;
+  }
+
+ private:
+  model::Table<V>& table_;
+  std::map<Key, Entry> edits_;
+};
+
+}  // namespace osm::catalog

@@ -1,0 +1,167 @@
+#include "endpoint/endpoint_table.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace osm::endpoint {
+namespace {
+
+// Providers are other people's code: nothing they throw gets past here.
+// Result: what `call` returned; nullopt when it threw, and then `failure` says what.
+template <class Call>
+auto guarded(std::string& failure, Call call) -> std::optional<decltype(call())> {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "an exception that is no std::exception";
+  }
+  if (failure.empty()) failure = "an exception without a text";
+  return std::nullopt;
+}
+
+Problem problem_of(const ProviderStatus& status, ErrorCode code, std::string cause) {
+  return {.code = code,
+          .object = {},
+          .path = "endpoints provider " + status.id,
+          .field = {},
+          .cause = std::move(cause)};
+}
+
+}  // namespace
+
+EndpointTable::EndpointTable(std::vector<ProviderEntry> providers) {
+  for (const ProviderEntry& entry : providers) {
+    Source source{.provider = entry.provider, .status = {}, .answers = {}, .unanswered = {}};
+    source.status.required = entry.required;
+    const auto id = guarded(source.status.failure, [&] { return entry.provider->id(); });
+    source.status.id = id.value_or('#' + std::to_string(sources_.size() + 1));
+    sources_.push_back(std::move(source));
+  }
+}
+
+bool EndpointTable::refresh_status() {
+  bool newly_synced = false;
+  for (Source& source : sources_) {
+    std::string failure;
+    const auto synced = guarded(failure, [&] { return source.provider->has_synced(); });
+    const auto healthy = guarded(failure, [&] { return source.provider->healthy(); });
+    if (synced.value_or(false) && !std::exchange(source.status.synced, true)) newly_synced = true;
+    source.status.stale = !healthy.value_or(false);
+    if (!failure.empty() || source.unanswered.empty()) source.status.failure = std::move(failure);
+  }
+  return newly_synced;
+}
+
+void EndpointTable::set_monitored_namespaces(std::set<std::string> namespaces) {
+  namespaces_ = std::move(namespaces);
+}
+
+void EndpointTable::ask(Source& source, const ServiceName& service) {
+  std::string failure;
+  auto answer =
+      guarded(failure, [&] { return source.provider->list_endpoints_for_service(service); });
+  if (!answer) {  // the last answer stays
+    source.unanswered.insert(service);
+    source.status.failure = std::move(failure);
+    return;
+  }
+  source.unanswered.erase(service);
+  if (*answer) {
+    source.answers[service] = std::move(**answer);
+  } else {
+    source.answers.erase(service);
+  }
+}
+
+std::set<ServiceName> EndpointTable::read(const std::set<ServiceName>& services) {
+  std::set<ServiceName> all = services;
+  for (Source& source : sources_) {
+    if (!source.status.synced) continue;
+    std::set<ServiceName> asked = services;
+    asked.insert(source.unanswered.begin(), source.unanswered.end());
+    for (const ServiceName& service : asked) ask(source, service);
+    if (source.unanswered.empty()) source.status.failure.clear();
+    all.merge(asked);
+  }
+  std::set<ServiceName> changed;
+  for (const ServiceName& service : all)
+    if (merge(service)) changed.insert(service);
+  return changed;
+}
+
+std::set<ServiceName> EndpointTable::forget(const std::set<ServiceName>& services) {
+  std::set<ServiceName> changed;
+  for (const ServiceName& service : services) {
+    for (Source& source : sources_) {
+      source.answers.erase(service);
+      source.unanswered.erase(service);
+    }
+    if (services_.erase(service) > 0) changed.insert(service);
+  }
+  return changed;
+}
+
+bool EndpointTable::merge(const ServiceName& service) {
+  std::vector<ProviderAnswer> answers;
+  for (const Source& source : sources_)
+    if (const auto answer = source.answers.find(service); answer != source.answers.end())
+      answers.push_back({.provider = source.status.id, .endpoints = answer->second});
+  if (answers.empty()) return services_.erase(service) > 0;
+
+  MergedService merged = merge_answers(service, answers, namespaces_);
+  auto& entry = services_[service];
+  if (entry && *entry == merged) return false;
+  entry = std::make_shared<const MergedService>(std::move(merged));
+  return true;
+}
+
+std::shared_ptr<const MergedService> EndpointTable::find(const ServiceName& service) const {
+  const auto at = services_.find(service);
+  return at == services_.end() ? nullptr : at->second;
+}
+
+std::vector<ProviderStatus> EndpointTable::providers() const {
+  std::vector<ProviderStatus> out;
+  for (const Source& source : sources_) out.push_back(source.status);
+  return out;
+}
+
+std::vector<std::string> EndpointTable::waiting_for() const {
+  std::vector<std::string> out;
+  for (const Source& source : sources_)
+    if (source.status.required && !source.status.synced)
+      out.push_back("endpoints provider " + source.status.id);
+  return out;
+}
+
+bool EndpointTable::has_failures() const {
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [](const Source& source) { return !source.status.failure.empty(); });
+}
+
+std::vector<Problem> EndpointTable::problems() const {
+  std::vector<Problem> out;
+  for (const auto& [name, service] : services_)
+    out.insert(out.end(), service->problems.begin(), service->problems.end());
+  for (const Source& source : sources_) {
+    const ProviderStatus& status = source.status;
+    if (!status.failure.empty()) {
+      out.push_back(problem_of(
+          status, ErrorCode::kInternal,
+          "failed: " + status.failure + "; its last endpoints are kept and it is asked again"));
+    } else if (!status.synced) {
+      out.push_back(problem_of(status, ErrorCode::kNotReady,
+                               "has not listed its endpoints yet; they are left out"));
+    } else if (status.stale) {
+      out.push_back(problem_of(status, ErrorCode::kUnavailable,
+                               "its platform cannot be reached; its last endpoints are kept"));
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace osm::endpoint
