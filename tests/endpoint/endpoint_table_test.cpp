@@ -1,0 +1,243 @@
+#include "endpoint/endpoint_table.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "osm/testing/memory_endpoints_provider.hpp"
+
+using namespace osm;
+using namespace osm::endpoint;
+using osm::testing::MemoryEndpointsProvider;
+
+namespace {
+
+const ServiceName kBooks{"shop", "books"};
+const ServiceName kMusic{"shop", "music"};
+
+Endpoint at(const char* address, const char* account = "books", bool healthy = true) {
+  return {.address = address,
+          .port = Port(8080),
+          .service_port = "http",
+          .identity = {"shop", account},
+          .zone = std::nullopt,
+          .weight = std::nullopt,
+          .healthy = healthy};
+}
+
+// Throws whatever it is asked while told to.
+class FragileProvider final : public EndpointsProvider {
+ public:
+  bool broken = false;
+  MemoryEndpointsProvider inner{"fragile"};
+
+  std::string id() const override { return inner.id(); }
+  bool has_synced() const override { return inner.has_synced(); }
+  bool healthy() const override { return inner.healthy(); }
+  std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const override {
+    if (broken) throw std::runtime_error("socket closed");
+    return inner.list_endpoints_for_service(service);
+  }
+  Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
+    return inner.subscribe(std::move(on_change));
+  }
+};
+
+// A provider whose every function throws something that is no std::exception.
+class HostileProvider final : public EndpointsProvider {
+ public:
+  std::string id() const override { throw 1; }
+  bool has_synced() const override { throw 2; }
+  bool healthy() const override { throw 3; }
+  std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName&) const override {
+    throw 4;
+  }
+  Subscription subscribe(std::function<void(const std::vector<ServiceName>&)>) override { throw 5; }
+};
+
+EndpointTable table_of(std::vector<ProviderEntry> providers) {
+  EndpointTable table(std::move(providers));
+  table.set_monitored_namespaces({"shop"});
+  table.refresh_status();
+  table.read({kBooks, kMusic});
+  return table;
+}
+
+}  // namespace
+
+TEST_SUITE("endpoint::EndpointTable") {
+  TEST_CASE("a service is the union of what its providers list, each endpoint once") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    vm.set_endpoints(kBooks, {at("10.0.0.2"), at("10.0.0.1")});
+    cloud.set_endpoints(kBooks, {at("10.0.0.2"), at("10.0.0.3")});
+    const EndpointTable table = table_of({{&vm}, {&cloud}});
+    CHECK(table.find(kBooks)->endpoints ==
+          std::vector{at("10.0.0.1"), at("10.0.0.2"), at("10.0.0.3")});
+    CHECK(table.problems().empty());
+  }
+
+  TEST_CASE("a service without endpoints is known, one that no provider knows is not") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    cloud.set_endpoints(kBooks, {});
+    EndpointTable table = table_of({{&vm}, {&cloud}});
+    REQUIRE(table.find(kBooks));
+    CHECK(table.find(kBooks)->endpoints.empty());
+    CHECK(table.find(kMusic) == nullptr);
+
+    cloud.remove_endpoints(kBooks);
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks) == nullptr);
+  }
+
+  TEST_CASE("of two identities at one address the first configured provider's wins, reported") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    vm.set_endpoints(kBooks, {at("10.0.0.1", "honest")});
+    cloud.set_endpoints(kBooks, {at("10.0.0.1", "intruder")});
+    const EndpointTable first = table_of({{&vm}, {&cloud}});
+    CHECK(first.find(kBooks)->identities() == std::vector<ServiceIdentity>{{"shop", "honest"}});
+    REQUIRE(first.problems().size() == 1);
+    const Problem problem = first.problems().front();
+    CHECK(problem.code == ErrorCode::kConflictingAddress);
+    CHECK(problem.object == ObjectKey{"Service", "shop", "books"});
+    for (const char* part : {"10.0.0.1:8080", "shop/honest", "vm", "shop/intruder", "cloud"})
+      CHECK(problem.cause.find(part) != std::string::npos);
+
+    const EndpointTable second = table_of({{&cloud}, {&vm}});
+    CHECK(second.find(kBooks)->identities() == std::vector<ServiceIdentity>{{"shop", "intruder"}});
+  }
+
+  TEST_CASE("another service port at the same address is no second endpoint of the first") {
+    MemoryEndpointsProvider vm("vm");
+    Endpoint admin = at("10.0.0.1");
+    admin.service_port = "admin";
+    vm.set_endpoints(kBooks, {at("10.0.0.1"), admin});
+    CHECK(table_of({{&vm}}).find(kBooks)->endpoints == std::vector{admin, at("10.0.0.1")});
+  }
+
+  TEST_CASE("unhealthy endpoints are not served but their accounts are behind the service") {
+    MemoryEndpointsProvider vm("vm");
+    vm.set_endpoints(kBooks, {at("10.0.0.1", "well"), at("10.0.0.2", "ill", false)});
+    const auto books = table_of({{&vm}}).find(kBooks);
+    CHECK(books->healthy_endpoints() == std::vector{at("10.0.0.1", "well")});
+    CHECK(books->identities() == std::vector<ServiceIdentity>{{"shop", "ill"}, {"shop", "well"}});
+  }
+
+  TEST_CASE("endpoints of accounts outside the mesh are nobody's") {
+    MemoryEndpointsProvider vm("vm");
+    Endpoint stranger = at("10.0.0.9");
+    stranger.identity = {"elsewhere", "books"};
+    vm.set_endpoints(kBooks, {at("10.0.0.1"), stranger});
+    EndpointTable table = table_of({{&vm}});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+
+    table.set_monitored_namespaces({"shop", "elsewhere"});
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints.size() == 2);
+  }
+
+  TEST_CASE(
+      "an unsynced provider withholds its own endpoints only, and is waited for if required") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    cloud.set_endpoints(kBooks, {at("10.0.0.2")});
+    cloud.set_synced(false);
+    EndpointTable table = table_of({{&vm}, {&cloud, false}});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+    CHECK(table.waiting_for().empty());
+    CHECK(table_of({{&vm}, {&cloud}}).waiting_for() ==
+          std::vector<std::string>{"endpoints provider cloud"});
+
+    cloud.set_synced(true);
+    CHECK(table.refresh_status());
+    CHECK(table.read({kBooks, kMusic}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints.size() == 2);
+    CHECK_FALSE(table.refresh_status());
+  }
+
+  TEST_CASE("an unreachable platform keeps its endpoints and is marked stale") {
+    MemoryEndpointsProvider vm("vm");
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    EndpointTable table = table_of({{&vm}});
+    vm.set_healthy(false);
+    table.refresh_status();
+    CHECK(table.providers().front().stale);
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+    CHECK(table.problems().front().code == ErrorCode::kUnavailable);
+    vm.set_healthy(true);
+    table.refresh_status();
+    CHECK(table.problems().empty());
+  }
+
+  TEST_CASE("a provider that throws keeps its last endpoints and disturbs no other") {
+    FragileProvider fragile;
+    MemoryEndpointsProvider vm("vm");
+    fragile.inner.set_endpoints(kBooks, {at("10.0.0.1")});
+    vm.set_endpoints(kBooks, {at("10.0.0.2")});
+    EndpointTable table = table_of({{&fragile}, {&vm}});
+
+    fragile.broken = true;
+    fragile.inner.set_endpoints(kBooks, {at("10.0.0.7")});
+    vm.set_endpoints(kBooks, {at("10.0.0.3")});
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1"), at("10.0.0.3")});
+    CHECK(table.has_failures());
+    REQUIRE(table.problems().size() == 1);
+    CHECK(table.problems().front().text().find(
+              "endpoints provider fragile: failed: socket closed") != std::string::npos);
+
+    fragile.broken = false;
+    table.refresh_status();
+    CHECK(table.read({}) == std::set{kBooks});  // what failed is asked again
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.3"), at("10.0.0.7")});
+    CHECK_FALSE(table.has_failures());
+  }
+
+  TEST_CASE("a provider that throws at everything is isolated and named by its position") {
+    HostileProvider hostile;
+    MemoryEndpointsProvider vm("vm");
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    const EndpointTable table = table_of({{&vm}, {&hostile}});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+    CHECK(table.waiting_for() == std::vector<std::string>{"endpoints provider #2"});
+    CHECK(table.has_failures());
+  }
+
+  TEST_CASE("reading again what did not change keeps the pointer") {
+    MemoryEndpointsProvider vm("vm");
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    EndpointTable table = table_of({{&vm}});
+    const auto before = table.find(kBooks);
+    CHECK(table.read({kBooks, kMusic}).empty());
+    CHECK(table.find(kBooks) == before);
+    CHECK(table.forget({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks) == nullptr);
+  }
+
+  TEST_CASE("the order of endpoints and of reads does not matter") {
+    const auto seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    std::vector<Endpoint> all;
+    for (const char* account : {"a", "b"})
+      for (const char* address : {"10.0.0.1", "10.0.0.2", "10.0.0.3"})
+        for (bool healthy : {true, false}) all.push_back(at(address, account, healthy));
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    vm.set_endpoints(kBooks, all);
+    cloud.set_endpoints(kBooks, all);
+    const auto expected = *table_of({{&vm}, {&cloud}}).find(kBooks);
+    for (int round = 0; round < 20; ++round) {
+      std::shuffle(all.begin(), all.end(), random);
+      vm.set_endpoints(kBooks, all);
+      std::shuffle(all.begin(), all.end(), random);
+      cloud.set_endpoints(kBooks, all);
+      EndpointTable table = table_of({{&vm}, {&cloud}});
+      table.read({kBooks});
+      CHECK(*table.find(kBooks) == expected);
+    }
+  }
+}
