@@ -1,0 +1,136 @@
+#include "net/asio_executor.hpp"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace osm::net {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+// What makes a handle's destructor safe: it waits for the callback, unless it runs inside it.
+// `mutex` also guards the Asio object beside it, which is not thread-safe by itself.
+struct Cancellable {
+  std::mutex mutex;
+  std::condition_variable idle;
+  bool cancelled = false;
+  bool running = false;
+  std::thread::id runner;
+
+  bool begin() {
+    std::lock_guard lock(mutex);
+    if (cancelled) return false;
+    running = true;
+    runner = std::this_thread::get_id();
+    return true;
+  }
+
+  // Precondition: lock held, cancelled set. Result: whether nothing runs any more.
+  bool wait(std::unique_lock<std::mutex>& lock) {
+    if (running && runner == std::this_thread::get_id()) return false;
+    idle.wait(lock, [&] { return !running; });
+    return true;
+  }
+};
+
+struct Timer : Cancellable {
+  Timer(asio::io_context& context, std::function<void()> t) : timer(context), task(std::move(t)) {}
+  asio::steady_timer timer;
+  std::function<void()> task;
+};
+
+struct Watch : Cancellable {
+  Watch(asio::io_context& context, std::function<void()> c)
+      : descriptor(context), on_readable(std::move(c)) {}
+  asio::posix::stream_descriptor descriptor;
+  std::function<void()> on_readable;
+};
+
+void fire(const std::shared_ptr<Timer>& timer) {
+  if (!timer->begin()) return;
+  std::exchange(timer->task, nullptr)();
+  std::lock_guard lock(timer->mutex);
+  timer->running = false;
+  timer->idle.notify_all();
+}
+
+void cancel(const std::shared_ptr<Timer>& timer) {
+  std::function<void()> released;  // destroyed after the lock
+  std::unique_lock lock(timer->mutex);
+  timer->cancelled = true;
+  timer->timer.cancel();
+  if (timer->wait(lock)) released.swap(timer->task);
+}
+
+// Precondition: mutex held, not cancelled.
+void arm(const std::shared_ptr<Watch>& watch);
+
+void ready(const std::shared_ptr<Watch>& watch) {
+  if (!watch->begin()) return;
+  watch->on_readable();
+  std::lock_guard lock(watch->mutex);
+  watch->running = false;
+  watch->idle.notify_all();
+  if (!watch->cancelled) arm(watch);
+}
+
+void arm(const std::shared_ptr<Watch>& watch) {
+  watch->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                               [watch](const error_code& error) {
+                                 if (error != asio::error::operation_aborted) ready(watch);
+                               });
+}
+
+void cancel(const std::shared_ptr<Watch>& watch) {
+  std::function<void()> released;
+  std::unique_lock lock(watch->mutex);
+  watch->cancelled = true;
+  if (watch->descriptor.is_open()) watch->descriptor.release();  // the descriptor is the caller's
+  if (watch->wait(lock)) released.swap(watch->on_readable);
+}
+
+template <class T>
+Subscription handle_of(std::shared_ptr<T> state) {
+  void* address = state.get();
+  return Subscription(
+      std::shared_ptr<void>(address, [state = std::move(state)](void*) { cancel(state); }));
+}
+
+}  // namespace
+
+void AsioExecutor::post(std::function<void()> task) { asio::post(context_, std::move(task)); }
+
+Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::function<void()> task) {
+  auto timer = std::make_shared<Timer>(context_, std::move(task));
+  {
+    std::lock_guard lock(timer->mutex);
+    timer->timer.expires_after(std::max(delay, std::chrono::nanoseconds(0)));
+    timer->timer.async_wait([timer](const error_code& error) {
+      if (!error) fire(timer);
+    });
+  }
+  return handle_of(std::move(timer));
+}
+
+Subscription AsioExecutor::watch(int fd, std::function<void()> on_readable) {
+  auto watch = std::make_shared<Watch>(context_, std::move(on_readable));
+  {
+    std::lock_guard lock(watch->mutex);
+    error_code error;
+    watch->descriptor.assign(fd, error);
+    if (error) return {};
+    arm(watch);
+  }
+  return handle_of(std::move(watch));
+}
+
+}  // namespace osm::net

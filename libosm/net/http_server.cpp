@@ -1,0 +1,190 @@
+#include "net/http_server.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "net/http_session.hpp"
+#include "net/listener.hpp"
+
+namespace osm::net {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+// The accept loop and the table of sessions. Outlives the server while operations are pending.
+class Acceptor : public std::enable_shared_from_this<Acceptor> {
+ public:
+  Acceptor(asio::io_context& io, int fd, const HttpServerOptions& options)
+      : io_(io),
+        acceptor_(io),
+        retry_(io),
+        options_(options),
+        address_(local_address(fd, options.listen)) {
+    error_code never;  // the descriptor is a fresh listening socket
+    acceptor_.assign(StreamProtocol(options.listen.is_unix() ? AF_UNIX : AF_INET, 0), fd, never);
+    OSM_CHECK(!never);
+  }
+
+  void run(Handler handler, Executor& handlers, LogSink& log) {
+    auto weak = weak_from_this();
+    context_ = std::make_shared<const SessionContext>(
+        SessionContext{options_, std::move(handler), handlers, log,
+                       [weak] {
+                         auto self = weak.lock();
+                         return self && self->begin_handler();
+                       },
+                       [weak] {
+                         if (auto self = weak.lock()) self->handler_done();
+                       }});
+    std::lock_guard lock(mutex_);
+    accept();
+  }
+
+  const Address& address() const { return address_; }
+
+  Status stop(std::chrono::milliseconds deadline) {
+    std::unique_lock lock(mutex_);
+    if (!std::exchange(stopping_, true)) {
+      error_code ignored;
+      acceptor_.close(ignored);
+      retry_.cancel();
+      if (options_.listen.is_unix()) ::unlink(options_.listen.unix_path.c_str());
+    }
+    each_session(lock, [](HttpSession& session) { session.finish(); });
+    const bool ended = changed_.wait_for(lock, deadline, [&] { return sessions_.empty(); });
+    stopped_ = true;  // requests that still arrive are dropped
+    if (!ended) each_session(lock, [](HttpSession& session) { session.cut(); });
+    changed_.wait(lock, [&] { return running_handlers_ == 0; });
+    if (ended) return {};
+    return Error{ErrorCode::kDeadlineExceeded, "connections to " + address_.str() +
+                                                   " were cut after " +
+                                                   std::to_string(deadline.count()) + " ms"};
+  }
+
+ private:
+  // Precondition: lock held; it is released meanwhile, since a session may end in between.
+  template <class F>
+  void each_session(std::unique_lock<std::mutex>& lock, F&& act) {
+    std::vector<std::shared_ptr<HttpSession>> alive;
+    for (const auto& [id, weak] : sessions_)
+      if (auto session = weak.lock()) alive.push_back(std::move(session));
+    lock.unlock();
+    for (const auto& session : alive) act(*session);
+    alive.clear();
+    lock.lock();
+  }
+
+  bool begin_handler() {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return false;
+    ++running_handlers_;
+    return true;
+  }
+
+  void handler_done() {
+    std::lock_guard lock(mutex_);
+    --running_handlers_;
+    changed_.notify_all();
+  }
+
+  // Precondition of the next three: mutex held.
+  void accept() {
+    if (stopping_ || accepting_ || sessions_.size() >= options_.max_connections) return;
+    accepting_ = true;
+    acceptor_.async_accept(
+        asio::make_strand(io_),
+        [self = shared_from_this()](const error_code& error, StreamProtocol::socket socket) {
+          self->on_accept(error, std::move(socket));
+        });
+  }
+
+  void retry_later() {
+    // Out of descriptors, say: waiting is all that helps, spinning would starve the rest.
+    retry_.expires_after(std::chrono::milliseconds(100));
+    retry_.async_wait([self = shared_from_this()](const error_code& error) {
+      if (error) return;
+      std::lock_guard lock(self->mutex_);
+      self->accept();
+    });
+  }
+
+  void on_accept(const error_code& error, StreamProtocol::socket socket) {
+    std::shared_ptr<HttpSession> session;  // dies after the lock: its end takes the lock
+    std::lock_guard lock(mutex_);
+    accepting_ = false;
+    if (stopping_) return;
+    if (error) {
+      context_->log.warning("cannot accept an HTTP connection",
+                            {{"address", address_.str()}, {"error", error.message()}});
+      return retry_later();
+    }
+    if (options_.listen.is_unix() && !is_trusted_peer(socket.native_handle())) {
+      context_->log.warning("refused a connection of another user", {{"address", address_.str()}});
+      return accept();
+    }
+    const std::uint64_t id = next_session_++;
+    session = std::make_shared<HttpSession>(std::move(socket), context_,
+                                            [self = shared_from_this(), id] { self->ended(id); });
+    sessions_[id] = session;
+    session->run();
+    accept();
+  }
+
+  void ended(std::uint64_t id) {
+    std::lock_guard lock(mutex_);
+    sessions_.erase(id);
+    changed_.notify_all();
+    accept();
+  }
+
+  asio::io_context& io_;
+  asio::basic_socket_acceptor<StreamProtocol> acceptor_;
+  asio::steady_timer retry_;
+  const HttpServerOptions options_;
+  const Address address_;
+  std::shared_ptr<const SessionContext> context_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, std::weak_ptr<HttpSession>> sessions_;
+  std::uint64_t next_session_ = 0;
+  int running_handlers_ = 0;
+  bool accepting_ = false;
+  bool stopping_ = false;  // no new connections
+  bool stopped_ = false;   // no new requests
+};
+
+class HttpServerImpl final : public HttpServer {
+ public:
+  explicit HttpServerImpl(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
+  ~HttpServerImpl() override { static_cast<void>(stop(std::chrono::seconds(1))); }
+
+  Address address() const override { return acceptor_->address(); }
+  Status stop(std::chrono::milliseconds deadline) override { return acceptor_->stop(deadline); }
+
+ private:
+  const std::shared_ptr<Acceptor> acceptor_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
+                                                      AsioExecutor& io, Executor& handlers,
+                                                      Handler handler, LogSink& log) {
+  OSM_TRY(const int fd, open_listener(io.context(), options.listen));
+  auto acceptor = std::make_shared<Acceptor>(io.context(), fd, options);
+  acceptor->run(std::move(handler), handlers, log);
+  return std::unique_ptr<HttpServer>(std::make_unique<HttpServerImpl>(std::move(acceptor)));
+}
+
+}  // namespace osm::net

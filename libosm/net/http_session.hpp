@@ -1,0 +1,66 @@
+// One connection of the server: reads a request, has it handled, writes the response, and again.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "net/http_server.hpp"
+
+namespace osm::net {
+
+using StreamProtocol = boost::asio::generic::stream_protocol;
+
+// What all sessions of a server share. Outlives the server while sessions end.
+struct SessionContext {
+  HttpServerOptions options;
+  Handler handler;
+  Executor& handlers;
+  LogSink& log;
+  // Whether a handler may start; each true is followed by handler_done(). Thread: any.
+  std::function<bool()> begin_handler;
+  std::function<void()> handler_done;
+};
+
+// Lives on the strand of its socket; keeps itself alive while an operation is pending.
+class HttpSession : public std::enable_shared_from_this<HttpSession> {
+ public:
+  HttpSession(StreamProtocol::socket socket, std::shared_ptr<const SessionContext> context,
+              std::function<void()> on_end);
+  ~HttpSession();
+
+  void run();
+  // Ends it now when it is idle, else after the response that is due. Thread: any.
+  void finish();
+  // Ends it now. Thread: any.
+  void cut();
+
+ private:
+  using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
+
+  void read();
+  void on_read(boost::beast::error_code error);
+  void handle();
+  void respond(Response response, bool keep_alive);
+  void on_written(bool keep_alive);
+  void close();
+
+  boost::beast::basic_stream<StreamProtocol> stream_;
+  const std::shared_ptr<const SessionContext> context_;
+  const std::function<void()> on_end_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  boost::beast::http::response<boost::beast::http::string_body> response_;
+  bool head_ = false;
+  bool busy_ = false;  // a request is being handled or its response written
+  bool finishing_ = false;
+};
+
+}  // namespace osm::net

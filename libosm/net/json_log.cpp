@@ -1,0 +1,72 @@
+#include "net/json_log.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+
+#include "net/json_text.hpp"
+
+namespace osm::net {
+
+std::string_view log_level_text(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
+}
+
+std::string rfc3339(WallTime time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(std::chrono::floor<std::chrono::milliseconds>(time - day));
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     clock.subseconds().count());
+}
+
+void JsonLog::write(LogLevel level, std::string_view message,
+                    std::initializer_list<LogField> fields) {
+  std::string line = R"({"time":")" + rfc3339(clock_.wall_now()) + R"(","level":")";
+  line += log_level_text(level);
+  line += R"(","message":)";
+  append_json_string(line, message);
+  for (const LogField& field : fields) {
+    line.push_back(',');
+    const bool reserved = field.key == "time" || field.key == "level" || field.key == "message";
+    append_json_string(line,
+                       reserved ? std::string("field_").append(field.key) : std::string(field.key));
+    line.push_back(':');
+    append_json_string(line, field.value);
+  }
+  line += "}\n";
+  write_line(line);
+}
+
+void JsonLog::write_line(std::string_view line) {
+  std::lock_guard lock(mutex_);
+  while (!line.empty()) {
+    const ssize_t written = ::write(fd_, line.data(), line.size());
+    if (written > 0) {
+      line.remove_prefix(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (written < 0 && errno == EINTR) continue;
+    pollfd waited{fd_, POLLOUT, 0};
+    if (written < 0 && errno == EAGAIN && ::poll(&waited, 1, 1000) == 1) continue;
+    return;
+  }
+}
+
+}  // namespace osm::net

@@ -1,0 +1,13 @@
+// JSON text from any bytes: control characters escaped, what is not UTF-8 replaced.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace osm::net {
+
+// Appends `text` as a JSON string, quotes included, on one line whatever it holds.
+void append_json_string(std::string& out, std::string_view text);
+std::string json_string(std::string_view text);
+
+}  // namespace osm::net

@@ -1,0 +1,155 @@
+#include "net/prometheus_registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+namespace osm::net {
+namespace {
+
+constexpr std::string_view kDropped = "osm_metrics_dropped_total";
+
+bool valid_name(std::string_view name, bool colon) {
+  if (name.empty() || (name.front() >= '0' && name.front() <= '9')) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           (colon && c == ':');
+  });
+}
+
+void append_escaped(std::string& out, std::string_view text, bool quotes) {
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '"' && quotes) {
+      out += "\\\"";
+    } else {
+      out.push_back(c);
+    }
+  }
+}
+
+// a="1",b="2": ordered by name. nullopt: a name that is invalid, reserved or given twice.
+std::optional<std::string> label_text(MetricLabels labels) {
+  std::vector<std::pair<std::string_view, std::string_view>> ordered(labels);
+  std::sort(ordered.begin(), ordered.end());
+  std::string text;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    const auto& [name, value] = ordered[i];
+    if (!valid_name(name, false) || name.starts_with("__") || name == "le") return std::nullopt;
+    if (i > 0 && ordered[i - 1].first == name) return std::nullopt;
+    if (i > 0) text.push_back(',');
+    text += name;
+    text += "=\"";
+    append_escaped(text, value, true);
+    text.push_back('"');
+  }
+  return text;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::format("{}", value);
+}
+
+void append_sample(std::string& out, std::string_view name, std::string_view suffix,
+                   std::string_view labels, std::string_view value) {
+  out += name;
+  out += suffix;
+  if (!labels.empty()) (out += '{').append(labels) += '}';
+  (out += ' ').append(value) += '\n';
+}
+
+}  // namespace
+
+void PrometheusRegistry::describe(std::string_view name, std::string_view help) {
+  std::lock_guard lock(mutex_);
+  help_[std::string(name)] = std::string(help);
+}
+
+void PrometheusRegistry::add(std::string_view counter, MetricLabels labels, double delta) {
+  std::lock_guard lock(mutex_);
+  if (!(delta >= 0)) return drop("negative");  // NaN too
+  if (Series* series = find(Kind::kCounter, counter, labels)) series->value += delta;
+}
+
+void PrometheusRegistry::set(std::string_view gauge, MetricLabels labels, double value) {
+  std::lock_guard lock(mutex_);
+  if (Series* series = find(Kind::kGauge, gauge, labels)) series->value = value;
+}
+
+void PrometheusRegistry::observe(std::string_view histogram, MetricLabels labels, double value) {
+  std::lock_guard lock(mutex_);
+  if (std::isnan(value)) return drop("not_a_number");
+  Series* series = find(Kind::kHistogram, histogram, labels);
+  if (!series) return;
+  series->value += value;
+  ++series->count;
+  const auto bucket = std::lower_bound(kBuckets.begin(), kBuckets.end(), value);
+  if (bucket != kBuckets.end())
+    ++series->buckets[static_cast<std::size_t>(bucket - kBuckets.begin())];
+}
+
+PrometheusRegistry::Series* PrometheusRegistry::find(Kind kind, std::string_view name,
+                                                     MetricLabels labels) {
+  const auto text = label_text(labels);
+  if (!text || !valid_name(name, true)) return drop("invalid_name"), nullptr;
+  auto family = families_.find(name);
+  if (family == families_.end()) {
+    family = families_.emplace(std::string(name), Family{kind, {}}).first;
+  } else if (family->second.kind != kind) {
+    return drop("other_kind"), nullptr;
+  }
+  auto& series = family->second.series;
+  if (const auto at = series.find(*text); at != series.end()) return &at->second;
+  if (series.size() >= max_series_) return drop("too_many_series"), nullptr;
+  return &series[*text];
+}
+
+void PrometheusRegistry::drop(std::string_view reason) {
+  families_[std::string(kDropped)].series[fmt::format("reason=\"{}\"", reason)].value += 1;
+}
+
+std::string PrometheusRegistry::expose() const {
+  std::string out;
+  std::lock_guard lock(mutex_);
+  for (const auto& [name, family] : families_) {
+    if (const auto help = help_.find(name); help != help_.end()) {
+      (out += "# HELP ").append(name) += ' ';
+      append_escaped(out, help->second, false);
+      out.push_back('\n');
+    }
+    append_family(out, name, family);
+  }
+  return out;
+}
+
+void PrometheusRegistry::append_family(std::string& out, const std::string& name,
+                                       const Family& family) {
+  static constexpr std::string_view kKinds[] = {"counter", "gauge", "histogram"};
+  out += fmt::format("# TYPE {} {}\n", name, kKinds[static_cast<int>(family.kind)]);
+  for (const auto& [labels, series] : family.series) {
+    if (family.kind != Kind::kHistogram) {
+      append_sample(out, name, "", labels, number_text(series.value));
+      continue;
+    }
+    const std::string prefix = labels.empty() ? "" : labels + ',';
+    std::uint64_t cumulative = 0;
+    for (std::size_t i = 0; i < kBuckets.size(); ++i) {
+      cumulative += series.buckets[i];
+      append_sample(out, name, "_bucket", prefix + "le=\"" + number_text(kBuckets[i]) + '"',
+                    std::to_string(cumulative));
+    }
+    append_sample(out, name, "_bucket", prefix + "le=\"+Inf\"", std::to_string(series.count));
+    append_sample(out, name, "_sum", labels, number_text(series.value));
+    append_sample(out, name, "_count", labels, std::to_string(series.count));
+  }
+}
+
+}  // namespace osm::net
