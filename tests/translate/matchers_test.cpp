@@ -1,0 +1,33 @@
+#include "translate/matchers.hpp"
+
+#include <doctest/doctest.h>
+
+using osm::translate::Pattern;
+using osm::translate::pattern_of;
+using Kind = osm::translate::Pattern::Kind;
+
+TEST_SUITE("translate::matchers") {
+  TEST_CASE("a regex that needs none becomes any, a literal or a prefix") {
+    CHECK(pattern_of(".*") == Pattern{Kind::kAny, ""});
+    CHECK(pattern_of("/books") == Pattern{Kind::kExact, "/books"});
+    CHECK(pattern_of("/a\\.html") == Pattern{Kind::kExact, "/a.html"});
+    CHECK(pattern_of("/status/.*") == Pattern{Kind::kPrefix, "/status/"});
+    CHECK(pattern_of("/v1\\.0/.*") == Pattern{Kind::kPrefix, "/v1.0/"});
+  }
+
+  TEST_CASE("what a literal cannot say stays the regex as it was written") {
+    for (const char* regex :
+         {"/a.html", "/a|/b", "/(a|b)", "/a+", "/a?", "/[ab]", "/a{2}", "^/a", "/a$", "/.*/b",
+          "/a.*b.*", "/a\\.*", "/\\d.*", "/a\\", "(?i)/a", "/a.*.*", "/a(.*", "a|.*"})
+      CHECK_MESSAGE((pattern_of(regex) == Pattern{Kind::kRegex, regex}), regex);
+  }
+
+  TEST_CASE("the SMI header `host` is the request's authority") {
+    CHECK(osm::translate::header_matcher("host", pattern_of("a")).name() == ":authority");
+    CHECK(osm::translate::header_matcher("x-host", pattern_of("a")).name() == "x-host");
+  }
+
+  TEST_CASE("a header that may have any value must be present") {
+    CHECK(osm::translate::header_matcher("x-user", pattern_of(".*")).present_match());
+  }
+}
