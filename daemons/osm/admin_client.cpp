@@ -1,0 +1,83 @@
+#include "admin_client.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "net/http_client.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace json = boost::json;
+
+// What the transport says, in terms of the controller and the flag that finds it.
+Error explained(const Error& error, const std::string& socket) {
+  const std::string where = socket + ": ";
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return {error.code, where +
+                              "no admin socket. Is osm-controller running, and is --state-dir the "
+                              "directory it was started with?"};
+    case ErrorCode::kPermissionDenied:
+      return {error.code, where + "belongs to another user: run this as the controller's, or root"};
+    case ErrorCode::kUnavailable:
+      return {error.code, where + "nobody answers (" + error.message +
+                              "). osm-controller may have stopped or be starting"};
+    case ErrorCode::kDeadlineExceeded:
+      return {error.code, where + "no answer in time; --timeout gives it more"};
+    default:
+      return error.with_context(socket);
+  }
+}
+
+Error refusal(int status, const json::value* answer) {
+  if (answer && answer->is_object()) {
+    if (const auto* error = answer->as_object().if_contains("error"); error && error->is_object()) {
+      const auto* code = error->as_object().if_contains("code");
+      const auto* message = error->as_object().if_contains("message");
+      if (code && code->is_string() && message && message->is_string()) {
+        return {ErrorCode::kUnavailable,
+                std::string(message->as_string()) + " [" + std::string(code->as_string()) + ']'};
+      }
+    }
+  }
+  return {ErrorCode::kUnavailable, "the controller answered HTTP " + std::to_string(status)};
+}
+
+}  // namespace
+
+Result<json::value> AdminClient::get(std::string_view path, Query query) const {
+  return call("GET", path, query, "");
+}
+
+Result<json::value> AdminClient::post(std::string_view path, Query query,
+                                      const json::value& body) const {
+  return call("POST", path, query, body.is_null() ? "" : json::serialize(body));
+}
+
+Result<json::value> AdminClient::call(std::string_view method, std::string_view path, Query query,
+                                      std::string body) const {
+  std::string target(path);
+  char separator = '?';
+  for (const auto& [name, value] : query) {
+    target += separator + std::string(name) + '=' + net::encode_query_text(value);
+    separator = '&';
+  }
+  const std::string socket = state_dir_ + "/admin.sock";
+  net::HttpCall request;
+  request.address.unix_path = socket;
+  request.method = method;
+  request.target = std::move(target);
+  request.body = std::move(body);
+  request.deadline = timeout_;
+  Result<net::Response> response = net::http_call(request);
+  if (!response.ok()) return explained(response.error(), socket);
+
+  boost::system::error_code failed;
+  json::value answer = json::parse(response->body, failed);
+  if (response->status / 100 != 2) return refusal(response->status, failed ? nullptr : &answer);
+  if (failed) return Error{ErrorCode::kInternal, socket + ": the answer is not JSON"};
+  return answer;
+}
+
+}  // namespace osm::cli

@@ -1,0 +1,14 @@
+// The controller's answers as people read them.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <string>
+
+namespace osm::cli {
+
+std::string show_proxies(const boost::json::value& answer);
+std::string show_policy(const boost::json::value& answer);
+std::string show_problems(const boost::json::value& answer);
+std::string show_certificates(const boost::json::value& answer);
+
+}  // namespace osm::cli
