@@ -277,8 +277,7 @@ Result<openssl::Key> parse_key(std::string_view pem) {
   if (!bio) return failure("BIO_new_mem_buf");
   openssl::Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
   if (!key)
-    return Error{ErrorCode::kInvalidCertificate,
-                 "no unencrypted PEM private key (" + openssl::reason() + ")"};
+    return Error{ErrorCode::kInvalidCertificate, "no unencrypted PEM private key"};
   if (openssl::Key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one private key"};
   return key;
@@ -289,7 +288,7 @@ Result<openssl::X509Handle> parse_certificate(std::string_view pem) {
   if (!bio) return failure("BIO_new_mem_buf");
   openssl::X509Handle certificate(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
   if (!certificate)
-    return Error{ErrorCode::kInvalidCertificate, "no PEM certificate (" + openssl::reason() + ")"};
+    return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
   if (openssl::X509Handle(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one certificate"};
   return certificate;

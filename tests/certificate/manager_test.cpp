@@ -1,0 +1,357 @@
+#include "certificate/manager.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "certificate/manager_fixture.hpp"
+
+namespace osm::certificate {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ManagerFixture;
+using testing::workload;
+
+const Error kCaDown{ErrorCode::kUnavailable, "CA unreachable"};
+
+// Holds issuances up until it is opened.
+class Gate {
+ public:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Whether somebody arrived within ten seconds.
+  bool arrived() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(10), [&] { return waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace
+
+TEST_SUITE("certificate::Manager") {
+  TEST_CASE("a certificate is issued once and served from the cache while it is fresh") {
+    ManagerFixture f;
+    const auto first = f.issue("buyer");
+    CHECK(f.issue("buyer") == first);
+    CHECK(f.ca.total == 1);
+    CHECK(first->subject == workload("buyer"));
+    CHECK(first->trust_bundle_pem == "roots-1");
+    CHECK(first->chain_pem == "chain of buyer.default.cluster.local#1");
+    CHECK(first->private_key.pem() == "key of buyer.default.cluster.local#1");
+    CHECK(f.metrics.value("osm_cert_issued_count") == 1);
+    CHECK(f.metrics.observations("osm_cert_issued_time").size() == 1);
+    CHECK(f.metrics.value("osm_cert_rotated_count") == 0);
+  }
+
+  TEST_CASE("a common name is held by one subject until it is released") {
+    ManagerFixture f;
+    f.issue("buyer");
+    Subject thief = workload("thief");
+    thief.common_name = workload("buyer").common_name;
+    const auto refused = f.manager->issue_certificate(thief, hours(1));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+    CHECK(refused.error().message.find("held by another subject") != std::string::npos);
+    f.manager->release_certificate(thief.common_name);
+    CHECK(f.manager->issue_certificate(thief, hours(1)).ok());
+  }
+
+  TEST_CASE("certificates live between nine tenths and all of what was asked, at random") {
+    ManagerFixture f;
+    std::set<WallTime> ends;
+    for (int i = 0; i < 200; ++i) {
+      const auto life = f.issue("w" + std::to_string(i))->not_after - f.clock.wall_now();
+      CHECK(life > hours(48) * 9 / 10 - seconds(1));
+      CHECK(life <= hours(48));
+      ends.insert(f.clock.wall_now() + life);
+    }
+    CHECK(ends.size() > 150);
+    const auto refused = f.manager->issue_certificate(workload("none"), seconds(0));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+    CHECK(f.manager->issue_certificate(workload("short"), seconds(1)).ok());
+  }
+
+  TEST_CASE("list_certificates is ordered by common name") {
+    ManagerFixture f;
+    for (const char* name : {"c", "a", "b"}) f.issue(name);
+    std::vector<std::string> names;
+    for (const auto& each : f.manager->list_certificates())
+      names.push_back(each->subject.common_name.str());
+    CHECK(names == std::vector<std::string>{"a.default.cluster.local", "b.default.cluster.local",
+                                            "c.default.cluster.local"});
+  }
+
+  TEST_CASE("concurrent calls for one name share one issuance, for two names they do not wait") {
+    ManagerFixture f;
+    Gate gate;
+    f.ca.while_issuing = [&] { gate.wait(); };
+    std::vector<CertificatePtr> got(8);
+    std::vector<std::thread> callers;
+    for (CertificatePtr& each : got)
+      callers.emplace_back([&] {
+        auto issued = f.manager->issue_certificate(workload("buyer"), hours(1));
+        if (issued.ok()) each = *issued;
+      });
+    REQUIRE(gate.arrived());
+    {
+      const std::lock_guard lock(f.ca.mutex);
+      f.ca.while_issuing = nullptr;
+    }
+    CHECK(f.manager->issue_certificate(workload("store"), hours(1)).ok());
+    gate.open();
+    for (std::thread& caller : callers) caller.join();
+    CHECK(f.ca.issued["buyer.default.cluster.local"] == 1);
+    for (const CertificatePtr& each : got) {
+      REQUIRE(each);
+      CHECK(each == got.front());
+    }
+  }
+
+  TEST_CASE("rotating replaces key and certificate and tells subscribers, first issuing does not") {
+    ManagerFixture f;
+    std::vector<CertificatePtr> heard;
+    const auto subscription =
+        f.manager->subscribe([&](const CertificatePtr& rotated) { heard.push_back(rotated); });
+    const auto old = f.issue("buyer");
+    f.executor.run_until_idle();
+    CHECK(heard.empty());
+    const auto rotated = f.manager->rotate_certificate(old->subject.common_name);
+    REQUIRE(rotated.ok());
+    CHECK((*rotated)->private_key.pem() != old->private_key.pem());
+    CHECK(f.issue("buyer") == *rotated);
+    f.executor.run_until_idle();
+    CHECK(heard == std::vector<CertificatePtr>{*rotated});
+    CHECK(f.metrics.value("osm_cert_rotated_count") == 1);
+    const auto unknown = f.manager->rotate_certificate(CommonName("nobody"));
+    REQUIRE_FALSE(unknown.ok());
+    CHECK(unknown.error().code == ErrorCode::kNotFound);
+  }
+
+  TEST_CASE("a rotation that fails leaves the old certificate and its schedule alone") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.failure = kCaDown;
+    CHECK_FALSE(f.manager->rotate_certificate(old->subject.common_name).ok());
+    CHECK(f.only() == old);
+    const int attempts = f.ca.attempts;
+    f.executor.run_for(hours(1));
+    CHECK(f.ca.attempts == attempts);
+  }
+
+  TEST_CASE("a certificate is renewed by itself between half and two thirds of its life") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    const auto life = old->not_after - f.clock.wall_now();
+    f.executor.run_for(life / 2 - minutes(1));
+    CHECK(f.only() == old);
+    f.executor.run_for(life / 6 + minutes(2));
+    CHECK(f.only() != old);
+    CHECK(f.ca.total == 2);
+    CHECK(f.ca.last.subject == old->subject);
+  }
+
+  TEST_CASE("a certificate of a few seconds is renewed in time too") {
+    ManagerFixture f;
+    f.executor.run_for(seconds(30));
+    f.issue("buyer", seconds(9));
+    for (int i = 0; i < 600; ++i) {
+      f.executor.run_for(std::chrono::milliseconds(100));
+      CHECK(f.valid(*f.only()));
+    }
+    CHECK(f.ca.total > 8);
+    CHECK(f.ca.total < 30);
+  }
+
+  TEST_CASE("later renewals keep to the newest validity and key asked for") {
+    ManagerFixture f;
+    f.issue("buyer");
+    CHECK(f.ca.last.key == KeyParameters{});
+    const auto same = f.issue("buyer", hours(10));
+    CHECK(f.ca.total == 1);
+    f.key = {KeyType::kRsa, 3072};
+    f.executor.run_for(hours(33));
+    REQUIRE(f.ca.total >= 2);
+    CHECK(f.ca.last.validity <= hours(10));
+    CHECK(f.ca.last.validity >= hours(9));
+    CHECK(f.ca.last.key == KeyParameters{KeyType::kRsa, 3072});
+  }
+
+  TEST_CASE("while the CA fails the old certificate is served and attempts back off") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.failure = kCaDown;
+    f.executor.run_for(hours(40));
+    CHECK(f.only() == old);
+    CHECK(f.issue("buyer") == old);
+    CHECK(f.ca.attempts > 8 * 12);        // at least one in five minutes
+    CHECK(f.ca.attempts < 16 * 24 + 20);  // at most one in two and a half
+    CHECK(f.log.count("certificate not renewed") == 1);
+    CHECK(f.log.count("CA unreachable") == 1);
+    CHECK(f.metrics.value("osm_cert_issue_failed_count") == f.ca.attempts - 1);
+
+    f.ca.failure.reset();
+    f.executor.run_for(minutes(6));
+    CHECK(f.only() != old);
+    CHECK(f.valid(*f.only()));
+  }
+
+  TEST_CASE("a CA that stays away until the end is an error in the log, and callers get it too") {
+    ManagerFixture f;
+    f.issue("buyer");
+    f.ca.failure = kCaDown;
+    f.executor.run_for(hours(49));
+    CHECK(f.log.count("error: certificate is not valid any more") > 0);
+    const auto refused = f.manager->issue_certificate(workload("buyer"), hours(1));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error() == kCaDown);
+    CHECK(f.metrics.value("osm_cert_expiry_seconds") < 0);
+  }
+
+  TEST_CASE("a first issuance that fails leaves nothing behind") {
+    ManagerFixture f;
+    f.ca.failure = kCaDown;
+    CHECK_FALSE(f.manager->issue_certificate(workload("buyer"), hours(1)).ok());
+    CHECK(f.manager->list_certificates().empty());
+    f.executor.run_for(hours(24));
+    CHECK(f.ca.attempts == 1);
+    f.ca.failure.reset();
+    CHECK(f.issue("buyer"));
+  }
+
+  TEST_CASE("a name released while it is renewed stays released") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.while_issuing = [&] { f.manager->release_certificate(old->subject.common_name); };
+    f.executor.run_for(hours(33));
+    CHECK(f.ca.total == 2);
+    CHECK(f.manager->list_certificates().empty());
+    f.executor.run_for(hours(24 * 7));
+    CHECK(f.ca.total == 2);
+  }
+
+  TEST_CASE("a name released and issued anew during a renewal keeps the new certificate") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    CertificatePtr anew;
+    bool once = false;
+    // The old flight's own name is in flight at the fake, so the new subject takes the name over
+    // after the release only.
+    f.ca.while_issuing = [&] {
+      if (std::exchange(once, true)) return;
+      f.manager->release_certificate(old->subject.common_name);
+    };
+    f.executor.run_for(hours(33));
+    f.ca.while_issuing = nullptr;
+    anew = f.issue("buyer");
+    CHECK(f.only() == anew);
+    CHECK(f.ca.total == 3);
+  }
+
+  TEST_CASE("a thousand issue and release cycles leave cache and schedule empty") {
+    ManagerFixture f;
+    for (int i = 0; i < 1000; ++i) {
+      const std::string name = "w" + std::to_string(i % 10);
+      f.issue(name);
+      f.manager->release_certificate(workload(name).common_name);
+    }
+    f.manager->release_certificate(CommonName("unknown"));
+    CHECK(f.manager->list_certificates().empty());
+    f.executor.run_for(hours(100));
+    CHECK(f.ca.total == 1000);
+    CHECK(f.executor.queued() == 0);
+    CHECK(f.executor.timers() == 1);  // the tick
+  }
+
+  TEST_CASE("a released certificate is freed with its last holder") {
+    ManagerFixture f;
+    std::weak_ptr<const Certificate> weak = f.issue("buyer");
+    CHECK_FALSE(weak.expired());
+    REQUIRE(f.manager->rotate_certificate(workload("buyer").common_name).ok());
+    f.executor.run_until_idle();
+    CHECK(weak.expired());
+    weak = f.issue("buyer");
+    f.manager->release_certificate(workload("buyer").common_name);
+    CHECK(weak.expired());
+  }
+
+  TEST_CASE("a changed trust bundle reaches every holder within a minute, keys unchanged") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.issue("store");
+    std::vector<CertificatePtr> heard;
+    const auto subscription =
+        f.manager->subscribe([&](const CertificatePtr& rotated) { heard.push_back(rotated); });
+    f.ca.bundle = "roots-2";
+    CHECK(f.manager->trust_bundle_pem() == "roots-2");
+    f.executor.run_for(minutes(1));
+    CHECK(heard.size() == 2);
+    CHECK(f.ca.total == 2);
+    for (const auto& each : f.manager->list_certificates())
+      CHECK(each->trust_bundle_pem == "roots-2");
+    CHECK(f.issue("buyer")->private_key.pem() == old->private_key.pem());
+    CHECK(f.issue("buyer")->fingerprint == old->fingerprint);
+  }
+
+  TEST_CASE("the log names certificates by common name and fingerprint, and never shows a key") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    REQUIRE(f.manager->rotate_certificate(old->subject.common_name).ok());
+    f.ca.failure = kCaDown;
+    f.executor.run_for(hours(60));
+    const std::string all = f.log.all_text();
+    CHECK(all.find("buyer.default.cluster.local") != std::string::npos);
+    CHECK(all.find(old->fingerprint) != std::string::npos);
+    CHECK(all.find("key of") == std::string::npos);
+  }
+
+  TEST_CASE("subscribers hear one call at a time and nothing after their handle died") {
+    ManagerFixture f;
+    int heard = 0;
+    auto subscription = f.manager->subscribe([&](const CertificatePtr&) { ++heard; });
+    f.issue("buyer");
+    REQUIRE(f.manager->rotate_certificate(workload("buyer").common_name).ok());
+    CHECK(heard == 0);  // not in the rotating caller's thread
+    f.executor.run_until_idle();
+    CHECK(heard == 1);
+    REQUIRE(f.manager->rotate_certificate(workload("buyer").common_name).ok());
+    subscription.reset();
+    f.executor.run_until_idle();
+    CHECK(heard == 1);
+  }
+
+  TEST_CASE("a manager may be destroyed with work queued") {
+    ManagerFixture f;
+    f.issue("buyer");
+    REQUIRE(f.manager->rotate_certificate(workload("buyer").common_name).ok());
+    f.manager.reset();
+    f.executor.run_until_idle();
+    f.executor.run_for(hours(48));
+    CHECK(f.ca.total == 2);
+  }
+}
+
+}  // namespace osm::certificate

@@ -1,0 +1,141 @@
+// Watches every block that goes back to the allocator: none may still hold a key.
+#include <doctest/doctest.h>
+#include <malloc.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "base/system.hpp"
+#include "certificate/fake_issuer.hpp"
+#include "certificate/local_issuer.hpp"
+#include "certificate/manager.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+
+namespace {
+
+// Plain memory: the watched text must not be in a std::string of the test's own.
+std::array<char, 64> watched_text{};
+std::atomic<std::size_t> watched_size{0};
+std::atomic<int> leaks{0};
+
+void inspect(void* block) {
+  const std::size_t size = watched_size.load();
+  if (size == 0 || !block) return;
+  if (::memmem(block, ::malloc_usable_size(block), watched_text.data(), size)) ++leaks;
+}
+
+// Counts freed blocks that hold `text` while it lives.
+class Watch {
+ public:
+  explicit Watch(std::string_view text) {
+    REQUIRE(text.size() <= watched_text.size());
+    std::memcpy(watched_text.data(), text.data(), text.size());
+    leaks = 0;
+    watched_size = text.size();
+  }
+  ~Watch() { watched_size = 0; }
+  int leaked() const { return leaks; }
+};
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (void* block = std::malloc(size == 0 ? 1 : size)) return block;
+  throw std::bad_alloc();
+}
+void operator delete(void* block) noexcept {
+  inspect(block);
+  std::free(block);
+}
+void operator delete(void* block, std::size_t) noexcept {
+  inspect(block);
+  std::free(block);
+}
+
+namespace osm::certificate {
+
+constexpr std::string_view kSecret = "an imaginary key, long enough for the heap";
+
+TEST_SUITE("certificate::PrivateKey") {
+  TEST_CASE("the watch sees a plain string that is freed") {
+    const Watch watch(kSecret);
+    { const auto text = std::make_unique<std::string>(kSecret); }
+    CHECK(watch.leaked() == 1);
+  }
+
+  TEST_CASE("a key on the heap is zeroed when it dies, is moved, or is assigned over") {
+    const Watch watch(kSecret);
+    {
+      PrivateKey first{std::string(kSecret)};
+      PrivateKey second(std::move(first));
+      PrivateKey third{std::string(kSecret)};
+      third = std::move(second);
+      CHECK(first.empty());   // NOLINT: what a moved-from key holds is the point
+      CHECK(second.empty());  // NOLINT
+      CHECK(third.pem() == kSecret);
+      PrivateKey& self = third;
+      third = std::move(self);
+      CHECK(third.pem() == kSecret);
+    }
+    CHECK(watch.leaked() == 0);
+  }
+
+  TEST_CASE("a key short enough to live inside its string leaves nothing behind when moved from") {
+    constexpr std::string_view kShort = "short-key";
+    alignas(PrivateKey) std::array<unsigned char, sizeof(PrivateKey)> memory{};
+    const auto holds_key = [&] {
+      return ::memmem(memory.data(), memory.size(), kShort.data(), kShort.size()) != nullptr;
+    };
+    auto* key = new (memory.data()) PrivateKey(std::string(kShort));
+    REQUIRE(holds_key());
+    PrivateKey other(std::move(*key));
+    CHECK_FALSE(holds_key());
+    *key = std::move(other);
+    REQUIRE(holds_key());
+    key->~PrivateKey();
+    CHECK_FALSE(holds_key());
+  }
+
+  TEST_CASE("issuing a certificate leaves its key nowhere but in its holder's hand") {
+    const SystemClock clock;
+    testing::FakeCa unused(clock);
+    const auto root = make_root_pem(clock);
+    REQUIRE(root.ok());
+    auto issuer = make_local_issuer(root->pem(), TrustDomain("cluster.local"), clock);
+    REQUIRE(issuer.ok());
+    osm::testing::ManualClock manual;
+    osm::testing::ManualExecutor executor(manual);
+    osm::testing::CapturingLog log;
+    osm::testing::CapturingMetrics metrics;
+    RandomRng rng(7);
+    const auto manager = make_manager({.issuer = std::move(issuer).value(),
+                                       .executor = executor,
+                                       .clock = clock,
+                                       .rng = rng,
+                                       .log = log,
+                                       .metrics = metrics});
+    const Subject subject = testing::workload("buyer");
+    auto issued = manager->issue_certificate(subject, std::chrono::hours(48));
+    REQUIRE(issued.ok());
+    CertificatePtr held = *issued;
+    const std::string& pem = held->private_key.pem();
+    // A line of the key's base64, after the header line.
+    const Watch watch(std::string_view(pem).substr(pem.find('\n') + 1, 60));
+    issued = Error{};
+    manager->release_certificate(subject.common_name);
+    CHECK(held->private_key.pem().size() > 100);  // a holder keeps what it holds
+    held.reset();
+    CHECK(watch.leaked() == 0);
+    CHECK(manager->list_certificates().empty());
+  }
+}
+
+}  // namespace osm::certificate

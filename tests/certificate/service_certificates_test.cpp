@@ -1,0 +1,265 @@
+#include "certificate/service_certificates.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "certificate/manager_fixture.hpp"
+#include "model/names.hpp"
+
+namespace osm::certificate {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const Error kCaDown{ErrorCode::kUnavailable, "CA unreachable"};
+const TrustDomain kDomain("cluster.local");
+const ServiceIdentity kBuyer{"shop", "buyer"};
+const ServiceIdentity kStore{"shop", "store"};
+
+struct Fixture : testing::ManagerFixture {
+  Fixture() {
+    source = make_service_certificates({.manager = *manager,
+                                        .executor = executor,
+                                        .clock = clock,
+                                        .trust_domain = kDomain,
+                                        .validity = [this] { return validity; },
+                                        .log = log,
+                                        .metrics = metrics});
+    subscription =
+        source->subscribe([this](const ServiceIdentity& identity) { heard.push_back(identity); });
+    executor.run_until_idle();
+  }
+  ~Fixture() {
+    subscription.reset();
+    source.reset();
+  }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+
+  CertificatePtr ready(const ServiceIdentity& identity) {
+    (void)source->certificate_for(identity);
+    executor.run_until_idle();
+    CertificatePtr got = source->certificate_for(identity);
+    REQUIRE(got);
+    return got;
+  }
+
+  seconds validity = hours(48);
+  std::unique_ptr<model::SecretSource> source;
+  Subscription subscription;
+  std::vector<ServiceIdentity> heard;
+};
+
+}  // namespace
+
+TEST_SUITE("certificate::ServiceCertificates") {
+  TEST_CASE("asking starts the issuance without waiting, and tells when it is there") {
+    Fixture f;
+    CHECK(f.source->certificate_for(kBuyer) == nullptr);
+    CHECK(f.source->certificate_for(kBuyer) == nullptr);
+    CHECK(f.ca.attempts == 0);  // not in the asking thread
+    f.executor.run_until_idle();
+    CHECK(f.heard == std::vector<ServiceIdentity>{kBuyer});
+    const auto got = f.source->certificate_for(kBuyer);
+    REQUIRE(got);
+    CHECK(f.ca.total == 1);
+    CHECK(got->subject == Subject{model::service_common_name(kDomain, kBuyer),
+                                  spiffe_id(kDomain, kBuyer), Usage::kWorkload});
+    CHECK(f.source->certificate_for(kBuyer) == got);
+  }
+
+  TEST_CASE("every identity gets its own certificate and no other's") {
+    Fixture f;
+    std::set<std::string> fingerprints;
+    for (int i = 0; i < 100; ++i) {
+      const ServiceIdentity identity{"ns" + std::to_string(i % 7), "sa" + std::to_string(i)};
+      const auto got = f.ready(identity);
+      CHECK(got->subject.spiffe_id == spiffe_id(kDomain, identity));
+      fingerprints.insert(got->fingerprint);
+    }
+    CHECK(fingerprints.size() == 100);
+  }
+
+  TEST_CASE("a rotation is announced by identity, and the old certificate is served until then") {
+    Fixture f;
+    const auto old = f.ready(kBuyer);
+    f.ready(kStore);
+    f.heard.clear();
+    const auto rotated = f.manager->rotate_certificate(old->subject.common_name);
+    REQUIRE(rotated.ok());
+    CHECK(f.source->certificate_for(kBuyer) == old);
+    f.executor.run_until_idle();
+    CHECK(f.heard == std::vector<ServiceIdentity>{kBuyer});
+    CHECK(f.source->certificate_for(kBuyer) == *rotated);
+  }
+
+  TEST_CASE("certificates of others in the same manager are not announced") {
+    Fixture f;
+    f.issue("controller");
+    REQUIRE(f.manager->rotate_certificate(testing::workload("controller").common_name).ok());
+    f.executor.run_until_idle();
+    CHECK(f.heard.empty());
+  }
+
+  TEST_CASE("a changed trust bundle is announced for every identity") {
+    Fixture f;
+    f.ready(kBuyer);
+    f.ready(kStore);
+    f.heard.clear();
+    f.ca.bundle = "roots-2";
+    f.executor.run_for(minutes(1));
+    CHECK(std::set<ServiceIdentity>(f.heard.begin(), f.heard.end()) ==
+          std::set<ServiceIdentity>{kBuyer, kStore});
+    CHECK(f.source->certificate_for(kBuyer)->trust_bundle_pem == "roots-2");
+    CHECK(f.ca.total == 2);
+  }
+
+  TEST_CASE("issuing that fails is tried again with growing pauses until it succeeds") {
+    Fixture f;
+    f.ca.failure = kCaDown;
+    CHECK(f.source->certificate_for(kBuyer) == nullptr);
+    f.executor.run_for(minutes(10));
+    CHECK(f.source->certificate_for(kBuyer) == nullptr);
+    CHECK(f.ca.attempts >= 9);   // 1 + 2 + 4 ... s, each at most that long
+    CHECK(f.ca.attempts <= 12);  // and at least half of it
+    CHECK(f.heard.empty());
+    CHECK(f.log.count("service certificate not issued") == 1);
+    CHECK(f.log.count("identity=shop/buyer") == 1);
+    f.ca.failure.reset();
+    f.executor.run_for(minutes(5));
+    CHECK(f.source->certificate_for(kBuyer) != nullptr);
+    CHECK(f.heard == std::vector<ServiceIdentity>{kBuyer});
+  }
+
+  TEST_CASE("identities that failed together do not come back together") {
+    Fixture f;
+    f.ca.failure = kCaDown;
+    for (int i = 0; i < 300; ++i) (void)f.source->certificate_for({"ns", std::to_string(i)});
+    f.executor.run_for(minutes(20));
+    int most_in_a_second = 0;
+    for (int i = 0; i < 600; ++i) {
+      const int before = f.ca.attempts;
+      f.executor.run_for(seconds(1));
+      most_in_a_second = std::max(most_in_a_second, f.ca.attempts - before);
+    }
+    CHECK(most_in_a_second < 30);
+  }
+
+  TEST_CASE("release forgets the certificate here and in the manager") {
+    Fixture f;
+    const std::weak_ptr<const Certificate> weak = f.ready(kBuyer);
+    f.source->release(kBuyer);
+    f.source->release(kStore);  // never asked for
+    f.executor.run_until_idle();
+    CHECK(weak.expired());
+    CHECK(f.manager->list_certificates().empty());
+    CHECK(f.source->certificate_for(kBuyer) == nullptr);
+    f.executor.run_until_idle();
+    CHECK(f.source->certificate_for(kBuyer) != nullptr);
+    CHECK(f.ca.total == 2);
+  }
+
+  TEST_CASE("an identity released before or while it is issued leaves nothing behind") {
+    Fixture f;
+    (void)f.source->certificate_for(kBuyer);
+    f.source->release(kBuyer);
+    f.executor.run_until_idle();
+    CHECK(f.ca.total == 0);
+    f.ca.while_issuing = [&] { f.source->release(kStore); };
+    (void)f.source->certificate_for(kStore);
+    f.executor.run_until_idle();
+    CHECK(f.ca.total == 1);
+    CHECK(f.manager->list_certificates().empty());
+    CHECK(f.heard.empty());
+  }
+
+  TEST_CASE("an identity asked for again right after its release keeps its certificate") {
+    Fixture f;
+    const auto old = f.ready(kBuyer);
+    f.source->release(kBuyer);
+    (void)f.source->certificate_for(kBuyer);
+    f.executor.run_until_idle();
+    CHECK(f.source->certificate_for(kBuyer) == old);
+    CHECK(f.ca.total == 1);
+  }
+
+  TEST_CASE("a released identity is not tried again") {
+    Fixture f;
+    f.ca.failure = kCaDown;
+    (void)f.source->certificate_for(kBuyer);
+    f.executor.run_for(seconds(10));
+    f.source->release(kBuyer);
+    f.executor.run_until_idle();
+    const int attempts = f.ca.attempts;
+    f.executor.run_for(hours(1));
+    CHECK(f.ca.attempts == attempts);
+    CHECK(f.executor.timers() == 2);  // the manager's tick and this one's
+  }
+
+  TEST_CASE("a new validity holds from the next renewal, without issuing at once") {
+    Fixture f;
+    f.ready(kBuyer);
+    f.validity = hours(24);
+    f.executor.run_for(minutes(2));
+    CHECK(f.ca.total == 1);
+    f.executor.run_for(hours(32));
+    REQUIRE(f.ca.total >= 2);
+    CHECK(f.ca.last.validity <= hours(24));
+    CHECK(f.ca.last.validity >= hours(21));
+  }
+
+  TEST_CASE("a thousand ask and release cycles leave nothing") {
+    Fixture f;
+    for (int i = 0; i < 1000; ++i) {
+      const ServiceIdentity identity{"ns", "sa" + std::to_string(i % 5)};
+      f.ready(identity);
+      f.source->release(identity);
+      f.executor.run_until_idle();
+    }
+    CHECK(f.manager->list_certificates().empty());
+    CHECK(f.executor.timers() == 2);
+    CHECK(f.ca.total == 1000);
+  }
+
+  TEST_CASE("workloads stay certified through a week with outages and a jumping calendar") {
+    Fixture f;
+    for (int i = 0; i < 200; ++i) f.ready({"ns", "sa" + std::to_string(i)});
+    std::map<int, std::function<void()>> events{
+        {30, [&] { f.ca.failure = kCaDown; }},
+        {36, [&] { f.ca.failure.reset(); }},
+        {60, [&] { f.clock.set_wall(f.clock.wall_now() + hours(72)); }},
+        {90, [&] { f.clock.set_wall(f.clock.wall_now() - hours(24)); }},
+    };
+    for (int hour = 0; hour < 168; ++hour) {
+      if (const auto event = events.find(hour); event != events.end()) event->second();
+      f.executor.run_for(hours(1));
+      for (int i = 0; i < 200; ++i) {
+        const auto current = f.source->certificate_for({"ns", "sa" + std::to_string(i)});
+        REQUIRE(current);
+        REQUIRE(f.valid(*current));
+        REQUIRE(current->not_after - f.clock.wall_now() > hours(8));
+      }
+    }
+    CHECK(f.manager->list_certificates().size() == 200);
+  }
+
+  TEST_CASE("a source may be destroyed with work queued") {
+    Fixture f;
+    (void)f.source->certificate_for(kBuyer);
+    f.subscription.reset();
+    f.source.reset();
+    f.executor.run_for(hours(1));
+    CHECK(f.ca.total == 0);
+    CHECK(f.heard.empty());
+  }
+}
+
+}  // namespace osm::certificate

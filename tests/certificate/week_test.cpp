@@ -1,0 +1,152 @@
+// A week of ten thousand certificates on a manual clock, and calendars that misbehave.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "certificate/manager_fixture.hpp"
+
+namespace osm::certificate {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ManagerFixture;
+
+constexpr int kIdentities = 10'000;
+constexpr std::uint64_t kSeed = 20'240'101;
+
+void issue_within_a_minute(ManagerFixture& f, int count) {
+  for (int i = 0; i < count; ++i) {
+    f.issue("w" + std::to_string(i));
+    if (i % (count / 60 + 1) == 0) f.executor.run_for(seconds(1));
+  }
+}
+
+// The shortest time any certificate has left, negative or `hours::min()` when one is invalid.
+std::chrono::nanoseconds margin(const ManagerFixture& f) {
+  std::chrono::nanoseconds least = hours(1'000);
+  for (const auto& each : f.manager->list_certificates()) {
+    if (!f.valid(*each)) return hours(-1'000);
+    least = std::min(least, each->not_after - f.clock.wall_now());
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_SUITE("certificate::Manager over a week") {
+  TEST_CASE("ten thousand certificates of one minute stay valid and never renew in one minute") {
+    CAPTURE(kSeed);
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, kIdentities);
+    int most_in_a_minute = 0;
+    std::chrono::nanoseconds least = hours(48);
+    for (int minute = 0; minute < 7 * 24 * 60; ++minute) {
+      const int before = f.ca.total;
+      f.executor.run_for(minutes(1));
+      most_in_a_minute = std::max(most_in_a_minute, f.ca.total - before);
+      least = std::min<std::chrono::nanoseconds>(
+          least, seconds(static_cast<int>(f.metrics.value("osm_cert_expiry_seconds"))));
+      if (minute % (12 * 60) == 0) CHECK(margin(f) >= least);
+    }
+    MESSAGE("most renewals in a minute: " << most_in_a_minute << ", issued: " << f.ca.total);
+    CHECK(f.manager->list_certificates().size() == kIdentities);
+    CHECK(most_in_a_minute < kIdentities / 200);  // evenly over a sixth of 48 h it would be 21
+    CHECK(least > hours(14));                     // a third of nine tenths of 48 h
+    // Renewed at 1/2 to 2/3 of 43 to 48 h: between five and eight times in 168 h.
+    CHECK(f.ca.total >= kIdentities * 6);
+    CHECK(f.ca.total <= kIdentities * 9);
+    CHECK(f.metrics.value("osm_cert_rotated_count") == f.ca.total - kIdentities);
+    CHECK(f.metrics.value("osm_cert_expiry_seconds") > 13 * 3600);
+    CHECK(f.log.count("calendar jumped") == 0);
+
+    for (const auto& each : f.manager->list_certificates())
+      f.manager->release_certificate(each->subject.common_name);
+    const int total = f.ca.total;
+    f.executor.run_for(hours(72));
+    CHECK(f.ca.total == total);
+    CHECK(f.manager->list_certificates().empty());
+    CHECK(f.executor.timers() == 1);
+  }
+
+  TEST_CASE("a calendar set three days ahead makes everything new within a minute") {
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, 1'000);
+    f.clock.set_wall(f.clock.wall_now() + hours(72));
+    CHECK(margin(f) < seconds(0));
+    f.executor.run_for(minutes(1));
+    CHECK(f.log.count("calendar jumped") == 1);
+    CHECK(margin(f) > hours(43));
+    CHECK(f.ca.total == 2'000);
+    f.executor.run_for(hours(48));
+    CHECK(margin(f) > hours(14));
+  }
+
+  TEST_CASE("a calendar set one day back renews at once what is not valid yet, and nothing else") {
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, 500);
+    f.executor.run_for(hours(20));
+    for (int i = 0; i < 500; ++i) f.issue("late" + std::to_string(i));
+    CHECK(f.ca.total == 1'000);
+    f.clock.set_wall(f.clock.wall_now() - hours(24));
+    f.executor.run_for(minutes(1));
+    CHECK(f.ca.total == 2'000);  // the first 500 began 20 h ago: not valid yet either
+    CHECK(margin(f) > hours(43));
+    f.clock.set_wall(f.clock.wall_now() -
+                     minutes(5));  // less than a fresh certificate's head start
+    f.executor.run_for(minutes(2));
+    CHECK(f.ca.total == 2'000);
+    CHECK(margin(f) > hours(43));
+    f.executor.run_for(hours(24 * 3));
+    CHECK(margin(f) > hours(14));
+  }
+
+  TEST_CASE("a host that sleeps through its renewals spreads them instead of doing all at once") {
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, 6'000);
+    f.clock.set_wall(f.clock.wall_now() + hours(35));  // all are due, none has expired
+    int most_in_a_minute = 0;
+    for (int minute = 0; minute < 6 * 60; ++minute) {
+      const int before = f.ca.total;
+      f.executor.run_for(minutes(1));
+      most_in_a_minute = std::max(most_in_a_minute, f.ca.total - before);
+      if (minute % 10 == 0) CHECK(margin(f) > hours(5));
+    }
+    CHECK(f.ca.total == 12'000);
+    CHECK(most_in_a_minute < 120);  // over two hours and more
+  }
+
+  TEST_CASE("an executor that was stuck for days is the same as a host that slept") {
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, 100);
+    f.clock.advance(hours(72));
+    f.executor.run_until_idle();
+    CHECK(f.ca.total == 200);
+    CHECK(margin(f) > hours(43));
+  }
+
+  TEST_CASE("a slow CA is not taken for a jump of the calendar") {
+    ManagerFixture f(kSeed);
+    issue_within_a_minute(f, 20);
+    f.ca.while_issuing = [&] { f.clock.advance(minutes(5)); };
+    f.executor.run_for(hours(40));
+    CHECK(f.ca.total >= 40);
+    CHECK(f.log.count("calendar jumped") == 0);
+    CHECK(margin(f) > hours(10));
+  }
+
+  TEST_CASE("a CA about to end is not asked without pause") {
+    ManagerFixture f(kSeed);
+    f.ca.end = f.clock.wall_now() + hours(1);
+    issue_within_a_minute(f, 10);
+    f.executor.run_for(minutes(59));
+    CHECK(f.ca.total < 10 * 20);
+    CHECK(margin(f) > seconds(0));
+  }
+}
+
+}  // namespace osm::certificate
