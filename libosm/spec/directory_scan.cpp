@@ -1,0 +1,158 @@
+#include "spec/directory_scan.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "spec/yaml.hpp"
+
+namespace osm::spec {
+namespace {
+
+constexpr std::size_t kMaxDirectoryDepth = 16;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+FileSignature signature(const struct stat& info) {
+  return {info.st_dev, info.st_ino, info.st_size, nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+class Walk {
+ public:
+  Walk(const std::string& root, const std::function<void(const std::string&)>& on_directory)
+      : root_(root), on_directory_(on_directory) {}
+
+  DirectoryScan run() && {
+    visit("");
+    return std::move(scan_);
+  }
+
+ private:
+  using DirectoryId = std::pair<dev_t, ino_t>;
+
+  void unreadable(const std::string& below, const std::string& why) {
+    scan_.unreadable.emplace_back(below, why);
+    if (below.empty()) scan_.root_readable = false;
+  }
+
+  void visit(const std::string& below) {
+    on_directory_(below);
+    const std::string path = below.empty() ? root_ : root_ + '/' + below;
+    const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+    struct stat info {};
+    if (!directory || fstat(dirfd(directory.get()), &info) != 0) {
+      unreadable(below, std::strerror(errno));
+      return;
+    }
+    const DirectoryId id{info.st_dev, info.st_ino};
+    if (std::find(ancestors_.begin(), ancestors_.end(), id) != ancestors_.end()) return;
+    if (ancestors_.size() >= kMaxDirectoryDepth) {
+      unreadable(below, "more than 16 directories deep");
+      return;
+    }
+    ancestors_.push_back(id);
+    while (const dirent* entry = readdir(directory.get())) visit_entry(below, path, entry->d_name);
+    ancestors_.pop_back();
+  }
+
+  void visit_entry(const std::string& below, const std::string& path, const std::string& name) {
+    if (name.starts_with('.')) return;
+    struct stat info {};
+    if (stat((path + '/' + name).c_str(), &info) != 0) return;
+    const std::string inner = below.empty() ? name : below + '/' + name;
+    if (S_ISDIR(info.st_mode)) {
+      visit(inner);
+    } else if (S_ISREG(info.st_mode) && is_object_file_name(name)) {
+      scan_.files.emplace(inner, signature(info));
+    }
+  }
+
+  const std::string& root_;
+  const std::function<void(const std::string&)>& on_directory_;
+  DirectoryScan scan_;
+  std::vector<DirectoryId> ancestors_;
+};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+Error unreadable_error(const char* what) {
+  const bool gone = errno == ENOENT || errno == ENOTDIR;
+  return {gone ? ErrorCode::kNotFound : ErrorCode::kUnreadableSource,
+          std::string(what) + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+bool is_object_file_name(std::string_view name) {
+  return !name.starts_with('.') &&
+         (name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json"));
+}
+
+DirectoryScan scan_directory(const std::string& root,
+                             const std::function<void(const std::string&)>& on_directory) {
+  return Walk(root, on_directory).run();
+}
+
+std::optional<FileSignature> signature_of(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  return signature(info);
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+Result<FileContent> read_file(const std::string& path) {
+  // Non-blocking: the name may be a pipe's by now.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return unreadable_error("cannot be opened");
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return unreadable_error("cannot be read");
+  if (!S_ISREG(info.st_mode)) return Error{ErrorCode::kNotFound, "not a regular file"};
+  FileContent content;
+  content.signature = signature(info);
+  // One byte more than there should be, so that a file that grows is noticed.
+  content.bytes.resize(std::min(static_cast<std::size_t>(info.st_size), kMaxFileBytes) + 1);
+  std::size_t size = 0;
+  while (size < content.bytes.size()) {
+    const ssize_t got = read(file.get(), content.bytes.data() + size, content.bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unreadable_error("cannot be read");
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size > kMaxFileBytes) return Error{ErrorCode::kTooLarge, "larger than 3 MB; split the file"};
+  content.bytes.resize(size);
+  content.stable = fstat(file.get(), &info) == 0 && signature(info) == content.signature &&
+                   static_cast<std::int64_t>(size) == content.signature.size;
+  return content;
+}
+
+}  // namespace osm::spec

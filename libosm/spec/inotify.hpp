@@ -1,0 +1,47 @@
+// inotify(7) as values: directories in, events out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "osm/result.hpp"
+
+namespace osm::spec {
+
+class Inotify {
+ public:
+  struct Event {
+    int watch = -1;  // -1: events were lost (IN_Q_OVERFLOW)
+    std::uint32_t mask = 0;
+    std::string name;  // in the directory; empty: the directory itself
+  };
+
+  static Result<std::unique_ptr<Inotify>> open();
+  ~Inotify();
+  Inotify(const Inotify&) = delete;
+  Inotify& operator=(const Inotify&) = delete;
+
+  int fd() const { return fd_; }
+
+  // Result: the watch of the directory, the same for the same inode. Failure: kUnavailable.
+  Result<int> add(const std::string& directory);
+  void remove(int watch);
+
+  // Reads until nothing is left. Thread: any.
+  void read_available();
+  // The events read so far, and those that can be read now, in order. Thread: any.
+  std::vector<Event> take();
+
+ private:
+  explicit Inotify(int fd) : fd_(fd) {}
+  void read_locked();
+
+  const int fd_;
+  std::mutex mutex_;
+  std::vector<Event> events_;
+};
+
+}  // namespace osm::spec

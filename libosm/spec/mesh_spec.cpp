@@ -1,0 +1,299 @@
+#include "spec/mesh_spec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/notifier.hpp"
+#include "base/snapshot_cell.hpp"
+#include "model/names.hpp"
+#include "spec/decode.hpp"
+#include "spec/decoder.hpp"
+#include "spec/kinds.hpp"
+#include "spec/mesh_view.hpp"
+
+namespace osm::spec {
+namespace {
+
+class StoreMeshSpec final : public MeshSpec {
+ public:
+  explicit StoreMeshSpec(const MeshSpecOptions& options)
+      : store_(options.store),
+        mesh_name_(options.mesh_name),
+        config_key_{std::string(kMeshConfig), options.osm_namespace, kMeshConfigName},
+        log_(options.log),
+        metrics_(options.metrics) {
+    view_.publish(std::make_shared<const MeshView>());
+    // Subscribed before it lists: what changes meanwhile is told, and waits for the mutex.
+    std::lock_guard lock(update_mutex_);
+    subscription_ = store_.subscribe(
+        [this](const std::vector<ObjectKey>& changed) { on_store_change(changed); });
+    const bool store_synced = store_.has_synced();
+    for (const auto& object : store_.list(kNamespace)) read_namespace(object->key);
+    for (std::string_view kind : kNamespacedKinds) read_kind(kind, nullptr);
+    for (const auto& object : store_.list(kMeshConfig)) read_mesh_config(object->key);
+    publish(store_synced);
+  }
+
+  ~StoreMeshSpec() override { subscription_.reset(); }
+
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override { return view()->splits; }
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
+    return view()->route_groups;
+  }
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return view()->tcp_routes; }
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override { return view()->targets; }
+
+  std::vector<ServiceAccount> list_service_accounts() const override {
+    const auto now = view();
+    std::set<ServiceAccount> named;
+    for (const auto& target : now->targets) {
+      named.insert(target->destination);
+      named.insert(target->sources.begin(), target->sources.end());
+    }
+    return {named.begin(), named.end()};
+  }
+
+  SharedList<Service> list_services() const override { return view()->services; }
+
+  std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
+    const auto now = view();
+    const auto at = std::lower_bound(
+        now->services.begin(), now->services.end(), name,
+        [](const auto& service, const ServiceName& wanted) { return service->name < wanted; });
+    return at != now->services.end() && (*at)->name == name ? *at : nullptr;
+  }
+
+  std::vector<ServiceAccount> list_all_service_accounts() const override {
+    const auto now = view();
+    std::vector<ServiceAccount> accounts;
+    for (const auto& account : now->accounts) accounts.push_back(*account);
+    return accounts;
+  }
+
+  std::vector<std::string> list_namespaces() const override {
+    const auto now = view();
+    return {now->namespaces.begin(), now->namespaces.end()};
+  }
+
+  MeshConfig get_mesh_config() const override { return view()->config; }
+  bool has_synced() const override { return view()->synced; }
+
+  std::vector<Problem> list_problems() const override {
+    std::vector<Problem> problems = store_.list_problems();
+    const auto now = view();
+    for (Problem problem : now->problems) {
+      // Lines move without the object changing: the store knows where it is now.
+      if (const auto object = store_.get(problem.object)) {
+        problem.path = object->source.path;
+        problem.line = object->source.line_of(problem.field);
+      }
+      problems.push_back(std::move(problem));
+    }
+    std::sort(problems.begin(), problems.end());
+    problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
+    return problems;
+  }
+
+  Subscription subscribe(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override {
+    return notifier_.subscribe(std::move(on_change));
+  }
+
+ private:
+  static constexpr std::array kNamespacedKinds{kService,  kServiceAccount, kHttpRouteGroup,
+                                               kTcpRoute, kTrafficTarget,  kTrafficSplit};
+
+  // Held by the caller while it reads: the next view may replace it any moment.
+  std::shared_ptr<const MeshView> view() const { return view_.load(); }
+
+  void on_store_change(const std::vector<ObjectKey>& keys) {
+    std::vector<ObjectKey> changed;
+    {
+      std::lock_guard lock(update_mutex_);
+      const bool store_synced = store_.has_synced();
+      std::set<std::string> turned;  // namespaces that entered or left the mesh
+      for (const ObjectKey& key : keys)
+        if (key.kind == kNamespace && read_namespace(key)) turned.insert(key.name);
+      if (!turned.empty())
+        for (std::string_view kind : kNamespacedKinds) read_kind(kind, &turned);
+      for (const ObjectKey& key : keys) {
+        if (key.kind == kMeshConfig) read_mesh_config(key);
+        if (is_namespaced_kind(key.kind)) read_object(key);
+      }
+      const auto told = publish(store_synced);
+      if (!told) {
+        // Nothing decoded is different, but an empty list says that problems or sync may be.
+        if (!keys.empty()) return;
+      } else {
+        changed = *told;
+      }
+    }
+    notifier_.notify(changed);
+  }
+
+  static bool is_namespaced_kind(std::string_view kind) {
+    return std::find(kNamespacedKinds.begin(), kNamespacedKinds.end(), kind) !=
+           kNamespacedKinds.end();
+  }
+
+  // Whether the namespace entered or left the mesh.
+  bool read_namespace(const ObjectKey& key) {
+    namespace_problems_.erase(key);
+    foreign_namespaces_.erase(key.name);
+    const auto object = store_.get(key);
+    bool ours = false;
+    if (object) {
+      const auto label = object->labels.find(kMonitoredByLabel);
+      ours = label != object->labels.end() && label->second == mesh_name_;
+      if (label != object->labels.end() && !ours) foreign_namespaces_.insert(key.name);
+      if (ours && !model::is_dns_label(key.name)) {
+        namespace_problems_[key] = {ErrorCode::kInvalidField, key,       "", 0,
+                                    "metadata.name",          kNotALabel};
+        ours = false;
+      }
+    }
+    return ours ? namespaces_.insert(key.name).second : namespaces_.erase(key.name) > 0;
+  }
+
+  // Every object of a kind, or those in `namespaces`.
+  void read_kind(std::string_view kind, const std::set<std::string>* namespaces) {
+    for (const auto& object : store_.list(kind))
+      if (namespaces == nullptr || namespaces->contains(object->key.ns)) read_object(object->key);
+  }
+
+  void read_object(const ObjectKey& key) {
+    if (key.kind == kService) read(key, objects_.services, decode_service);
+    if (key.kind == kServiceAccount) read(key, objects_.accounts, decode_service_account);
+    if (key.kind == kHttpRouteGroup) read(key, objects_.route_groups, decode_http_route_group);
+    if (key.kind == kTcpRoute) read(key, objects_.tcp_routes, decode_tcp_route);
+    if (key.kind == kTrafficTarget) read(key, objects_.targets, decode_traffic_target);
+    if (key.kind == kTrafficSplit) read(key, objects_.splits, decode_traffic_split);
+  }
+
+  template <class T>
+  void read(const ObjectKey& key, DecodedKind<T>& kind, Decoded<T> (*decode)(const Object&)) {
+    const auto object = store_.get(key);
+    const bool monitored = namespaces_.contains(key.ns);
+    const bool smi = key.kind != kService && key.kind != kServiceAccount;
+    if (object && smi && !monitored) {
+      ignored_[key.ns].insert(key);
+    } else if (const auto at = ignored_.find(key.ns); at != ignored_.end()) {
+      at->second.erase(key);
+      if (at->second.empty()) ignored_.erase(at);
+    }
+    if (!object || !monitored) {
+      kind.entries.erase(key);
+      return;
+    }
+    auto& entry = kind.entries[key];
+    if (entry.resource_version == object->resource_version && !entry.resource_version.empty())
+      return;
+    Decoded<T> decoded = decode(*object);
+    metrics_.add("osm_spec_decoded_total", {{"kind", key.kind}}, 1);
+    entry.resource_version = object->resource_version;
+    entry.problems = std::move(decoded.problems);
+    if (!decoded.value) {
+      entry.value = nullptr;
+    } else if (!entry.value || !(*entry.value == *decoded.value)) {
+      entry.value = std::make_shared<const T>(*std::move(decoded.value));
+    }
+  }
+
+  void read_mesh_config(const ObjectKey& key) {
+    const auto object = store_.get(key);
+    if (key != config_key_) {
+      if (object) {
+        idle_configs_.insert(key);
+      } else {
+        idle_configs_.erase(key);
+      }
+      return;
+    }
+    config_problems_.clear();
+    config_broken_ = false;
+    if (!object) {
+      config_ = MeshConfig{};
+      return;
+    }
+    Decoded<MeshConfig> decoded = decode_mesh_config(*object);
+    metrics_.add("osm_spec_decoded_total", {{"kind", kMeshConfig}}, 1);
+    config_problems_ = std::move(decoded.problems);
+    config_broken_ = !decoded.value;
+    if (decoded.value) config_ = *decoded.value;
+  }
+
+  void report_ignored(std::vector<Problem>& problems) const {
+    for (const auto& [ns, keys] : ignored_) {
+      if (foreign_namespaces_.contains(ns)) continue;  // another mesh's
+      problems.push_back({ErrorCode::kDanglingReference, *keys.begin(), "", 0, "metadata.namespace",
+                          "namespace " + ns + " is not in the mesh, so its " +
+                              std::to_string(keys.size()) +
+                              " SMI object(s) are ignored; label a Namespace object with " +
+                              kMonitoredByLabel + ": " + mesh_name_});
+    }
+    for (const ObjectKey& key : idle_configs_)
+      problems.push_back({ErrorCode::kUnusedField, key, "", 0, "",
+                          "has no effect: the mesh reads " + config_key_.str()});
+    for (const auto& [key, problem] : namespace_problems_) problems.push_back(problem);
+    problems.insert(problems.end(), config_problems_.begin(), config_problems_.end());
+  }
+
+  // The changed keys, empty when only problems or sync are different; nullopt: nothing is.
+  std::optional<std::vector<ObjectKey>> publish(bool store_synced) {
+    auto next = std::make_shared<MeshView>();
+    next->namespaces = namespaces_;
+    // A MeshConfig that is broken at the start holds everything back: its defaults might be less
+    // strict than what was meant. Later the last good one stays.
+    config_settled_ = config_settled_ || (store_synced && !config_broken_);
+    next->synced = store_synced && config_settled_;
+    next->config = config_;
+    report_ignored(next->problems);
+    resolve(objects_, *next);
+
+    const auto before = view_.load();
+    std::vector<ObjectKey> changed = changed_keys(*before, *next);
+    if (!(before->config == next->config)) changed.push_back(config_key_);
+    const bool other = before->synced != next->synced || before->problems != next->problems;
+    if (next->synced && !before->synced)
+      log_.info("mesh specification read",
+                {{"namespaces", std::to_string(next->namespaces.size())},
+                 {"services", std::to_string(next->services.size())},
+                 {"traffic_targets", std::to_string(next->targets.size())}});
+    view_.publish(std::move(next));
+    if (changed.empty() && !other) return std::nullopt;
+    return changed;
+  }
+
+  ObjectStore& store_;
+  const std::string mesh_name_;
+  const ObjectKey config_key_;
+  LogSink& log_;
+  MetricsSink& metrics_;
+
+  std::mutex update_mutex_;  // over everything down to view_
+  DecodedObjects objects_;
+  std::set<std::string> namespaces_;
+  std::set<std::string> foreign_namespaces_;  // of other meshes
+  std::map<ObjectKey, Problem> namespace_problems_;
+  std::map<std::string, std::set<ObjectKey>> ignored_;  // SMI objects outside, by namespace
+  std::set<ObjectKey> idle_configs_;
+  MeshConfig config_;
+  std::vector<Problem> config_problems_;
+  bool config_broken_ = false;
+  bool config_settled_ = false;
+
+  SnapshotCell<MeshView> view_;
+  Notifier<const std::vector<ObjectKey>&> notifier_;
+  Subscription subscription_;
+};
+
+}  // namespace
+
+std::unique_ptr<MeshSpec> make_mesh_spec(const MeshSpecOptions& options) {
+  return std::make_unique<StoreMeshSpec>(options);
+}
+
+}  // namespace osm::spec

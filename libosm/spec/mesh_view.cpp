@@ -1,0 +1,184 @@
+#include "spec/mesh_view.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "spec/fields.hpp"
+#include "spec/kinds.hpp"
+#include "spec/yaml.hpp"
+
+namespace osm::spec {
+namespace {
+
+ObjectKey key_of(std::string_view kind, const auto& name) {
+  return {std::string(kind), name.ns, name.name};
+}
+
+const ServiceAccount& name_of(const ServiceAccount& account) { return account; }
+const auto& name_of(const auto& object) { return object.name; }
+
+template <class T>
+void list_valid(const DecodedKind<T>& kind, SharedList<T>& list, std::vector<Problem>& problems) {
+  for (const auto& [key, entry] : kind.entries) {
+    if (entry.value) list.push_back(entry.value);
+    problems.insert(problems.end(), entry.problems.begin(), entry.problems.end());
+  }
+}
+
+template <class T>
+const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
+  const auto at = kind.entries.find(key);
+  return at == kind.entries.end() ? nullptr : at->second.value.get();
+}
+
+// Two Services on one address would be two answers to one question: the first by name keeps it.
+void drop_shared_addresses(MeshView& view) {
+  std::map<std::string, ServiceName> owners;
+  std::erase_if(view.services, [&](const auto& service) {
+    if (service->headless) return false;
+    const auto [owner, first] = owners.emplace(service->cluster_ip, service->name);
+    if (first) return false;
+    view.problems.push_back({ErrorCode::kConflictingAddress, key_of(kService, service->name), "", 0,
+                             "spec.clusterIP",
+                             service->cluster_ip + " is already the address of Service " +
+                                 owner->second.str() + "; give each Service its own"});
+    return true;
+  });
+}
+
+void drop_shared_apexes(MeshView& view) {
+  std::map<ServiceName, smi::ObjectName> owners;
+  std::erase_if(view.splits, [&](const auto& split) {
+    const auto [owner, first] = owners.emplace(split->service, split->name);
+    if (first) return false;
+    view.problems.push_back({ErrorCode::kDuplicateObject, key_of(kTrafficSplit, split->name), "", 0,
+                             "spec.service",
+                             "TrafficSplit " + owner->second.str() + " already splits Service " +
+                                 split->service.str() + " and is used; merge the two"});
+    return true;
+  });
+}
+
+class References {
+ public:
+  References(const DecodedObjects& objects, MeshView& view) : objects_(objects), view_(view) {}
+
+  void check(const smi::TrafficTarget& target) {
+    for (std::size_t i = 0; i < target.rules.size(); ++i) {
+      const smi::TrafficTargetRule& rule = target.rules[i];
+      const bool http = rule.kind == smi::RouteKind::kHttpRouteGroup;
+      const ObjectKey route{std::string(http ? kHttpRouteGroup : kTcpRoute), target.name.ns,
+                            rule.name};
+      const std::string field = field_path("spec.rules", i);
+      const auto* group = http ? find(objects_.route_groups, route) : nullptr;
+      if (http ? group == nullptr : find(objects_.tcp_routes, route) == nullptr) {
+        dangling(key_of(kTrafficTarget, target.name), field + ".name",
+                 missing(route) + "; this rule allows nothing");
+      } else if (http) {
+        check_matches(target, rule, *group, field);
+      }
+    }
+  }
+
+  void check(const smi::TrafficSplit& split) {
+    const ObjectKey key = key_of(kTrafficSplit, split.name);
+    if (!known(split.service))
+      dangling(key, "spec.service", missing(key_of(kService, split.service)));
+    for (std::size_t i = 0; i < split.backends.size(); ++i) {
+      const ServiceName backend{split.name.ns, split.backends[i].service};
+      if (!known(backend))
+        dangling(key, field_path("spec.backends", i) + ".service",
+                 missing(key_of(kService, backend)));
+    }
+  }
+
+ private:
+  bool known(const ServiceName& name) const {
+    return std::binary_search(view_.services.begin(), view_.services.end(), name,
+                              [](const auto& a, const auto& b) { return name_less(a, b); });
+  }
+  static bool name_less(const std::shared_ptr<const Service>& a, const ServiceName& b) {
+    return a->name < b;
+  }
+  static bool name_less(const ServiceName& a, const std::shared_ptr<const Service>& b) {
+    return a < b->name;
+  }
+
+  static std::string missing(const ObjectKey& key) {
+    return key.str() + " is not there, or is invalid and left out";
+  }
+
+  void check_matches(const smi::TrafficTarget& target, const smi::TrafficTargetRule& rule,
+                     const smi::HttpRouteGroup& group, const std::string& field) {
+    for (const std::string& name : rule.matches) {
+      const bool there =
+          std::any_of(group.matches.begin(), group.matches.end(),
+                      [&](const smi::HttpMatch& match) { return match.name == name; });
+      if (!there)
+        dangling(key_of(kTrafficTarget, target.name), field + ".matches",
+                 "HTTPRouteGroup " + group.name.str() + " has no match \"" + name + '"');
+    }
+  }
+
+  void dangling(const ObjectKey& object, std::string field, std::string cause) {
+    view_.problems.push_back(
+        {ErrorCode::kDanglingReference, object, "", 0, std::move(field), std::move(cause)});
+  }
+
+  const DecodedObjects& objects_;
+  MeshView& view_;
+};
+
+template <class T>
+void diff(std::string_view kind, const SharedList<T>& before, const SharedList<T>& after,
+          std::vector<ObjectKey>& changed) {
+  auto a = before.begin();
+  auto b = after.begin();
+  while (a != before.end() || b != after.end()) {
+    if (b == after.end() || (a != before.end() && name_of(**a) < name_of(**b))) {
+      changed.push_back(key_of(kind, name_of(**a++)));
+    } else if (a == before.end() || name_of(**b) < name_of(**a)) {
+      changed.push_back(key_of(kind, name_of(**b++)));
+    } else {
+      if (*a != *b) changed.push_back(key_of(kind, name_of(**b)));
+      ++a;
+      ++b;
+    }
+  }
+}
+
+}  // namespace
+
+void resolve(const DecodedObjects& objects, MeshView& view) {
+  list_valid(objects.services, view.services, view.problems);
+  list_valid(objects.accounts, view.accounts, view.problems);
+  list_valid(objects.route_groups, view.route_groups, view.problems);
+  list_valid(objects.tcp_routes, view.tcp_routes, view.problems);
+  list_valid(objects.targets, view.targets, view.problems);
+  list_valid(objects.splits, view.splits, view.problems);
+  drop_shared_addresses(view);
+  drop_shared_apexes(view);
+  References references(objects, view);
+  for (const auto& target : view.targets) references.check(*target);
+  for (const auto& split : view.splits) references.check(*split);
+  std::sort(view.problems.begin(), view.problems.end());
+}
+
+std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after) {
+  std::vector<ObjectKey> changed;
+  diff(kService, before.services, after.services, changed);
+  diff(kServiceAccount, before.accounts, after.accounts, changed);
+  diff(kHttpRouteGroup, before.route_groups, after.route_groups, changed);
+  diff(kTcpRoute, before.tcp_routes, after.tcp_routes, changed);
+  diff(kTrafficTarget, before.targets, after.targets, changed);
+  diff(kTrafficSplit, before.splits, after.splits, changed);
+  std::vector<std::string> namespaces;
+  std::set_symmetric_difference(before.namespaces.begin(), before.namespaces.end(),
+                                after.namespaces.begin(), after.namespaces.end(),
+                                std::back_inserter(namespaces));
+  for (std::string& ns : namespaces)
+    changed.push_back({std::string(kNamespace), "", std::move(ns)});
+  return changed;
+}
+
+}  // namespace osm::spec

@@ -1,0 +1,54 @@
+// One immutable state of the mesh specification, and how it follows from its decoded objects.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "osm/mesh_spec.hpp"
+#include "osm/object.hpp"
+
+namespace osm::spec {
+
+// The valid objects of one kind, by key, and what is wrong with the others.
+template <class T>
+struct DecodedKind {
+  struct Entry {
+    std::string resource_version;
+    std::shared_ptr<const T> value;  // null: invalid
+    std::vector<Problem> problems;
+  };
+  std::map<ObjectKey, Entry> entries;
+};
+
+struct DecodedObjects {
+  DecodedKind<Service> services;
+  DecodedKind<ServiceAccount> accounts;
+  DecodedKind<smi::HttpRouteGroup> route_groups;
+  DecodedKind<smi::TcpRoute> tcp_routes;
+  DecodedKind<smi::TrafficTarget> targets;
+  DecodedKind<smi::TrafficSplit> splits;
+};
+
+struct MeshView {
+  SharedList<Service> services;
+  SharedList<ServiceAccount> accounts;
+  SharedList<smi::HttpRouteGroup> route_groups;
+  SharedList<smi::TcpRoute> tcp_routes;
+  SharedList<smi::TrafficTarget> targets;
+  SharedList<smi::TrafficSplit> splits;
+  std::set<std::string> namespaces;
+  MeshConfig config;
+  bool synced = false;
+  std::vector<Problem> problems;  // without path and line
+};
+
+// Lists what is valid and uncontested; adds to `problems` what is not, and dangling references.
+void resolve(const DecodedObjects& objects, MeshView& view);
+
+// The keys whose value differs; pointers are compared.
+std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after);
+
+}  // namespace osm::spec

@@ -1,0 +1,63 @@
+// What the files of a directory say together: which object each key has, which are duplicates, and
+// what changed since it was last asked. Not thread-safe; knows nothing of the file system.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/object_file.hpp"
+
+namespace osm::spec {
+
+class ObjectIndex {
+ public:
+  struct Changes {
+    std::vector<ObjectKey> keys;  // added, removed, or of another resource version; ordered
+    bool moved = false;           // some object is elsewhere now, its content the same
+  };
+
+  // Puts a file in the place of what was under `path`. A broken one keeps the objects that were
+  // there and adds its problems. Objects that did not change keep their pointer.
+  void put(const std::string& path, ObjectFile file);
+  void remove(const std::string& path);
+
+  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const;
+  std::shared_ptr<const Object> get(const ObjectKey& key) const;
+
+  // Duplicates included, ordered.
+  std::vector<Problem> problems() const;
+  // Whether some file cannot be read or parsed.
+  bool any_broken() const { return !broken_.empty(); }
+
+  Changes take_changes();
+
+ private:
+  // The first path in byte order wins; within a file, the first document.
+  struct Place {
+    std::string path;
+    std::size_t ordinal = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  using Claims = std::map<Place, std::shared_ptr<const Object>>;
+  struct File {
+    std::vector<std::shared_ptr<const Object>> objects;
+    std::vector<Problem> problems;
+    std::vector<Problem> broken;
+  };
+
+  void withdraw(const std::string& path, const File& file);
+  void touch(const ObjectKey& key);
+
+  std::map<std::string, File> files_;
+  std::map<ObjectKey, Claims> claims_;
+  std::set<ObjectKey> contested_;
+  std::set<std::string> broken_;
+  // The keys touched since take_changes(), and who held them then.
+  std::map<ObjectKey, std::shared_ptr<const Object>> before_;
+};
+
+}  // namespace osm::spec

@@ -1,0 +1,107 @@
+#include "osm/testing/memory_object_store.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/notifier.hpp"
+#include "spec/object_file.hpp"
+
+namespace osm::testing {
+
+struct MemoryObjectStore::State {
+  mutable std::mutex mutex;
+  std::map<ObjectKey, std::shared_ptr<const Object>> objects;
+  bool synced = true;
+  std::vector<Problem> problems;
+  Notifier<const std::vector<ObjectKey>&> notifier;
+};
+
+MemoryObjectStore::MemoryObjectStore() : state_(std::make_unique<State>()) {}
+MemoryObjectStore::~MemoryObjectStore() = default;
+
+void MemoryObjectStore::put_all(std::vector<std::shared_ptr<const Object>> objects) {
+  std::vector<ObjectKey> changed;
+  {
+    std::lock_guard lock(state_->mutex);
+    for (auto& object : objects) {
+      auto& slot = state_->objects[object->key];
+      if (slot && slot->resource_version == object->resource_version) continue;
+      changed.push_back(object->key);
+      slot = std::move(object);
+    }
+  }
+  if (!changed.empty()) state_->notifier.notify(changed);
+}
+
+Status MemoryObjectStore::put_yaml(std::string_view text, std::string_view path) {
+  spec::ObjectFile file = spec::read_object_file(text, std::string(path));
+  for (const auto* problems : {&file.broken, &file.problems})
+    if (!problems->empty()) return Error{problems->front().code, problems->front().text()};
+  put_all(std::move(file.objects));
+  return {};
+}
+
+void MemoryObjectStore::put(Object object) {
+  std::vector<std::shared_ptr<const Object>> objects;
+  objects.push_back(std::make_shared<const Object>(std::move(object)));
+  put_all(std::move(objects));
+}
+
+void MemoryObjectStore::remove(const ObjectKey& key) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->objects.erase(key) == 0) return;
+  }
+  state_->notifier.notify({key});
+}
+
+void MemoryObjectStore::set_synced(bool synced) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->synced == synced) return;
+    state_->synced = synced;
+  }
+  state_->notifier.notify({});
+}
+
+void MemoryObjectStore::set_problems(std::vector<Problem> problems) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->problems == problems) return;
+    state_->problems = std::move(problems);
+  }
+  state_->notifier.notify({});
+}
+
+std::vector<std::shared_ptr<const Object>> MemoryObjectStore::list(std::string_view kind) const {
+  std::lock_guard lock(state_->mutex);
+  std::vector<std::shared_ptr<const Object>> out;
+  for (auto at = state_->objects.lower_bound({std::string(kind), "", ""});
+       at != state_->objects.end() && at->first.kind == kind; ++at)
+    out.push_back(at->second);
+  return out;
+}
+
+std::shared_ptr<const Object> MemoryObjectStore::get(const ObjectKey& key) const {
+  std::lock_guard lock(state_->mutex);
+  const auto at = state_->objects.find(key);
+  return at == state_->objects.end() ? nullptr : at->second;
+}
+
+bool MemoryObjectStore::has_synced() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->synced;
+}
+
+std::vector<Problem> MemoryObjectStore::list_problems() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->problems;
+}
+
+Subscription MemoryObjectStore::subscribe(
+    std::function<void(const std::vector<ObjectKey>& changed)> on_change) {
+  return state_->notifier.subscribe(std::move(on_change));
+}
+
+}  // namespace osm::testing
