@@ -1,0 +1,232 @@
+#include "ads/ads_server.hpp"
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <charconv>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "ads/grpc_credentials.hpp"
+#include "ads/grpc_service.hpp"
+#include "ads/hub.hpp"
+#include "base/strand.hpp"
+#include "translate/config_dump.hpp"
+
+namespace osm::ads {
+namespace {
+
+constexpr int kKeepaliveMs = 60'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kMinClientPingMs = 10'000;
+constexpr int kMaxStreamsPerConnection = 100;
+constexpr int kMaxRequestBytes = 16 << 20;
+constexpr std::chrono::seconds kGrace{1};
+
+// Snapshots between the writer's thread and the strand: only the newest is kept, with the changes
+// of all that were skipped.
+class SnapshotInbox {
+ public:
+  using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
+  struct Delivery {
+    SnapshotPtr snapshot;
+    model::Changes changes;
+  };
+
+  // Result: whether the strand must be told.
+  bool put(const SnapshotPtr& snapshot) {
+    std::lock_guard lock(mutex_);
+    if (!snapshot || (newest_ && snapshot->generation <= newest_->generation)) return false;
+    if (!newest_) changes_.everything = true;  // nobody saw a generation before this one
+    changes_.merge(snapshot->changes);
+    newest_ = snapshot;
+    return !std::exchange(waiting_, true);
+  }
+
+  Delivery take() {
+    std::lock_guard lock(mutex_);
+    waiting_ = false;
+    return {newest_, std::exchange(changes_, {})};
+  }
+
+ private:
+  std::mutex mutex_;
+  SnapshotPtr newest_;
+  model::Changes changes_;
+  bool waiting_ = false;
+};
+
+// "HOST:PORT" → HOST.
+Result<std::string> host_of(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  unsigned port = 0;
+  const char* end = address.data() + address.size();
+  const bool valid = colon != std::string::npos && colon > 0 && colon + 1 < address.size();
+  const auto parsed = valid ? std::from_chars(address.data() + colon + 1, end, port)
+                            : std::from_chars_result{nullptr, std::errc::invalid_argument};
+  if (parsed.ec != std::errc{} || parsed.ptr != end || port > 65535)
+    return Error{ErrorCode::kInvalidArgument,
+                 "ADS address \"" + address + "\": write HOST:PORT, such as 0.0.0.0:15128"};
+  return address.substr(0, colon);
+}
+
+void add_dumped(const Hub::View& view, XdsType type, std::vector<translate::DumpedResource>& out) {
+  const std::size_t at = index_of(type);
+  const auto add = [&](const ResourceSetPtr& set, bool acknowledged) {
+    for (const EncodedPtr& r : set->resources())
+      out.push_back({type, r->name, set->version(), r->any, view.updated[at], acknowledged,
+                     acknowledged ? "" : view.proxy.types[at].nack_detail});
+  };
+  const ResourceSetPtr& acknowledged = view.acknowledged[at];
+  const ResourceSetPtr& sent = view.sent[at];
+  if (acknowledged) add(acknowledged, true);
+  if (sent && sent != acknowledged) add(sent, false);
+}
+
+class Server final : public AdsServer {
+ public:
+  Server(const AdsServerOptions& options, const AdsServerDependencies& deps)
+      : options_(options),
+        deps_(deps),
+        strand_(deps.executor),
+        hub_({.unknown_workload_wait = options.unknown_workload_wait},
+             {deps.executor, strand_, deps.clock, deps.log, deps.metrics, translator_, deps.secrets,
+              deps.registry}),
+        service_(
+            [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
+              open(id, std::move(peer), std::move(stream));
+            },
+            {[this](StreamId id, std::string bytes) {
+               strand_.post([this, id, b = std::move(bytes)] { hub_.on_request(id, b); });
+             },
+             [this](StreamId id) { strand_.post([this, id] { hub_.on_write_done(id); }); },
+             [this](StreamId id) { strand_.post([this, id] { hub_.on_closed(id); }); },
+             {}}) {}
+
+  ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
+
+  Status listen() {
+    OSM_TRY(const std::string host, host_of(options_.address));
+    grpc::ServerBuilder builder;
+    builder.RegisterCallbackGenericService(&service_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kMinClientPingMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    builder.SetMaxSendMessageSize(-1);
+    int port = 0;
+    builder.AddListeningPort(options_.address, mutual_tls(options_.server_certificate), &port);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port == 0)
+      return Error{ErrorCode::kUnavailable,
+                   "ADS cannot listen on " + options_.address +
+                       ": is the port taken, or the controller's certificate missing?"};
+    address_ = host + ":" + std::to_string(port);
+    snapshots_ = deps_.snapshots.subscribe(
+        [this](const SnapshotInbox::SnapshotPtr& snapshot) { receive(snapshot); });
+    receive(deps_.snapshots.load());
+    secrets_ = deps_.secrets.subscribe([this](const ServiceIdentity& identity) {
+      strand_.post([this, identity] { hub_.on_secrets(identity); });
+    });
+    return {};
+  }
+
+  std::string address() const override { return address_; }
+
+  std::vector<Proxy> list_proxies() const override {
+    return on_strand<std::vector<Proxy>>([this] { return hub_.list(); })
+        .value_or(std::vector<Proxy>());
+  }
+
+  Result<std::string> config_dump(const std::string& name) const override {
+    auto views = on_strand<std::vector<Hub::View>>([this, name] { return hub_.find(name); });
+    if (!views || views->empty())
+      return Error{ErrorCode::kNotFound, "no proxy " + name +
+                                             " is connected to this controller; osm proxy list "
+                                             "shows those that are"};
+    if (views->size() > 1)
+      return Error{ErrorCode::kInvalidArgument,
+                   name + " names " + std::to_string(views->size()) +
+                       " proxies; give NAMESPACE/NAME or the proxy's UUID"};
+    std::vector<translate::DumpedResource> resources;
+    for (XdsType type : kXdsTypes) add_dumped(views->front(), type, resources);
+    return translate::config_dump_json(resources);
+  }
+
+  Status shutdown(std::chrono::milliseconds deadline) override {
+    std::lock_guard lock(shutdown_mutex_);
+    if (!server_) return {};
+    snapshots_.reset();
+    secrets_.reset();
+    strand_.stop();
+    // Nothing runs on the strand any more: this thread may use what was the strand's.
+    hub_.close_all(CloseCode::kUnavailable, "shutting-down");
+    service_.close_all(CloseCode::kUnavailable, "shutting-down");
+    const bool ended = service_.wait_until_empty(deadline);
+    server_->Shutdown(std::chrono::system_clock::now());  // cuts what is left
+    server_->Wait();
+    server_.reset();
+    if (!ended)
+      return Error{ErrorCode::kDeadlineExceeded, "streams that did not end in time were cut"};
+    return {};
+  }
+
+ private:
+  void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
+    strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
+      hub_.open(id, identify_peer(options_.trust_domain, peer), stream);
+    });
+  }
+
+  void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
+    if (!inbox_.put(snapshot)) return;
+    strand_.post([this] {
+      SnapshotInbox::Delivery delivery = inbox_.take();
+      hub_.on_snapshot(std::move(delivery.snapshot), delivery.changes);
+    });
+  }
+
+  // What `read` says on the strand; nullopt when the server shuts down.
+  template <class T>
+  std::optional<T> on_strand(std::function<T()> read) const {
+    auto answer = std::make_shared<std::promise<T>>();
+    std::future<T> future = answer->get_future();
+    strand_.post(
+        [answer = std::move(answer), read = std::move(read)] { answer->set_value(read()); });
+    try {
+      return future.get();
+    } catch (const std::future_error&) {
+      return std::nullopt;  // the task was dropped, and its promise with it
+    }
+  }
+
+  const AdsServerOptions options_;
+  const AdsServerDependencies deps_;
+  const EnvoyTranslator translator_;
+  mutable Strand strand_;
+  Hub hub_;
+  GrpcService service_;
+  SnapshotInbox inbox_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::mutex shutdown_mutex_;
+  Subscription snapshots_;
+  Subscription secrets_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AdsServer>> AdsServer::start(const AdsServerOptions& options,
+                                                    const AdsServerDependencies& dependencies) {
+  auto server = std::make_unique<Server>(options, dependencies);
+  if (Status listening = server->listen(); !listening) return std::move(listening).error();
+  return std::unique_ptr<AdsServer>(std::move(server));
+}
+
+}  // namespace osm::ads

@@ -1,0 +1,85 @@
+#include "ads/class_builder.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace osm::ads {
+namespace {
+
+constexpr std::array kClassTypes{XdsType::kCluster, XdsType::kEndpoint, XdsType::kListener,
+                                 XdsType::kRoute};
+
+std::vector<EncodedPtr> encode_all(const std::vector<translate::InputPtr>& inputs,
+                                   ResourceCache& cache) {
+  std::vector<EncodedPtr> resources;
+  resources.reserve(inputs.size());
+  for (const translate::InputPtr& input : inputs) resources.push_back(cache.get(*input));
+  return resources;
+}
+
+// The previous set when nothing changed, so that nobody is pushed anything.
+ResourceSetPtr set_of(std::vector<EncodedPtr> resources, const ResourceSetPtr& previous) {
+  if (previous && previous->resources() == resources) return previous;
+  ResourceSetPtr fresh = ResourceSet::make(std::move(resources));
+  return previous && previous->version() == fresh->version() ? previous : fresh;
+}
+
+}  // namespace
+
+void leave_out_contradictions(std::array<std::vector<EncodedPtr>, kXdsTypes.size()>& resources,
+                              std::vector<std::string>& faults) {
+  const auto name_of = [](const EncodedPtr& r) {
+    return std::string(xds_type_text(r->type)) + " " + r->name;
+  };
+  std::set<std::pair<XdsType, std::string>> present;
+  // Endpoints and routes first: clusters and listeners refer to them.
+  for (XdsType type :
+       {XdsType::kEndpoint, XdsType::kRoute, XdsType::kCluster, XdsType::kListener}) {
+    std::erase_if(resources[index_of(type)], [&](const EncodedPtr& resource) {
+      if (present.contains({type, resource->name})) {
+        faults.push_back(name_of(resource) + " exists twice; the first is kept");
+        return true;
+      }
+      for (const auto& reference : resource->references) {
+        const bool must_exist =
+            (type == XdsType::kCluster && reference.type == XdsType::kEndpoint) ||
+            (type == XdsType::kListener && reference.type == XdsType::kRoute);
+        if (must_exist && !present.contains({reference.type, reference.name})) {
+          faults.push_back(name_of(resource) + " is left out: it refers to the missing " +
+                           std::string(xds_type_text(reference.type)) + " " + reference.name);
+          return true;
+        }
+      }
+      present.emplace(type, resource->name);
+      return false;
+    });
+  }
+}
+
+BuildResult build(const BuildJob& job, const Translator& translator, ResourceCache& cache) {
+  BuildResult result;
+  result.sets = job.previous;
+  if (!job.everything) {
+    ResourceSetPtr& endpoints = result.sets[index_of(XdsType::kEndpoint)];
+    std::vector<EncodedPtr> changed_ones;
+    for (const ServiceName& service : job.endpoints_of) {
+      auto some = encode_all(
+          translator.endpoint_inputs_for(*job.snapshot, job.proxy_class, service), cache);
+      changed_ones.insert(changed_ones.end(), some.begin(), some.end());
+    }
+    endpoints = merged(endpoints, std::move(changed_ones));
+    return result;
+  }
+  std::array<std::vector<EncodedPtr>, kXdsTypes.size()> resources;
+  for (XdsType type : kClassTypes)
+    resources[index_of(type)] =
+        encode_all(translator.inputs_for(*job.snapshot, job.proxy_class, type), cache);
+  leave_out_contradictions(resources, result.faults);
+  for (XdsType type : kClassTypes)
+    result.sets[index_of(type)] =
+        set_of(std::move(resources[index_of(type)]), job.previous[index_of(type)]);
+  result.reads = translator.services_read_by(*job.snapshot, job.proxy_class);
+  return result;
+}
+
+}  // namespace osm::ads

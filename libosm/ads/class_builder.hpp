@@ -1,0 +1,37 @@
+// Computes the resource sets of one class from a snapshot: gathers inputs, encodes what the cache
+// does not hold, checks references. Pure but for the cache; runs on the executor's pool.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ads/resource_cache.hpp"
+#include "ads/session.hpp"
+#include "ads/translator.hpp"
+#include "model/mesh_snapshot.hpp"
+
+namespace osm::ads {
+
+struct BuildJob {
+  std::shared_ptr<const model::MeshSnapshot> snapshot;
+  translate::ProxyClass proxy_class;
+  ResourceSets previous;   // nulls at first
+  bool everything = true;  // else only the endpoints of:
+  std::vector<ServiceName> endpoints_of;
+};
+
+struct BuildResult {
+  ResourceSets sets;                // unchanged sets are the previous ones, by pointer
+  std::vector<ServiceName> reads;   // of an `everything` job
+  std::vector<std::string> faults;  // resources left out because they contradict others
+};
+
+BuildResult build(const BuildJob& job, const Translator& translator, ResourceCache& cache);
+
+// Before anything is sent: names are unique, every cluster's ClusterLoadAssignment and every
+// listener's route configuration exist. What fails is left out and named in `faults`.
+void leave_out_contradictions(std::array<std::vector<EncodedPtr>, kXdsTypes.size()>& resources,
+                              std::vector<std::string>& faults);
+
+}  // namespace osm::ads

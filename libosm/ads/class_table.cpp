@@ -1,0 +1,234 @@
+#include "ads/class_table.hpp"
+
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace osm::ads {
+namespace {
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Key material is wiped when the last holder lets go of it.
+EncodedPtr wiped_when_released(EncodedResource resource) {
+  return EncodedPtr(new EncodedResource(std::move(resource)), [](EncodedResource* secret) {
+    OPENSSL_cleanse(secret->any.data(), secret->any.size());
+    delete secret;
+  });
+}
+
+}  // namespace
+
+ClassTable::ClassTable(ClassTableDependencies dependencies)
+    : deps_(std::move(dependencies)), cache_(deps_.metrics) {}
+
+ClassTable::~ClassTable() {
+  gate_.close();
+  for (const auto& [identity, state] : identities_) deps_.secrets.release(identity);
+}
+
+std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
+                                           const model::Changes& changes) {
+  snapshot_ = std::move(snapshot);
+  std::set<ProxyClassPtr> touched;
+  if (changes.everything) {
+    for (const auto& [key, entry] : classes_) touched.insert(entry);
+  } else {
+    touch_services(changes.services, touched);
+    for (const ServiceIdentity& identity : changes.identities)
+      if (auto at = identities_.find(identity); at != identities_.end())
+        touched.insert(at->second.classes.begin(), at->second.classes.end());
+  }
+  for (const ProxyClassPtr& entry : building_) {
+    entry->missed_services_.insert(changes.services.begin(), changes.services.end());
+    entry->missed_endpoints_.insert(changes.endpoints.begin(), changes.endpoints.end());
+  }
+  std::set<StreamId> members;
+  for (const ProxyClassPtr& entry : touched) {
+    members.insert(entry->members_.begin(), entry->members_.end());
+    touch(entry);
+  }
+  for (const ServiceName& service : changes.endpoints) {
+    auto at = readers_.find(service);
+    if (at == readers_.end()) continue;
+    for (const ProxyClassPtr& entry : at->second) {
+      if (!entry->touched_ && entry->touched_endpoints_.empty())
+        entry->touched_at_ = deps_.clock.steady_now();
+      entry->touched_endpoints_.insert(service);
+      enqueue(entry);
+    }
+  }
+  pump();
+  return members;
+}
+
+void ClassTable::touch_services(const std::set<ServiceName>& services,
+                                std::set<ProxyClassPtr>& touched) {
+  for (const ServiceName& service : services) {
+    auto at = readers_.find(service);
+    if (at != readers_.end()) touched.insert(at->second.begin(), at->second.end());
+    // In permissive mode everybody calls everybody: a service that is new concerns all.
+    if (snapshot_->permissive_upstreams && !snapshot_->permissive_upstreams->empty() &&
+        (at == readers_.end() || at->second.size() < classes_.size()))
+      for (const auto& [key, entry] : classes_) touched.insert(entry);
+  }
+}
+
+void ClassTable::touch(const ProxyClassPtr& entry) {
+  if (!entry->touched_ && entry->touched_endpoints_.empty())
+    entry->touched_at_ = deps_.clock.steady_now();
+  entry->touched_ = true;
+  enqueue(entry);
+}
+
+void ClassTable::enqueue(const ProxyClassPtr& entry) {
+  // A build in progress enqueues its class again when it ends.
+  if (entry->queued_ || entry->building_ || entry->members_.empty()) return;
+  entry->queued_ = true;
+  queue_.push_back(entry);
+}
+
+void ClassTable::pump() {
+  while (snapshot_ && building_.size() < kParallelBuilds && !queue_.empty()) {
+    ProxyClassPtr entry = std::move(queue_.front());
+    queue_.pop_front();
+    entry->queued_ = false;
+    entry->building_ = true;
+    building_.insert(entry);
+    BuildJob job{snapshot_,
+                 entry->class_,
+                 entry->sets_,
+                 std::exchange(entry->touched_, false) || !entry->built_,
+                 {entry->touched_endpoints_.begin(), entry->touched_endpoints_.end()}};
+    entry->touched_endpoints_.clear();
+    deps_.pool.post(gate_.guard([this, entry, job = std::move(job)] {
+      const SteadyTime started = deps_.clock.steady_now();
+      auto result = std::make_shared<BuildResult>(build(job, deps_.translator, cache_));
+      deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
+                            seconds(deps_.clock.steady_now() - started));
+      deps_.strand.post([this, entry, result, everything = job.everything] {
+        finish(entry, std::move(*result), everything);
+      });
+    }));
+  }
+}
+
+void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, bool everything) {
+  building_.erase(entry);
+  entry->building_ = false;
+  for (const std::string& fault : result.faults)
+    deps_.log.error("a resource contradicts another and is left out",
+                    {{"code", std::string(error_code_text(ErrorCode::kInternal))},
+                     {"identity", entry->class_.identity.str()},
+                     {"detail", fault}});
+  // Secrets may have changed meanwhile; the build knows nothing of them.
+  result.sets[index_of(XdsType::kSecret)] = entry->sets_[index_of(XdsType::kSecret)];
+  const bool changed = !entry->built_ || result.sets != entry->sets_;
+  entry->sets_ = std::move(result.sets);
+  entry->built_ = true;
+  if (everything) index(entry, std::move(result.reads));
+  catch_up(entry);
+  if (entry->touched_ || !entry->touched_endpoints_.empty()) enqueue(entry);
+  if (changed) {
+    entry->changed_at_ = entry->touched_at_;
+    deps_.on_changed(entry);
+  }
+  pump();
+}
+
+void ClassTable::catch_up(const ProxyClassPtr& entry) {
+  for (const ServiceName& service : entry->reads_) {
+    if (entry->missed_services_.contains(service)) entry->touched_ = true;
+    if (entry->missed_endpoints_.contains(service)) entry->touched_endpoints_.insert(service);
+  }
+  entry->missed_services_.clear();
+  entry->missed_endpoints_.clear();
+}
+
+void ClassTable::index(const ProxyClassPtr& entry, std::vector<ServiceName> reads) {
+  unindex(entry);
+  entry->reads_ = std::move(reads);
+  for (const ServiceName& service : entry->reads_) readers_[service].insert(entry);
+}
+
+void ClassTable::unindex(const ProxyClassPtr& entry) {
+  for (const ServiceName& service : entry->reads_) {
+    auto at = readers_.find(service);
+    if (at == readers_.end()) continue;
+    at->second.erase(entry);
+    if (at->second.empty()) readers_.erase(at);
+  }
+  entry->reads_.clear();
+}
+
+void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
+  const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
+  if (!certificate) return;  // the source tells when it is there
+  std::vector<EncodedPtr> resources;
+  for (EncodedResource& resource : deps_.translator.encode_secrets(*certificate))
+    resources.push_back(wiped_when_released(std::move(resource)));
+  ResourceSetPtr secrets = ResourceSet::make(std::move(resources));
+  if (!state.secrets || state.secrets->version() != secrets->version())
+    state.secrets = std::move(secrets);
+}
+
+void ClassTable::on_secrets(const ServiceIdentity& identity) {
+  auto at = identities_.find(identity);
+  if (at == identities_.end()) return;
+  refresh_secrets(identity, at->second);
+  for (const ProxyClassPtr& entry : at->second.classes) {
+    ResourceSetPtr& secrets = entry->sets_[index_of(XdsType::kSecret)];
+    if (secrets == at->second.secrets) continue;
+    secrets = at->second.secrets;
+    entry->changed_at_ = deps_.clock.steady_now();
+    if (entry->built_) deps_.on_changed(entry);
+  }
+}
+
+ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamId member) {
+  ProxyClassPtr& entry = classes_[proxy_class];
+  if (!entry) {
+    entry = ProxyClassPtr(new ProxyClassEntry(proxy_class));
+    Identity& identity = identities_[proxy_class.identity];
+    identity.classes.insert(entry);
+    if (!identity.secrets) refresh_secrets(proxy_class.identity, identity);
+    entry->sets_[index_of(XdsType::kSecret)] = identity.secrets;
+    entry->touched_at_ = deps_.clock.steady_now();
+  }
+  const bool stale = entry->touched_ || !entry->touched_endpoints_.empty();
+  // Nobody kept it current while it had no members: its sets count again once they are rebuilt.
+  if (stale && entry->members_.empty()) entry->built_ = false;
+  entry->members_.insert(member);
+  entry->idle_since_.reset();
+  if (stale) enqueue(entry);
+  pump();
+  return entry;
+}
+
+void ClassTable::leave(const ProxyClassPtr& entry, StreamId member) {
+  entry->members_.erase(member);
+  if (entry->members_.empty()) entry->idle_since_ = deps_.clock.steady_now();
+}
+
+void ClassTable::drop_idle() {
+  const SteadyTime now = deps_.clock.steady_now();
+  for (auto at = classes_.begin(); at != classes_.end();) {
+    const ProxyClassPtr entry = at->second;
+    if (!entry->idle_since_ || now - *entry->idle_since_ < kIdle || entry->building_) {
+      ++at;
+      continue;
+    }
+    unindex(entry);
+    at = classes_.erase(at);
+    auto identity = identities_.find(entry->class_.identity);
+    identity->second.classes.erase(entry);
+    if (!identity->second.classes.empty()) continue;
+    identities_.erase(identity);
+    deps_.secrets.release(entry->class_.identity);
+  }
+}
+
+}  // namespace osm::ads

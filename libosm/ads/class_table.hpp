@@ -1,0 +1,126 @@
+// The classes that connected proxies belong to, and what each class holds now. A snapshot touches
+// classes through a reverse index of what they read, never by a scan; touched classes are built on
+// the executor's pool, a bounded number at a time, each always from the newest snapshot.
+//
+// Thread: everything on the strand but the builds themselves.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ads/class_builder.hpp"
+#include "ads/task_gate.hpp"
+#include "model/secret_source.hpp"
+#include "osm/clock.hpp"
+#include "osm/executor.hpp"
+#include "osm/log.hpp"
+#include "osm/metrics.hpp"
+
+namespace osm::ads {
+
+using StreamId = std::uint64_t;
+
+class ProxyClassEntry {
+ public:
+  const translate::ProxyClass& proxy_class() const { return class_; }
+  // Null sets until the first build; the secrets are null until they are issued.
+  const ResourceSets& sets() const { return sets_; }
+  bool ready() const { return built_; }
+  const std::set<StreamId>& members() const { return members_; }
+  // When the change that led to the newest sets was noticed.
+  SteadyTime changed_at() const { return changed_at_; }
+
+ private:
+  friend class ClassTable;
+  explicit ProxyClassEntry(translate::ProxyClass proxy_class) : class_(std::move(proxy_class)) {}
+
+  translate::ProxyClass class_;
+  ResourceSets sets_;
+  bool built_ = false;
+  std::set<StreamId> members_;
+  std::vector<ServiceName> reads_;
+  std::set<ServiceName> touched_endpoints_;
+  // Changed while a build from an older snapshot runs: matters if that build turns out to read it.
+  std::set<ServiceName> missed_services_;
+  std::set<ServiceName> missed_endpoints_;
+  bool touched_ = true;
+  bool queued_ = false;
+  bool building_ = false;
+  SteadyTime touched_at_{};
+  SteadyTime changed_at_{};
+  std::optional<SteadyTime> idle_since_;
+};
+using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
+
+struct ClassTableDependencies {
+  Executor& pool;
+  Executor& strand;
+  const Clock& clock;
+  LogSink& log;
+  MetricsSink& metrics;
+  const Translator& translator;
+  model::SecretSource& secrets;
+  // The sets of this class changed, or are there for the first time. Called on the strand.
+  std::function<void(const ProxyClassPtr&)> on_changed;
+};
+
+class ClassTable {
+ public:
+  // Builds that run at the same time.
+  static constexpr std::size_t kParallelBuilds = 4;
+  // How long a class without proxies is kept, so that a reconnecting one finds it, and its keys.
+  static constexpr std::chrono::seconds kIdle{60};
+
+  explicit ClassTable(ClassTableDependencies dependencies);
+  ~ClassTable();
+  ClassTable(const ClassTable&) = delete;
+
+  // A newer snapshot. Result: the members of every class whose services were touched (their own
+  // class may be another one now).
+  std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
+                                 const model::Changes& changes);
+  void on_secrets(const ServiceIdentity& identity);
+
+  ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
+  void leave(const ProxyClassPtr& entry, StreamId member);
+  void drop_idle();
+
+  std::size_t size() const { return classes_.size(); }
+
+ private:
+  struct Identity {
+    ResourceSetPtr secrets;
+    std::string fingerprint;
+    std::set<ProxyClassPtr> classes;
+  };
+
+  void touch(const ProxyClassPtr& entry);
+  void touch_services(const std::set<ServiceName>& services, std::set<ProxyClassPtr>& touched);
+  void enqueue(const ProxyClassPtr& entry);
+  void pump();
+  void catch_up(const ProxyClassPtr& entry);
+  void finish(const ProxyClassPtr& entry, BuildResult result, bool everything);
+  void index(const ProxyClassPtr& entry, std::vector<ServiceName> reads);
+  void unindex(const ProxyClassPtr& entry);
+  void refresh_secrets(const ServiceIdentity& identity, Identity& state);
+
+  ClassTableDependencies deps_;
+  ResourceCache cache_;
+  std::shared_ptr<const model::MeshSnapshot> snapshot_;
+  std::map<translate::ProxyClass, ProxyClassPtr> classes_;
+  std::map<ServiceName, std::set<ProxyClassPtr>> readers_;
+  std::map<ServiceIdentity, Identity> identities_;
+  std::deque<ProxyClassPtr> queue_;
+  std::set<ProxyClassPtr> building_;
+  TaskGate gate_;  // last: closed before anything that a build uses is destroyed
+};
+
+}  // namespace osm::ads

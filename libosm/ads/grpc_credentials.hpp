@@ -1,0 +1,18 @@
+// Mutual TLS for the ADS server, with the certificate read from memory at every handshake: a
+// rotation needs no restart and no file.
+#pragma once
+
+#include <grpcpp/security/server_credentials.h>
+
+#include <functional>
+#include <memory>
+
+#include "osm/certificate.hpp"
+
+namespace osm::ads {
+
+// Clients must present a certificate that the trust bundle verifies. TLS 1.2 at least.
+std::shared_ptr<grpc::ServerCredentials> mutual_tls(
+    std::function<certificate::CertificatePtr()> server_certificate);
+
+}  // namespace osm::ads

@@ -1,0 +1,44 @@
+// The methods of the ADS server, as one generic service: authenticated streams of
+// StreamAggregatedResources go to the strand, every other method is UNIMPLEMENTED.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "ads/grpc_stream.hpp"
+#include "ads/peer.hpp"
+
+namespace osm::ads {
+
+class GrpcService final : public grpc::CallbackGenericService {
+ public:
+  using OnOpen = std::function<void(StreamId, PeerCertificate, std::shared_ptr<ProxyStream>)>;
+
+  // `on_open` is called on gRPC's threads; `events.on_done` is the service's own.
+  GrpcService(OnOpen on_open, GrpcStreamEvents events);
+
+  // Ends every stream and refuses new ones. Only when nobody else uses the streams any more.
+  void close_all(CloseCode code, const std::string& text);
+  // Waits until gRPC has let go of every stream. Result: false when `timeout` passed first.
+  bool wait_until_empty(std::chrono::milliseconds timeout);
+
+ private:
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+
+  OnOpen on_open_;
+  GrpcStreamEvents events_;
+  std::mutex mutex_;
+  std::condition_variable stream_gone_;
+  bool closed_ = false;
+  StreamId last_id_ = 0;
+  std::map<StreamId, std::shared_ptr<GrpcStream>> streams_;
+};
+
+}  // namespace osm::ads

@@ -1,0 +1,444 @@
+#include "ads/hub.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace osm::ads {
+namespace {
+
+constexpr std::chrono::seconds kTick{1};
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+CloseCode close_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kWrongCertificateKind:
+    case ErrorCode::kIdentityMismatch:
+      return CloseCode::kPermissionDenied;
+    case ErrorCode::kCertificateExpired:
+    case ErrorCode::kInvalidCertificate:
+      return CloseCode::kUnauthenticated;
+    case ErrorCode::kInvalidArgument:
+      return CloseCode::kInvalidArgument;
+    default:
+      return CloseCode::kUnavailable;
+  }
+}
+
+}  // namespace
+
+Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
+    : options_(options),
+      deps_(dependencies),
+      classes_({deps_.pool, deps_.strand, deps_.clock, deps_.log, deps_.metrics, deps_.translator,
+                deps_.secrets, [this](const ProxyClassPtr& entry) { on_class_changed(entry); }}),
+      queue_(options.max_unfinished_bytes) {
+  tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
+}
+
+// --- admission ---
+
+void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
+  if (!peer) {
+    deps_.log.warning("a stream is refused",
+                      {{"code", std::string(error_code_text(peer.error().code))},
+                       {"detail", peer.error().message}});
+    transport->close(close_code(peer.error().code), peer.error().text(), false);
+    return;
+  }
+  Stream& stream = streams_[id];
+  stream.id = id;
+  stream.transport = std::move(transport);
+  stream.peer = std::move(peer).value();
+  stream.connected_at = deps_.clock.wall_now();
+  stream.transport->read_next();
+  admit(stream);
+  pump();
+}
+
+Hub::Verdict Hub::judge(const Peer& peer) const {
+  const auto refuse = [](ErrorCode code, std::string message) {
+    return Verdict{Verdict::kRefuse, close_code(code), Error{code, std::move(message)}.text(), {}};
+  };
+  if (peer.not_after <= deps_.clock.wall_now())
+    return refuse(ErrorCode::kCertificateExpired,
+                  "the proxy certificate has ended; issue a new one (osm vm bootstrap)");
+  if (!snapshot_) return refuse(ErrorCode::kNotReady, "the mesh is not known yet; try again");
+  const model::ProxyIdentity& who = peer.identity;
+  auto workload = snapshot_->workloads.find({who.account.ns, who.id});
+  if (!workload) {
+    Verdict verdict =
+        refuse(ErrorCode::kUnknownProxy,
+               "no workload in namespace " + who.account.ns + " has proxy UUID " + who.id.str());
+    verdict.what = Verdict::kWait;
+    return verdict;
+  }
+  if (workload->workload.account != who.account)
+    return refuse(ErrorCode::kIdentityMismatch,
+                  "the certificate is for account " + who.account.str() + ", workload " +
+                      workload->workload.name.str() + " runs as " +
+                      workload->workload.account.str() + "; issue a new proxy certificate");
+  return Verdict{Verdict::kServe, {}, {}, std::move(workload)};
+}
+
+void Hub::admit(Stream& stream) {
+  Verdict verdict = judge(stream.peer);
+  if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
+  if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
+  waiting_[stream.key()].insert(stream.id);
+  if (stream.wait) return;
+  stream.wait = deps_.strand.post_after(
+      options_.unknown_workload_wait,
+      [this, id = stream.id, verdict] { close(id, verdict.code, verdict.text); });
+}
+
+void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
+  const model::ProxyKey key = stream.key();
+  stream.wait.reset();
+  if (auto at = waiting_.find(key); at != waiting_.end()) {
+    at->second.erase(stream.id);
+    if (at->second.empty()) waiting_.erase(at);
+  }
+  supersede(stream);
+  stream.workload = std::move(workload);
+  stream.session.emplace(names_, memory_.doubts(key));
+  serving_[key] = stream.id;
+  const std::string host(peer_host(stream.peer.address));
+  const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.clock.steady_now());
+  if (arrival.again) deps_.metrics.add("osm_proxy_reconnect_count", {}, 1);
+  if (arrival.flapping) {
+    deps_.metrics.add("osm_proxy_flapping_total", {}, 1);
+    deps_.log.error("one proxy certificate is used from two addresses: is its key stolen?",
+                    {{"code", "proxy-flapping"},
+                     {"uuid", key.second.str()},
+                     {"workload", stream.workload->workload.name.str()},
+                     {"address", host},
+                     {"previous_address", arrival.previous_host}});
+  }
+  classify(stream);
+  deps_.registry.register_proxy(view(stream).proxy);
+  deps_.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  deps_.log.info("proxy connected", {{"uuid", key.second.str()},
+                                     {"workload", stream.workload->workload.name.str()},
+                                     {"address", stream.peer.address}});
+  if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
+}
+
+void Hub::supersede(Stream& newer) {
+  auto at = serving_.find(newer.key());
+  if (at == serving_.end()) return;
+  deps_.metrics.add("osm_streams_superseded_total", {}, 1);
+  // A write in flight to a half-dead connection would hold the status back.
+  const bool cut = streams_.at(at->second).write_started.has_value();
+  close(at->second, CloseCode::kAborted, "superseded: a newer stream uses this proxy certificate",
+        cut);
+}
+
+void Hub::classify(Stream& stream) {
+  for (const ServiceName& service : stream.workload->workload.services)
+    selected_by_[service].insert(stream.id);
+  const translate::ProxyClass proxy_class =
+      deps_.translator.class_of(*snapshot_, stream.workload->workload);
+  if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
+  if (stream.proxy_class) classes_.leave(stream.proxy_class, stream.id);
+  stream.proxy_class = classes_.join(proxy_class, stream.id);
+  if (stream.proxy_class->ready()) give_sets(stream, std::nullopt);
+}
+
+// --- what the mesh says ---
+
+void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
+                      const model::Changes& changes) {
+  snapshot_ = std::move(snapshot);
+  const std::set<StreamId> touched = classes_.on_snapshot(snapshot_, changes);
+  recheck(changes);
+  std::set<StreamId> regroup = touched;
+  for (const ServiceName& service : changes.services)
+    if (auto at = selected_by_.find(service); at != selected_by_.end())
+      regroup.insert(at->second.begin(), at->second.end());
+  for (StreamId id : regroup)
+    if (auto at = streams_.find(id); at != streams_.end() && at->second.session)
+      classify(at->second);
+  pump();
+}
+
+// Workloads that came, went or changed.
+void Hub::recheck(const model::Changes& changes) {
+  std::set<model::ProxyKey> keys = changes.workloads;
+  if (changes.everything) {
+    for (const auto& [key, id] : serving_) keys.insert(key);
+    for (const auto& [key, ids] : waiting_) keys.insert(key);
+  }
+  for (const model::ProxyKey& key : keys) {
+    if (auto at = waiting_.find(key); at != waiting_.end())
+      for (StreamId id : std::set<StreamId>(at->second))
+        if (auto stream = streams_.find(id); stream != streams_.end()) admit(stream->second);
+    if (auto at = serving_.find(key); at != serving_.end()) {
+      Stream& stream = streams_.at(at->second);
+      Verdict verdict = judge(stream.peer);
+      if (verdict.what != Verdict::kServe) {
+        close(stream.id, verdict.code, verdict.text);
+      } else {
+        for (const ServiceName& service : stream.workload->workload.services)
+          selected_by_[service].erase(stream.id);
+        stream.workload = std::move(verdict.workload);
+        classify(stream);
+      }
+    }
+    if (!snapshot_->workloads.find(key)) memory_.erase(key);
+  }
+}
+
+void Hub::on_secrets(const ServiceIdentity& identity) {
+  classes_.on_secrets(identity);
+  pump();
+}
+
+void Hub::on_class_changed(const ProxyClassPtr& entry) {
+  for (StreamId id : entry->members()) {
+    auto at = streams_.find(id);
+    if (at != streams_.end() && at->second.proxy_class == entry)
+      give_sets(at->second, entry->changed_at());
+  }
+  pump();
+}
+
+void Hub::give_sets(Stream& stream, std::optional<SteadyTime> changed_at) {
+  stream.session->set_resources(stream.proxy_class->sets());
+  if (!stream.unsettled_since) stream.unsettled_since = changed_at;
+  queue_.push(stream.id);
+}
+
+// --- what the proxy says ---
+
+void Hub::on_request(StreamId id, const std::string& bytes) {
+  auto at = streams_.find(id);
+  if (at == streams_.end()) return;
+  Stream& stream = at->second;
+  if (!stream.session) {
+    stream.first_bytes = bytes;  // the next is not read before this one is answered
+    return;
+  }
+  handle(stream, bytes);
+  pump();
+}
+
+void Hub::handle(Stream& stream, const std::string& bytes) {
+  const Result<Request> request = parse_request(bytes);
+  if (!request) return close(stream.id, CloseCode::kInvalidArgument, request.error().text());
+  const std::optional<XdsType> type = xds_type_of(request->type_url);
+  const std::string_view type_text = type ? xds_type_text(*type) : "other";
+  deps_.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
+  const SteadyTime now = deps_.clock.steady_now();
+  const std::optional<SteadyTime> sent_at =
+      type ? stream.session->state(*type).sent_at : std::nullopt;
+  const Session::Effect effect = stream.session->on_request(*request);
+  if (effect == Session::Effect::kNack) report_nack(stream, *type, *request->error);
+  if (effect == Session::Effect::kAck && sent_at)
+    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}}, seconds(now - *sent_at));
+  if (effect == Session::Effect::kUnknownType)
+    deps_.log.debug(
+        "a request of a type the mesh does not serve is ignored",
+        {{"uuid", stream.key().second.str()}, {"type", std::string(request->type_url)}});
+  queue_.push(stream.id);
+  stream.transport->read_next();
+}
+
+void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
+  deps_.metrics.add("osm_nack_total", {{"type", xds_type_text(type)}}, 1);
+  deps_.log.error("the proxy refused its configuration; its last good one is restored",
+                  {{"code", "nack"},
+                   {"uuid", stream.key().second.str()},
+                   {"workload", stream.workload->workload.name.str()},
+                   {"type", std::string(xds_type_text(type))},
+                   {"version", stream.session->state(type).last_sent_version},
+                   {"detail", std::string(detail)}});
+}
+
+// --- writing ---
+
+void Hub::pump() {
+  // close() and class changes within a turn come back here; the outer loop sees what they queued.
+  if (std::exchange(pumping_, true)) return;
+  while (const std::optional<StreamId> id = queue_.pop()) {
+    auto at = streams_.find(*id);
+    if (at == streams_.end() || !at->second.session) continue;
+    Stream& stream = at->second;
+    if (stream.session->writing()) continue;  // its turn comes when the write is done
+    if (auto response = stream.session->next_response(deps_.clock.steady_now())) {
+      write(stream, *response);
+    } else if (stream.session->emptied()) {
+      close(stream.id, CloseCode::kUnavailable,
+            "emptied: nothing of a kind is left for this proxy; reconnect to be told so");
+    } else {
+      note_settled(stream);
+    }
+  }
+  pumping_ = false;
+}
+
+void Hub::write(Stream& stream, const Response& response) {
+  const std::string_view type = xds_type_text(response.type);
+  const SteadyTime now = deps_.clock.steady_now();
+  stream.write_bytes = response_size(response);
+  stream.write_started = now;
+  stream.updated[index_of(response.type)] = deps_.clock.wall_now();
+  queue_.started(stream.write_bytes);
+  deps_.metrics.add("osm_response_bytes_total", {{"type", type}},
+                    static_cast<double>(stream.write_bytes));
+  deps_.metrics.add("osm_proxy_response_send_success_count", {{"type", type}}, 1);
+  if (stream.unsettled_since)
+    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "queue"}},
+                          seconds(now - *stream.unsettled_since));
+  stream.transport->write(response);
+}
+
+void Hub::on_write_done(StreamId id) {
+  auto at = streams_.find(id);
+  if (at == streams_.end()) return;
+  Stream& stream = at->second;
+  OSM_CHECK(stream.session && stream.write_started);
+  deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "write"}},
+                        seconds(deps_.clock.steady_now() - *stream.write_started));
+  queue_.finished(std::exchange(stream.write_bytes, 0));
+  stream.write_started.reset();
+  stream.session->on_write_done();
+  queue_.push(id);
+  pump();
+}
+
+void Hub::note_settled(Stream& stream) {
+  if (!stream.unsettled_since || !stream.session->settled()) return;
+  deps_.metrics.observe("osm_propagation_seconds", {},
+                        seconds(deps_.clock.steady_now() - *stream.unsettled_since));
+  stream.unsettled_since.reset();
+}
+
+// --- endings ---
+
+void Hub::on_closed(StreamId id) { close(id, CloseCode::kCancelled, "the proxy hung up"); }
+
+void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
+  auto at = streams_.find(id);
+  if (at == streams_.end()) return;
+  const std::shared_ptr<ProxyStream> transport = at->second.transport;
+  const Stream& stream = at->second;
+  const std::string workload = stream.workload ? stream.workload->workload.name.str() : "";
+  deps_.log.info("proxy disconnected",
+                 {{"uuid", stream.key().second.str()}, {"workload", workload}, {"reason", text}});
+  forget(at);
+  transport->close(code, text, cut);
+  pump();
+}
+
+void Hub::forget(std::map<StreamId, Stream>::iterator at) {
+  Stream stream = std::move(at->second);
+  streams_.erase(at);
+  const model::ProxyKey key = stream.key();
+  queue_.remove(stream.id);
+  queue_.finished(stream.write_bytes);
+  if (auto waiting = waiting_.find(key); waiting != waiting_.end()) {
+    waiting->second.erase(stream.id);
+    if (waiting->second.empty()) waiting_.erase(waiting);
+  }
+  if (!stream.session) return;
+  memory_.left(key, stream.session->doubts());
+  for (const ServiceName& service : stream.workload->workload.services) {
+    auto selected = selected_by_.find(service);
+    if (selected == selected_by_.end()) continue;
+    selected->second.erase(stream.id);
+    if (selected->second.empty()) selected_by_.erase(selected);
+  }
+  classes_.leave(stream.proxy_class, stream.id);
+  serving_.erase(key);
+  deps_.registry.unregister_proxy(key.second);
+  deps_.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+}
+
+void Hub::close_all(CloseCode code, const std::string& text) {
+  while (!streams_.empty()) close(streams_.begin()->first, code, text);
+}
+
+void Hub::tick() {
+  tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
+  const SteadyTime now = deps_.clock.steady_now();
+  const WallTime wall = deps_.clock.wall_now();
+  std::vector<StreamId> stalled;
+  std::vector<StreamId> expired;
+  for (auto& [id, stream] : streams_) {
+    if (stream.write_started && now - *stream.write_started >= options_.stalled_write_bound)
+      stalled.push_back(id);
+    check_certificate(stream, wall, expired);
+    if (stream.session && stream.session->deadline() && *stream.session->deadline() <= now)
+      queue_.push(id);
+  }
+  for (StreamId id : stalled) {
+    deps_.metrics.add("osm_streams_stalled_total", {}, 1);
+    close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
+  }
+  for (StreamId id : expired)
+    close(id, CloseCode::kUnauthenticated,
+          "certificate-expired: the proxy certificate has ended; issue a new one");
+  classes_.drop_idle();
+  pump();
+}
+
+void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired) {
+  const Peer& peer = stream.peer;
+  if (now >= peer.not_after) expired.push_back(stream.id);
+  if (stream.warned || peer.not_after - now > (peer.not_after - peer.not_before) / 5) return;
+  stream.warned = true;
+  deps_.log.warning(
+      "a proxy certificate is about to end; issue a new one before its stream is closed",
+      {{"code", "certificate-ending"},
+       {"uuid", stream.key().second.str()},
+       {"seconds_left",
+        std::to_string(
+            std::chrono::duration_cast<std::chrono::seconds>(peer.not_after - now).count())}});
+}
+
+// --- reports ---
+
+Hub::View Hub::view(const Stream& stream) const {
+  View view;
+  view.proxy.id = stream.key().second;
+  view.proxy.common_name = stream.peer.common_name;
+  view.proxy.identity = identity_of(stream.peer.identity.account);
+  view.proxy.workload = stream.workload->workload.name;
+  view.proxy.services = stream.workload->workload.services;
+  view.proxy.peer_address = stream.peer.address;
+  view.proxy.connected_at = stream.connected_at;
+  view.proxy.certificate_not_after = stream.peer.not_after;
+  for (XdsType type : kXdsTypes) {
+    view.proxy.types[index_of(type)] = stream.session->state(type);
+    view.sent[index_of(type)] = stream.session->sent(type);
+    view.acknowledged[index_of(type)] = stream.session->acknowledged(type);
+  }
+  view.updated = stream.updated;
+  return view;
+}
+
+std::vector<Proxy> Hub::list() const {
+  std::vector<Proxy> proxies;
+  for (const auto& [key, id] : serving_) proxies.push_back(view(streams_.at(id)).proxy);
+  std::sort(proxies.begin(), proxies.end(),
+            [](const Proxy& a, const Proxy& b) { return a.workload < b.workload; });
+  return proxies;
+}
+
+std::vector<Hub::View> Hub::find(const std::string& name) const {
+  std::vector<View> views;
+  for (const auto& [key, id] : serving_) {
+    const Stream& stream = streams_.at(id);
+    const WorkloadName& workload = stream.workload->workload.name;
+    if (key.second.str() == name || workload.str() == name || workload.name == name)
+      views.push_back(view(stream));
+  }
+  return views;
+}
+
+}  // namespace osm::ads

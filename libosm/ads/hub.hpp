@@ -1,0 +1,131 @@
+// All streams of one replica: admits them, gives each the sets of its class, lets sessions decide
+// and transports write. The heart of the ADS server, without gRPC.
+//
+// Thread: every function on the strand. After Strand::stop() the owner may call close_all().
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ads/class_table.hpp"
+#include "ads/peer.hpp"
+#include "ads/proxy_memory.hpp"
+#include "ads/proxy_stream.hpp"
+#include "ads/push_queue.hpp"
+#include "ads/session.hpp"
+#include "osm/mesh_cataloger.hpp"
+
+namespace osm::ads {
+
+struct HubOptions {
+  std::chrono::milliseconds unknown_workload_wait{5000};
+  std::chrono::milliseconds stalled_write_bound{30000};
+  std::size_t max_unfinished_bytes = PushQueue::kMaxUnfinishedBytes;
+};
+
+struct HubDependencies {
+  Executor& pool;
+  Executor& strand;
+  const Clock& clock;
+  LogSink& log;
+  MetricsSink& metrics;
+  const Translator& translator;
+  model::SecretSource& secrets;
+  ProxyRegistry& registry;
+};
+
+class Hub {
+ public:
+  Hub(const HubOptions& options, const HubDependencies& dependencies);
+
+  // Transport side. `peer` is what TLS proved, or why that is not a proxy.
+  void open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport);
+  void on_request(StreamId id, const std::string& bytes);
+  void on_write_done(StreamId id);
+  void on_closed(StreamId id);  // the peer is gone
+
+  // Mesh side.
+  void on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
+                   const model::Changes& changes);
+  void on_secrets(const ServiceIdentity& identity);
+
+  void close_all(CloseCode code, const std::string& text);
+
+  // A connected proxy with what it was sent and what it acknowledged, by type (null: nothing).
+  struct View {
+    Proxy proxy;
+    ResourceSets sent;
+    ResourceSets acknowledged;
+    std::array<WallTime, kXdsTypes.size()> updated{};
+  };
+  std::vector<Proxy> list() const;  // ordered by workload
+  std::vector<View> find(const std::string& name) const;
+
+ private:
+  struct Stream {
+    StreamId id = 0;
+    std::shared_ptr<ProxyStream> transport;
+    Peer peer;
+    std::optional<Session> session;  // from admission on
+    ProxyClassPtr proxy_class;
+    std::shared_ptr<const model::WorkloadEntry> workload;
+    Subscription wait;        // for an unknown workload
+    std::string first_bytes;  // of a request that came before admission
+    WallTime connected_at;
+    std::array<WallTime, kXdsTypes.size()> updated{};
+    std::optional<SteadyTime> write_started;
+    std::size_t write_bytes = 0;
+    std::optional<SteadyTime> unsettled_since;  // a change of the mesh on its way to this proxy
+    bool warned = false;                        // its certificate is about to end
+
+    model::ProxyKey key() const { return {peer.identity.account.ns, peer.identity.id}; }
+  };
+
+  // Whether a stream may be served now.
+  struct Verdict {
+    enum { kServe, kWait, kRefuse } what = kServe;
+    CloseCode code{};
+    std::string text;
+    std::shared_ptr<const model::WorkloadEntry> workload;
+  };
+  Verdict judge(const Peer& peer) const;
+
+  void admit(Stream& stream);
+  void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
+  void supersede(Stream& newer);
+  void classify(Stream& stream);
+  void give_sets(Stream& stream, std::optional<SteadyTime> changed_at);
+  void handle(Stream& stream, const std::string& bytes);
+  void report_nack(const Stream& stream, XdsType type, std::string_view detail);
+  void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
+  void forget(std::map<StreamId, Stream>::iterator at);
+  void recheck(const model::Changes& changes);
+  void on_class_changed(const ProxyClassPtr& entry);
+  void pump();
+  void write(Stream& stream, const Response& response);
+  void note_settled(Stream& stream);
+  void tick();
+  void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
+  View view(const Stream& stream) const;
+
+  HubOptions options_;
+  HubDependencies deps_;
+  NameSetPool names_;
+  ClassTable classes_;
+  PushQueue queue_;
+  ProxyMemory memory_;
+  std::shared_ptr<const model::MeshSnapshot> snapshot_;
+  std::map<StreamId, Stream> streams_;
+  std::map<model::ProxyKey, StreamId> serving_;
+  std::map<model::ProxyKey, std::set<StreamId>> waiting_;
+  std::map<ServiceName, std::set<StreamId>> selected_by_;  // services whose workload is a stream's
+  bool pumping_ = false;
+  Subscription tick_;
+};
+
+}  // namespace osm::ads

@@ -1,0 +1,59 @@
+#include "ads/peer.hpp"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <ctime>
+#include <memory>
+#include <optional>
+
+namespace osm::ads {
+namespace {
+
+std::optional<WallTime> wall_time(const ASN1_TIME* time) {
+  std::tm fields{};
+  if (time == nullptr || ASN1_TIME_to_tm(time, &fields) != 1) return std::nullopt;
+  return std::chrono::system_clock::from_time_t(timegm(&fields));
+}
+
+bool read_validity(const std::string& pem, Peer& peer) {
+  std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  std::unique_ptr<X509, decltype(&X509_free)> x509(
+      PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+  // An error left in the queue would fail the thread's next TLS handshake.
+  ERR_clear_error();
+  if (!x509) return false;
+  const auto not_before = wall_time(X509_get0_notBefore(x509.get()));
+  const auto not_after = wall_time(X509_get0_notAfter(x509.get()));
+  if (!not_before || !not_after) return false;
+  peer.not_before = *not_before;
+  peer.not_after = *not_after;
+  return true;
+}
+
+}  // namespace
+
+Result<Peer> identify_peer(const TrustDomain& domain, const PeerCertificate& certificate) {
+  if (certificate.uris.size() != 1)
+    return Error{ErrorCode::kWrongCertificateKind,
+                 "the client certificate has " + std::to_string(certificate.uris.size()) +
+                     " URI SANs; a proxy certificate has exactly one (osm vm bootstrap issues it)"};
+  OSM_TRY(model::ProxyIdentity identity,
+          model::parse_proxy_spiffe_id(domain, certificate.uris.front()));
+  Peer peer{std::move(identity), CommonName(certificate.common_name), certificate.address, {}, {}};
+  if (!read_validity(certificate.pem, peer))
+    return Error{ErrorCode::kInvalidCertificate, "the client certificate's validity is unreadable"};
+  return peer;
+}
+
+std::string_view peer_host(std::string_view address) {
+  const std::size_t scheme = address.find(':');
+  const std::size_t port = address.rfind(':');
+  if (scheme == std::string_view::npos || port == scheme) return address;
+  return address.substr(scheme + 1, port - scheme - 1);
+}
+
+}  // namespace osm::ads

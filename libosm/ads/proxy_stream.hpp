@@ -1,0 +1,34 @@
+// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes and knows
+// nothing of xDS.
+#pragma once
+
+#include <string>
+
+#include "ads/wire.hpp"
+
+namespace osm::ads {
+
+// Numbers of gRPC's status codes.
+enum class CloseCode {
+  kOk = 0,
+  kCancelled = 1,
+  kInvalidArgument = 3,
+  kPermissionDenied = 7,
+  kAborted = 10,
+  kUnavailable = 14,
+  kUnauthenticated = 16,
+};
+
+// All calls come from the strand. After close() nothing else is called.
+class ProxyStream {
+ public:
+  virtual ~ProxyStream() = default;
+  // The next message may come in. Once per message, and once at first.
+  virtual void read_next() = 0;
+  // One at a time: not again before the transport reports the write as done.
+  virtual void write(const Response& response) = 0;
+  // `cut`: at once, even when a write is stuck; else after it.
+  virtual void close(CloseCode code, const std::string& text, bool cut) = 0;
+};
+
+}  // namespace osm::ads

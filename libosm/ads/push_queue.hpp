@@ -1,0 +1,50 @@
+// Whose turn it is to be written to: first come, first served, one response a turn, while the bytes
+// of unfinished writes stay under a global bound (TLS keeps a copy of them per connection).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_set>
+
+namespace osm::ads {
+
+class PushQueue {
+ public:
+  static constexpr std::size_t kMaxUnfinishedBytes = std::size_t{64} << 20;
+
+  explicit PushQueue(std::size_t max_unfinished_bytes = kMaxUnfinishedBytes)
+      : max_bytes_(max_unfinished_bytes) {}
+
+  // Puts a stream at the end, unless it is waiting already.
+  void push(std::uint64_t stream) {
+    if (waiting_.insert(stream).second) order_.push_back(stream);
+  }
+
+  // The next stream; none while nobody waits or the bound is reached.
+  std::optional<std::uint64_t> pop() {
+    while (unfinished_ < max_bytes_ && !order_.empty()) {
+      const std::uint64_t stream = order_.front();
+      order_.pop_front();
+      if (waiting_.erase(stream) > 0) return stream;
+    }
+    return std::nullopt;
+  }
+
+  void remove(std::uint64_t stream) {
+    if (waiting_.erase(stream) > 0) std::erase(order_, stream);
+  }
+
+  void started(std::size_t bytes) { unfinished_ += bytes; }
+  void finished(std::size_t bytes) { unfinished_ -= bytes; }
+  std::size_t unfinished_bytes() const { return unfinished_; }
+
+ private:
+  std::size_t max_bytes_;
+  std::size_t unfinished_ = 0;
+  std::deque<std::uint64_t> order_;
+  std::unordered_set<std::uint64_t> waiting_;
+};
+
+}  // namespace osm::ads

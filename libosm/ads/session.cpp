@@ -1,0 +1,313 @@
+#include "ads/session.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace osm::ads {
+namespace {
+
+// CDS and LDS responses carry the whole set, and a request without names means all of it. EDS, RDS
+// and SDS carry changed or newly asked resources only, and no names means none.
+bool carries_whole_set(XdsType type) {
+  return type == XdsType::kCluster || type == XdsType::kListener;
+}
+
+bool is_wildcard(XdsType type, const std::vector<std::string_view>& names) {
+  return carries_whole_set(type) &&
+         (names.empty() || std::find(names.begin(), names.end(), "*") != names.end());
+}
+
+Digest raw_digest(const std::vector<std::string_view>& names) {
+  DigestBuilder digest;
+  for (std::string_view name : names) digest.add(name);
+  return digest.finish();
+}
+
+bool holds(const std::vector<Digest>& ordered, const Digest& hash) {
+  return std::binary_search(ordered.begin(), ordered.end(), hash);
+}
+
+void add_references(const std::vector<EncodedPtr>& resources, XdsType type, NameSet& names) {
+  for (const EncodedPtr& resource : resources)
+    for (const auto& reference : resource->references)
+      if (reference.type == type) names.push_back(reference.name);
+}
+
+NameSet ordered(NameSet names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace
+
+Session::Effect Session::on_request(const Request& request) {
+  const std::optional<XdsType> type = xds_type_of(request.type_url);
+  if (!type) return Effect::kUnknownType;
+  TypeState& s = of(*type);
+  if (!s.subscribed) {
+    // Initial whatever its nonce: one from an earlier stream means nothing here.
+    s.subscribed = s.asked = true;
+    s.uncertain = doubts_[index_of(*type)];
+    if (!request.version.empty() && !request.error && !s.uncertain)
+      s.claim = std::string(request.version);
+    subscribe(*type, request);
+    return Effect::kInitial;
+  }
+  // An empty nonce can come again before the first response arrived; it then only changes names.
+  if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) return Effect::kStale;
+  const bool answers = s.awaiting && request.nonce == s.nonce;
+  Effect effect = Effect::kSubscription;
+  if (answers && request.error) {
+    on_nack(*type, *request.error);
+    effect = Effect::kNack;
+  }
+  subscribe(*type, request);
+  // After a NACK Envoy changes subscriptions under the refused nonce and the old version, without
+  // an error: only the version tells an ACK.
+  if (answers && !request.error && request.version == s.announced) {
+    on_ack(*type);
+    effect = Effect::kAck;
+  }
+  return effect;
+}
+
+void Session::subscribe(XdsType type, const Request& request) {
+  TypeState& s = of(type);
+  const Digest raw = raw_digest(request.names);
+  if (raw == s.raw_names) return;
+  s.raw_names = raw;
+  s.names = is_wildcard(type, request.names) ? nullptr : pool_.intern(request.names);
+  if (!s.names) return;
+  // What is no longer subscribed the proxy forgets; subscribed again, it must be sent again.
+  for (ResourceSetPtr* set : {&s.delivered, &s.sent, &s.acked, &s.good})
+    if (*set) *set = only(*set, *s.names);
+}
+
+void Session::on_ack(XdsType type) {
+  TypeState& s = of(type);
+  s.awaiting = s.uncertain = false;
+  s.acked = s.sent;
+  if (withheld(type)) {
+    s.good = s.acked;
+  } else {
+    s.good = nullptr;
+    s.refused_base.clear();
+    s.refused.clear();
+    s.nack_detail.clear();
+  }
+}
+
+void Session::on_nack(XdsType type, std::string_view detail) {
+  TypeState& s = of(type);
+  const bool stand_in_refused = carries_whole_set(type) && withheld(type) && s.sent == s.good;
+  s.good = stand_in_refused ? nullptr : s.acked;
+  s.refused_base = s.sent_base;
+  s.refused.insert(s.refused.end(), s.responded.begin(), s.responded.end());
+  std::sort(s.refused.begin(), s.refused.end());
+  s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
+  s.awaiting = false;
+  s.uncertain = true;
+  // Envoy applies the good members of a refused response: nothing is known to be delivered.
+  s.acked = s.delivered = nullptr;
+}
+
+void Session::set_resources(const ResourceSets& sets) {
+  for (XdsType type : kXdsTypes) of(type).base = sets[index_of(type)];
+}
+
+void Session::judge_claim(XdsType type) {
+  TypeState& s = of(type);
+  if (!s.claim || !s.base) return;
+  const std::string claim = *std::exchange(s.claim, std::nullopt);
+  // A cluster that is sent waits for its endpoints again, a listener for its routes.
+  if (type == XdsType::kEndpoint && !skipped_[index_of(XdsType::kCluster)]) return;
+  if (type == XdsType::kRoute && !skipped_[index_of(XdsType::kListener)]) return;
+  if (claim != wanted(s)->version()) return;
+  s.delivered = s.sent = s.acked = wanted(s);
+  s.announced = claim;
+  s.asked = false;
+  skipped_[index_of(type)] = true;
+}
+
+std::optional<Response> Session::next_response(SteadyTime now) {
+  if (writing_) return std::nullopt;
+  for (XdsType type : kXdsTypes) judge_claim(type);
+  for (XdsType type : kXdsTypes)
+    if (auto response = due(type, now)) return response;
+  return std::nullopt;
+}
+
+std::optional<Response> Session::due(XdsType type, SteadyTime now) {
+  TypeState& s = of(type);
+  if (!s.subscribed || !s.base) return std::nullopt;
+  const ResourceSetPtr goal = target(type, now);
+  if (!goal) return std::nullopt;
+  if (carries_whole_set(type)) {
+    if (!s.asked && s.delivered && goal->version() == s.announced) return std::nullopt;
+    if (!s.asked && goal->empty() && s.sent && !s.sent->empty()) {
+      emptied_ = true;
+      return std::nullopt;
+    }
+    return respond(type, goal, goal->resources(), now);
+  }
+  std::vector<EncodedPtr> news = changed(s.delivered, *goal);
+  if (news.empty()) {
+    // After a removal the proxy still claims the version of the larger set, and would be sent
+    // everything when it reconnects. One unchanged resource brings it the new version.
+    if (goal->empty() || goal->version() == s.announced) return std::nullopt;
+    news.push_back(goal->resources().front());
+  }
+  return respond(type, goal, std::move(news), now);
+}
+
+Response Session::respond(XdsType type, const ResourceSetPtr& goal,
+                          std::vector<EncodedPtr> resources, SteadyTime now) {
+  TypeState& s = of(type);
+  undeliver_dependants(type, *goal);
+  s.responded.clear();
+  if (!carries_whole_set(type))
+    for (const EncodedPtr& resource : resources) s.responded.push_back(resource->hash);
+  s.asked = false;
+  s.awaiting = writing_ = true;
+  s.sent = s.delivered = goal;
+  s.sent_base = s.base->version();
+  s.announced = goal->version();
+  s.nonce = std::to_string(++last_nonce_);
+  s.sent_at = now;
+  return Response{type, s.announced, s.nonce, std::move(resources)};
+}
+
+// Envoy waits for the endpoints of every cluster whose bytes changed, and re-asks for them with a
+// request that cannot be told from an ACK: they count as undelivered.
+void Session::undeliver_dependants(XdsType type, const ResourceSet& goal) {
+  if (!carries_whole_set(type)) return;
+  const ResourceSetPtr& before = of(type).delivered;
+  const bool clusters = type == XdsType::kCluster;
+  const XdsType dependent = clusters ? XdsType::kEndpoint : XdsType::kRoute;
+  std::vector<EncodedPtr> changes = changed(before, goal);
+  // A listener that changes keeps the routes it shares with its predecessor; a new one has none.
+  if (!clusters && before)
+    std::erase_if(changes, [&](const EncodedPtr& r) { return before->find(r->name) != nullptr; });
+  TypeState& s = of(dependent);
+  if (changes.empty() || !s.delivered) return;
+  NameSet names;
+  add_references(changes, dependent, names);
+  s.delivered = without(s.delivered, ordered(std::move(names)));
+}
+
+const ResourceSetPtr& Session::wanted(TypeState& s) {
+  if (s.wanted_base != s.base || s.wanted_names != s.names) {
+    s.wanted_base = s.base;
+    s.wanted_names = s.names;
+    s.wanted = s.names ? only(s.base, *s.names) : s.base;
+  }
+  return s.wanted;
+}
+
+bool Session::withheld(XdsType type) const {
+  const TypeState& s = of(type);
+  if (!s.base) return false;
+  if (carries_whole_set(type)) return s.refused_base == s.base->version();
+  return std::any_of(s.base->resources().begin(), s.base->resources().end(),
+                     [&](const EncodedPtr& r) { return holds(s.refused, r->hash); });
+}
+
+ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
+  TypeState& s = of(type);
+  const ResourceSetPtr& all = wanted(s);
+  if (carries_whole_set(type)) {
+    if (withheld(type)) return s.good;
+    return type == XdsType::kCluster ? expanded(all, now) : all;
+  }
+  if (s.refused.empty()) return all;
+  std::vector<EncodedPtr> acceptable;
+  for (const EncodedPtr& resource : all->resources()) {
+    if (!holds(s.refused, resource->hash)) {
+      acceptable.push_back(resource);
+    } else if (s.good) {
+      EncodedPtr last_good = s.good->find(resource->name);
+      if (last_good && !holds(s.refused, last_good->hash)) acceptable.push_back(last_good);
+    }
+  }
+  return ResourceSet::make(std::move(acceptable));
+}
+
+// Make before break: clusters that left the set stay while listeners or routes that the proxy
+// holds, or may hold, still name them.
+ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
+  const ResourceSetPtr& sent = of(XdsType::kCluster).sent;
+  if (base != expanded_base_) {
+    expanded_base_ = base;
+    expanded_since_.reset();
+  }
+  if (!sent || sent == base) {
+    expanded_since_.reset();
+    return base;
+  }
+  std::vector<EncodedPtr> leaving;
+  for (const EncodedPtr& cluster : sent->resources())
+    if (!base->find(cluster->name)) leaving.push_back(cluster);
+  if (!leaving.empty()) {
+    const NameSet in_use = clusters_in_use();
+    std::erase_if(leaving, [&](const EncodedPtr& cluster) {
+      return !std::binary_search(in_use.begin(), in_use.end(), cluster->name);
+    });
+  }
+  if (leaving.empty()) {
+    expanded_since_.reset();
+    return base;
+  }
+  if (!expanded_since_) expanded_since_ = now;
+  // A proxy that does not answer is waited for so long; one that refused keeps using what it has.
+  const bool refused = withheld(XdsType::kListener) || withheld(XdsType::kRoute);
+  if (!refused && now - *expanded_since_ >= kExpandedBound) return base;
+  return merged(base, std::move(leaving));
+}
+
+NameSet Session::clusters_in_use() const {
+  NameSet names;
+  for (XdsType type : {XdsType::kListener, XdsType::kRoute}) {
+    const TypeState& s = of(type);
+    for (const ResourceSetPtr& set : {s.acked, s.sent, s.good})
+      if (set) add_references(set->resources(), XdsType::kCluster, names);
+  }
+  return ordered(std::move(names));
+}
+
+std::optional<SteadyTime> Session::deadline() const {
+  if (!expanded_since_) return std::nullopt;
+  return *expanded_since_ + kExpandedBound;
+}
+
+ProxyTypeState Session::state(XdsType type) const {
+  const TypeState& s = of(type);
+  ProxyTypeState state;
+  if (!s.subscribed) return state;
+  state.state = withheld(type)          ? SyncState::kStale
+                : s.awaiting || !s.sent ? SyncState::kPending
+                                        : SyncState::kSynced;
+  state.last_sent_version = s.announced;
+  if (s.acked) state.last_applied_version = s.acked->version();
+  state.last_nonce = s.nonce;
+  state.nack_detail = s.nack_detail;
+  if (state.state == SyncState::kPending) state.sent_at = s.sent_at;
+  return state;
+}
+
+bool Session::settled() const {
+  return std::none_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
+    return of(type).subscribed && (of(type).awaiting || withheld(type));
+  });
+}
+
+Doubts Session::doubts() const {
+  Doubts doubts = doubts_;
+  for (XdsType type : kXdsTypes) {
+    const TypeState& s = of(type);
+    if (s.subscribed) doubts[index_of(type)] = s.awaiting || s.uncertain;
+  }
+  return doubts;
+}
+
+}  // namespace osm::ads
