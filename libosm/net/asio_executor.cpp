@@ -1,5 +1,7 @@
 #include "net/asio_executor.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -86,7 +88,7 @@ void ready(const std::shared_ptr<Watch>& watch) {
 void arm(const std::shared_ptr<Watch>& watch) {
   watch->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
                                [watch](const error_code& error) {
-                                 if (error != asio::error::operation_aborted) ready(watch);
+                                 if (!error) ready(watch);
                                });
 }
 
@@ -122,6 +124,9 @@ Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::funct
 }
 
 Subscription AsioExecutor::watch(int fd, std::function<void()> on_readable) {
+  // Epoll takes no regular files, which Asio would tell only when it waits.
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
   auto watch = std::make_shared<Watch>(context_, std::move(on_readable));
   {
     std::lock_guard lock(watch->mutex);

@@ -14,7 +14,7 @@ struct HttpCall {
   Address address;
   std::string method = "GET";
   std::string target = "/";
-  std::string body;
+  std::string body{};
   std::string content_type = "application/json";
   std::chrono::milliseconds deadline{10000};  // for everything, connecting included
   std::size_t max_response_bytes = 64 * 1024 * 1024;
