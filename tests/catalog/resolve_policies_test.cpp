@@ -1,0 +1,207 @@
+#include "catalog/resolve_policies.hpp"
+
+#include <doctest/doctest.h>
+
+#include "mesh_values.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using model::Upstream;
+
+namespace {
+
+RouteObjects route_objects() {
+  RouteObjects out;
+  out.http[{kNs, "web"}] =
+      std::make_shared<const smi::HttpRouteGroup>(routes("web", {"books", "buy", "admin"}));
+  const auto tcp = [&](const char* name, std::vector<Port> ports) {
+    out.tcp[{kNs, name}] = std::make_shared<const smi::TcpRoute>(
+        smi::TcpRoute{.name = {kNs, name}, .ports = std::move(ports)});
+  };
+  tcp("mysql", {port(3306)});
+  tcp("both", {port(3307), port(3306)});
+  tcp("any", {});
+  return out;
+}
+
+struct Mesh {
+  model::Table<model::ServiceEntry> services;
+  model::Table<model::TargetEntry> targets;
+
+  void add_service(const std::string& name, const std::vector<std::string>& accounts,
+                   std::vector<WeightedCluster> split = {}) {
+    model::ServiceEntry entry;
+    entry.name = service_name(name);
+    for (const std::string& account : accounts) entry.identities.push_back(identity(account));
+    entry.split = std::move(split);
+    services = services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
+  }
+  void add_target(const smi::TrafficTarget& target) {
+    std::vector<Problem> problems;
+    targets = targets.with(std::make_shared<const model::TargetEntry>(
+        resolve_target(target, route_objects(), problems)));
+  }
+  void allow(const std::string& source, const std::string& destination) {
+    add_target(
+        target(source + "-" + destination, destination, {source}, {http_rule("web", {"buy"})}));
+  }
+  model::IdentityPolicy policy(const std::string& account) const {
+    return resolve_policy(identity(account), PolicyIndex(targets, services), services);
+  }
+};
+
+Upstream whole(const std::string& name, bool dialled = true) {
+  return {.service = service_name(name), .dialled = dialled, .every_identity = true, .allowed = {}};
+}
+Upstream part(const std::string& name, std::vector<ServiceIdentity> allowed, bool dialled = true) {
+  return {.service = service_name(name),
+          .dialled = dialled,
+          .every_identity = false,
+          .allowed = std::move(allowed)};
+}
+using Upstreams = std::vector<Upstream>;
+
+}  // namespace
+
+TEST_SUITE("catalog::resolve_target") {
+  TEST_CASE("what rules grant") {
+    struct Case {
+      const char* name;
+      std::vector<smi::TrafficTargetRule> rules;
+      std::vector<std::string> http;
+      bool tcp;
+      std::vector<Port> ports;
+      std::size_t problems;
+    };
+    const Case cases[] = {
+        {"listed matches only, as listed",
+         {http_rule("web", {"buy", "books"})},
+         {"buy", "books"},
+         false,
+         {},
+         0},
+        {"a rule without matches grants no HTTP route", {http_rule("web", {})}, {}, false, {}, 0},
+        {"an unknown match grants nothing by itself",
+         {http_rule("web", {"gone", "buy"})},
+         {"buy"},
+         false,
+         {},
+         1},
+        {"a missing group grants nothing", {http_rule("gone", {"buy"})}, {}, false, {}, 1},
+        {"one match through two rules is one route",
+         {http_rule("web", {"buy"}), http_rule("web", {"books", "buy"})},
+         {"buy", "books"},
+         false,
+         {},
+         0},
+        {"a TCPRoute opens its ports", {tcp_rule("mysql")}, {}, true, {port(3306)}, 0},
+        {"ports of several TCPRoutes are united",
+         {tcp_rule("mysql"), tcp_rule("both")},
+         {},
+         true,
+         {port(3306), port(3307)},
+         0},
+        {"a TCPRoute without ports opens any, united with any other",
+         {tcp_rule("mysql"), tcp_rule("any")},
+         {},
+         true,
+         {},
+         0},
+        {"a missing TCPRoute opens none", {tcp_rule("gone")}, {}, false, {}, 1},
+        {"a missing TCPRoute beside HTTP opens no TCP",
+         {http_rule("web", {"buy"}), tcp_rule("gone")},
+         {"buy"},
+         false,
+         {},
+         1},
+    };
+    for (const Case& one : cases) {
+      CAPTURE(one.name);
+      std::vector<Problem> problems;
+      const auto entry =
+          resolve_target(target("t", "d", {"b", "a", "b"}, one.rules), route_objects(), problems);
+      std::vector<std::string> http;
+      for (const RoutePolicy& route : entry.policy.http_routes) http.push_back(route.name);
+      CHECK(http == one.http);
+      CHECK(entry.policy.tcp == one.tcp);
+      CHECK(entry.policy.tcp_ports == one.ports);
+      CHECK(entry.grants() == (one.tcp || !one.http.empty()));
+      CHECK(entry.policy.sources == std::vector{identity("a"), identity("b")});
+      CHECK(problems.size() == one.problems);
+      for (const Problem& problem : problems) {
+        CHECK(problem.code == ErrorCode::kDanglingReference);
+        CHECK(problem.object == ObjectKey{"TrafficTarget", "shop", "t"});
+        CHECK(problem.field.starts_with("spec.rules["));
+      }
+    }
+  }
+}
+
+TEST_SUITE("catalog::resolve_policy") {
+  TEST_CASE("a client sees the services of the accounts it may call, and no others") {
+    Mesh mesh;
+    mesh.add_service("store", {"store"});
+    mesh.add_service("vault", {"vault"});
+    mesh.allow("buyer", "store");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("store")});
+    CHECK(mesh.policy("store").upstreams->empty());
+    CHECK(mesh.policy("thief").upstreams->empty());
+  }
+
+  TEST_CASE("of a service run by several accounts only the allowed ones are met") {
+    Mesh mesh;
+    mesh.add_service("store", {"v1", "v2"});
+    mesh.allow("buyer", "v1");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{part("store", {identity("v1")})});
+    mesh.allow("buyer", "v2");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("store")});
+  }
+
+  TEST_CASE("a visible apex brings its backends, not dialled unless allowed themselves") {
+    Mesh mesh;
+    mesh.add_service("apex", {"v1"}, {{service_name("v1"), 1}, {service_name("v2"), 1}});
+    mesh.add_service("v1", {"v1"});
+    mesh.add_service("v2", {"v2"});
+    mesh.allow("buyer", "v1");
+    CHECK(*mesh.policy("buyer").upstreams ==
+          Upstreams{whole("apex"), whole("v1"), part("v2", {}, false)});
+    mesh.allow("buyer", "v2");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("apex"), whole("v1"), whole("v2")});
+  }
+
+  TEST_CASE("an apex of accounts the client may not call stays out of sight") {
+    Mesh mesh;
+    mesh.add_service("apex", {"root"}, {{service_name("v1"), 1}});
+    mesh.add_service("v1", {"v1"});
+    mesh.allow("buyer", "v1");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("v1")});
+  }
+
+  TEST_CASE("every target of a destination is kept, ordered by name") {
+    Mesh mesh;
+    mesh.add_target(target("b", "store", {"x"}, {http_rule("web", {"buy"})}));
+    mesh.add_target(target("a", "store", {"y"}, {tcp_rule("mysql")}));
+    const auto inbound = mesh.policy("store").inbound;
+    REQUIRE(inbound.size() == 2);
+    CHECK(inbound[0].target.name == "a");
+    CHECK(inbound[0].tcp_ports == std::vector{port(3306)});
+    CHECK(inbound[1].target.name == "b");
+    CHECK_FALSE(inbound[1].tcp);
+  }
+
+  TEST_CASE("a target whose rules all vanished grants nothing on either side") {
+    Mesh mesh;
+    mesh.add_service("store", {"store"});
+    mesh.add_target(target("t", "store", {"buyer"}, {http_rule("gone", {"buy"})}));
+    CHECK(mesh.policy("store").inbound.empty());
+    CHECK(mesh.policy("buyer").upstreams->empty());
+  }
+
+  TEST_CASE("in permissive mode everybody sees every service whole") {
+    Mesh mesh;
+    mesh.add_service("b", {"x", "y"});
+    mesh.add_service("a", {});
+    CHECK(resolve_permissive(mesh.services) == Upstreams{whole("a"), whole("b")});
+  }
+}
