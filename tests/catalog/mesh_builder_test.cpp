@@ -1,0 +1,355 @@
+#include "catalog/mesh_builder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+
+#include "mesh_values.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using osm::testing::MemoryEndpointsProvider;
+using osm::testing::MemoryMeshSpec;
+using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
+
+namespace {
+
+// Two providers, a specification, and a builder that hears of every change.
+struct Mesh {
+  MemoryMeshSpec spec;
+  MemoryEndpointsProvider vm{"vm"};
+  MemoryEndpointsProvider cloud{"cloud"};
+  MeshBuilder builder = fresh_builder();
+  std::vector<Subscription> subscriptions;
+
+  Mesh() {
+    subscriptions.push_back(
+        spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); }));
+    for (MemoryEndpointsProvider* provider : {&vm, &cloud}) {
+      subscriptions.push_back(
+          provider->subscribe([this](const auto& names) { builder.endpoints_changed(names); }));
+      subscriptions.push_back(
+          provider->subscribe_workloads([this](const auto&) { builder.workloads_changed(); }));
+    }
+  }
+  MeshBuilder fresh_builder() {
+    return MeshBuilder(spec, {{&vm}, {&cloud, false}}, {&vm, &cloud}, TrustDomain("cluster.local"));
+  }
+};
+
+// A shop whose buyer may buy, and whose thief may not.
+struct Shop : Mesh {
+  Shop() {
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1"));
+    spec.put(service("stock", "10.1.0.2"));
+    spec.put(routes("web", {"buy"}));
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
+    spec.put(target("store", "stock", {"store"}, {http_rule("web", {"buy"})}));
+    vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store")});
+    vm.set_endpoints(service_name("stock"), {served_at("10.0.0.2", "stock")});
+    vm.put_workload(workload("store", "u1", "store", "10.0.0.1", {"store"}));
+    last = builder.build();
+    REQUIRE(last);
+  }
+  // The next generation after `change`, which must differ.
+  const model::MeshSnapshot& after(const std::function<void()>& change) {
+    change();
+    last = builder.build();
+    REQUIRE(last);
+    return *last;
+  }
+  SnapshotPtr last;
+};
+
+template <class V>
+void check_same_content(const model::Table<V>& a, const model::Table<V>& b) {
+  REQUIRE(a.size() == b.size());
+  for (auto left = a.begin(), right = b.begin(); left != a.end(); ++left, ++right)
+    CHECK(**left == **right);
+}
+
+void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot& b) {
+  CHECK(a.config == b.config);
+  check_same_content(a.services, b.services);
+  check_same_content(a.endpoints, b.endpoints);
+  check_same_content(a.policies, b.policies);
+  check_same_content(a.workloads, b.workloads);
+  check_same_content(a.targets, b.targets);
+  CHECK(*a.permissive_upstreams == *b.permissive_upstreams);
+  CHECK(*a.problems == *b.problems);
+}
+
+// `told` must be exactly the keys that differ, and the others keep their pointers.
+template <class V, class Keys>
+void check_told(const model::Table<V>& before, const model::Table<V>& after, const Keys& told) {
+  Keys differing;
+  for (const auto& entry : before) {
+    const auto now = after.find(entry->key());
+    if (now == entry) continue;
+    differing.insert(entry->key());
+    if (now) CHECK_FALSE(*now == *entry);
+  }
+  for (const auto& entry : after)
+    if (!before.find(entry->key())) differing.insert(entry->key());
+  CHECK(told == differing);
+}
+
+void check_changes(const model::MeshSnapshot& before, const model::MeshSnapshot& after) {
+  CHECK(after.generation == before.generation + 1);
+  check_told(before.services, after.services, after.changes.services);
+  check_told(before.endpoints, after.endpoints, after.changes.endpoints);
+  check_told(before.policies, after.policies, after.changes.identities);
+  check_told(before.workloads, after.workloads, after.changes.workloads);
+  CHECK(after.changes.everything == (before.config.permissive != after.config.permissive ||
+                                     before.config.egress != after.config.egress));
+}
+
+// One random change to a small mesh whose parts collide often.
+class RandomChanges {
+ public:
+  RandomChanges(Mesh& mesh, unsigned seed) : mesh_(mesh), random_(seed) {}
+
+  void apply() {
+    switch (pick(12)) {
+      case 0:
+        return mesh_.spec.put(any_service());
+      case 1:
+        return mesh_.spec.remove({"Service", kNs, name("s")});
+      case 2:
+        return provider().set_endpoints(service_name(name("s")), any_endpoints());
+      case 3:
+        return provider().remove_endpoints(service_name(name("s")));
+      case 4:
+        return mesh_.spec.put(target(name("t"), name("a"), {name("a"), name("a")}, any_rules()));
+      case 5:
+        return mesh_.spec.remove({"TrafficTarget", kNs, name("t")});
+      case 6:
+        return mesh_.spec.put(
+            split(name("x"), name("s"), {{name("s"), pick(2)}, {name("s"), pick(3)}}));
+      case 7:
+        return mesh_.spec.remove({pick(2) ? "TrafficSplit" : "TCPRoute", kNs, name("x")});
+      case 8:
+        return mesh_.spec.put(routes(name("r"), pick(2) ? std::vector<std::string>{"m1", "m2"}
+                                                        : std::vector<std::string>{"m1"}));
+      case 9:
+        return mesh_.spec.put(
+            smi::TcpRoute{.name = {kNs, name("x")},
+                          .ports = pick(2) ? std::vector<Port>{port(3306)} : std::vector<Port>{}});
+      case 10:
+        return provider().put_workload(
+            workload(name("w"), name("u"), name("a"), address(), {name("s"), name("s")}));
+      default:
+        return rare();
+    }
+  }
+
+ private:
+  void rare() {
+    MeshConfig config = mesh_.spec.get_mesh_config();
+    switch (pick(7)) {
+      case 0:
+        config.permissive = !config.permissive;
+        return mesh_.spec.set_mesh_config(config);
+      case 1:
+        config.egress = !config.egress;
+        return mesh_.spec.set_mesh_config(config);
+      case 2:
+        return mesh_.spec.put_namespace("other");
+      case 3:
+        return mesh_.spec.remove({"Namespace", "", "other"});
+      case 4:
+        return mesh_.cloud.set_synced(true);
+      case 5:
+        return mesh_.cloud.set_healthy(pick(2) == 0);
+      default:
+        return provider().remove_workload({kNs, name("w")});
+    }
+  }
+
+  int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
+  std::string name(const std::string& prefix) { return prefix + std::to_string(pick(4)); }
+  std::string address() { return "10.0.0." + std::to_string(1 + pick(4)); }
+  MemoryEndpointsProvider& provider() { return pick(3) ? mesh_.vm : mesh_.cloud; }
+
+  Service any_service() {
+    std::vector<ServicePort> ports{service_port("a", 80, 8080)};
+    if (pick(2)) ports.push_back(named_port("b", 81, "web"));
+    if (pick(3) == 0)
+      ports.push_back(service_port("c", 82, 8080, pick(2) ? Protocol::kTcp : Protocol::kGrpc));
+    return service(name("s"), pick(3) ? "10.1.0." + std::to_string(pick(5)) : "", ports);
+  }
+  std::vector<Endpoint> any_endpoints() {
+    std::vector<Endpoint> out;
+    for (int left = pick(4); left > 0; --left) {
+      out.push_back(
+          served_at(address(), name("a"), 8080 + pick(2), pick(2) ? "a" : "b", pick(4) != 0));
+      if (pick(5) == 0) out.back().identity.ns = "other";
+    }
+    return out;
+  }
+  std::vector<smi::TrafficTargetRule> any_rules() {
+    std::vector<smi::TrafficTargetRule> out;
+    if (pick(4)) out.push_back(http_rule(name("r"), {"m1", "m2"}));
+    if (pick(3) == 0) out.push_back(tcp_rule(name("x")));
+    return out;
+  }
+
+  Mesh& mesh_;
+  std::mt19937 random_;
+};
+
+}  // namespace
+
+TEST_SUITE("catalog::MeshBuilder") {
+  TEST_CASE(
+      "nothing is built before everything required has synced, and what is missing is named") {
+    Mesh mesh;
+    mesh.spec.set_synced(false);
+    mesh.vm.set_synced(false);
+    mesh.cloud.set_synced(false);
+    MeshBuilder builder = mesh.fresh_builder();
+    CHECK(builder.waiting_for() ==
+          std::vector<std::string>{"mesh specification", "endpoints provider vm"});
+    CHECK(builder.build() == nullptr);
+    mesh.spec.set_synced(true);
+    CHECK(builder.build() == nullptr);
+    mesh.vm.set_synced(true);
+    const auto first = builder.build();
+    REQUIRE(first);
+    CHECK(first->changes.everything);
+    CHECK(first->generation == 1);
+    CHECK(first->problems->size() == 1);  // the optional provider's endpoints are left out
+  }
+
+  TEST_CASE(
+      "whatever happened before, the content is that of a fresh build and changes are exact") {
+    const unsigned first_seed = std::random_device{}();
+    for (unsigned seed = first_seed; seed < first_seed + 30; ++seed) {
+      CAPTURE(seed);
+      Mesh mesh;
+      mesh.spec.put_namespace(kNs);
+      mesh.cloud.set_synced(false);
+      RandomChanges changes(mesh, seed);
+      SnapshotPtr last = mesh.builder.build();
+      REQUIRE(last);
+      for (int step = 0; step < 60; ++step) {
+        CAPTURE(step);
+        for (unsigned burst = 1 + (seed + static_cast<unsigned>(step)) % 3; burst > 0; --burst)
+          changes.apply();
+        if (const auto next = mesh.builder.build()) {
+          check_changes(*last, *next);
+          last = next;
+        }
+        MeshBuilder other = mesh.fresh_builder();
+        check_same_content(*last, *other.build());
+        CHECK(mesh.builder.build() == nullptr);  // nothing happened
+      }
+    }
+  }
+
+  TEST_CASE("a change of endpoints touches the endpoints of that service alone") {
+    Shop shop;
+    const SnapshotPtr before = shop.last;
+    const auto& after = shop.after([&] {
+      shop.vm.set_endpoints(service_name("store"),
+                            {served_at("10.0.0.1", "store"), served_at("10.0.0.9", "store")});
+    });
+    CHECK(after.changes.endpoints == std::set{service_name("store")});
+    CHECK(after.changes.services.empty());
+    CHECK(after.changes.identities.empty());
+    CHECK(after.services.find(service_name("store")) ==
+          before->services.find(service_name("store")));
+  }
+
+  TEST_CASE("a new account behind a service reaches its entry and the clients that see it") {
+    Shop shop;
+    const auto& after = shop.after([&] {
+      shop.vm.set_endpoints(service_name("store"),
+                            {served_at("10.0.0.1", "store"), served_at("10.0.0.9", "annex")});
+    });
+    CHECK(after.changes.services == std::set{service_name("store")});
+    CHECK(after.changes.identities == std::set{identity("buyer")});
+    CHECK_FALSE(after.upstreams_of(identity("buyer"))->front().every_identity);
+  }
+
+  TEST_CASE("a new TrafficTarget touches the accounts it names and nothing else") {
+    Shop shop;
+    const auto& after = shop.after(
+        [&] { shop.spec.put(target("thief", "store", {"thief"}, {http_rule("web", {"buy"})})); });
+    CHECK(after.changes.identities == std::set{identity("store"), identity("thief")});
+    CHECK(after.changes.services.empty());
+    CHECK(after.changes.endpoints.empty());
+    CHECK_FALSE(after.changes.everything);
+  }
+
+  TEST_CASE("a removed TrafficTarget takes its accounts' rights with it") {
+    Shop shop;
+    const auto& after = shop.after([&] { shop.spec.remove({"TrafficTarget", kNs, "buyer"}); });
+    CHECK(after.changes.identities == std::set{identity("buyer"), identity("store")});
+    CHECK(after.policies.find(identity("buyer")) == nullptr);
+    CHECK(after.upstreams_of(identity("buyer"))->empty());
+    CHECK(after.policies.find(identity("store"))->inbound.empty());
+  }
+
+  TEST_CASE("new routes of a group leave the upstreams of its clients as they were") {
+    Shop shop;
+    const auto upstreams = shop.last->upstreams_of(identity("store"));
+    const auto& after = shop.after([&] {
+      smi::HttpRouteGroup group = routes("web", {"buy"});
+      group.matches[0].methods = {"GET", "POST"};
+      shop.spec.put(group);
+    });
+    CHECK(after.changes.identities == std::set{identity("stock"), identity("store")});
+    CHECK(after.upstreams_of(identity("store")) == upstreams);
+  }
+
+  TEST_CASE("a change of mode concerns everything, and back again") {
+    Shop shop;
+    MeshConfig config;
+    config.permissive = true;
+    const auto& permissive = shop.after([&] { shop.spec.set_mesh_config(config); });
+    CHECK(permissive.changes.everything);
+    CHECK(permissive.policies.empty());
+    CHECK(permissive.upstreams_of(identity("thief"))->size() == 2);
+    const auto& smi = shop.after([&] { shop.spec.set_mesh_config({}); });
+    CHECK(smi.changes.everything);
+    CHECK(smi.upstreams_of(identity("thief"))->empty());
+    CHECK(smi.upstreams_of(identity("buyer"))->size() == 1);
+  }
+
+  TEST_CASE("conflicting protocols on a workload's port are one problem, however many workloads") {
+    Shop shop;
+    const auto& after = shop.after([&] {
+      shop.spec.put(service("raw", "10.1.0.9", {service_port("raw", 99, 8080, Protocol::kTcp)}));
+      shop.vm.put_workload(workload("w1", "u8", "store", "10.0.0.8", {"raw", "store"}));
+      shop.vm.put_workload(workload("w2", "u9", "store", "10.0.0.9", {"raw", "store"}));
+    });
+    REQUIRE(after.problems->size() == 1);
+    const Problem& problem = after.problems->front();
+    CHECK(problem.code == ErrorCode::kConflictingProtocol);
+    CHECK(problem.object == ObjectKey{"Service", kNs, "raw"});
+    for (const char* part : {"shop/w1", "8080", "tcp", "http", "shop/store"})
+      CHECK(problem.cause.find(part) != std::string::npos);
+  }
+
+  TEST_CASE("a proxy UUID that two workloads claim is nobody's") {
+    Shop shop;
+    const auto& after = shop.after(
+        [&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
+    CHECK(after.workloads.empty());
+    REQUIRE(after.problems->size() == 1);
+    CHECK(after.problems->front().cause.find("shop/impostor, shop/store") != std::string::npos);
+  }
+
+  TEST_CASE("workloads and accounts of namespaces that left the mesh are gone") {
+    Shop shop;
+    const auto& after = shop.after([&] { shop.spec.remove({"Namespace", "", kNs}); });
+    CHECK(after.workloads.empty());
+    CHECK(after.endpoints.find(service_name("store"))->endpoints.empty());
+  }
+}

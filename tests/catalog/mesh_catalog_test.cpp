@@ -1,0 +1,264 @@
+#include "catalog/mesh_catalog.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "catalog/mesh_builder.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Shop {
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider vm{"vm"};
+  osm::testing::ManualClock clock;
+  SnapshotCell<model::MeshSnapshot> snapshots;
+  std::unique_ptr<MeshCataloger> catalog = make_mesh_catalog({spec, snapshots, clock});
+
+  Shop() {
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1", {named_port("http", 80, "web")}));
+    spec.put(routes("web", {"buy", "sell"}));
+    spec.put(smi::TcpRoute{.name = {kNs, "sql"}, .ports = {port(3306)}});
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"}), tcp_rule("sql")}));
+    spec.put(target("ghost", "store", {"ghost"}, {http_rule("gone", {"buy"})}));
+    spec.put_service_account(account("idle"));
+    vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store", 8081)});
+    Workload store = workload("vm1", "u-store", "store", "10.0.0.1", {"store"});
+    store.ports = {{"web", port(8081)}};
+    vm.put_workload(store);
+    vm.put_workload(workload("vm2", "u-buyer", "buyer", "10.0.0.2"));
+    publish();
+  }
+  void publish() {
+    MeshBuilder builder(spec, {{&vm}}, {&vm}, TrustDomain("cluster.local"));
+    snapshots.publish(builder.build());
+  }
+  PolicyDecision check(const char* source, const char* destination) {
+    auto decision = catalog->check_policy(identity(source), identity(destination));
+    REQUIRE(decision.ok());
+    return *decision;
+  }
+};
+
+bool mentions(const std::string& text, std::vector<std::string> parts) {
+  for (const std::string& part : parts)
+    if (text.find(part) == std::string::npos) return false;
+  return true;
+}
+
+Proxy proxy(const std::string& uuid, const std::string& account, WallTime connected_at) {
+  Proxy out;
+  out.id = ProxyId(uuid);
+  out.common_name = CommonName(uuid + ".vm." + kNs);
+  out.identity = identity(account);
+  out.connected_at = connected_at;
+  out.certificate_not_after = connected_at + 24h;
+  return out;
+}
+
+certificate::ProxyCertificate issued(const std::string& uuid, WallTime not_after) {
+  return {.common_name = CommonName(uuid + ".vm." + kNs),
+          .proxy_id = ProxyId(uuid),
+          .ns = kNs,
+          .not_after = not_after,
+          .claimed = false};
+}
+
+using Names = std::vector<ServiceIdentity>;
+
+}  // namespace
+
+TEST_SUITE("catalog::MeshCataloger") {
+  TEST_CASE("before the first snapshot every answer is that it is not ready") {
+    osm::testing::MemoryMeshSpec spec;
+    osm::testing::ManualClock clock;
+    SnapshotCell<model::MeshSnapshot> snapshots;
+    const auto catalog = make_mesh_catalog({spec, snapshots, clock});
+    CHECK(catalog->list_smi_policies().error().code == ErrorCode::kNotReady);
+    CHECK(catalog->list_endpoints_for_service(service_name("s")).error().code ==
+          ErrorCode::kNotReady);
+    CHECK(catalog->check_policy(identity("a"), identity("b")).error().code == ErrorCode::kNotReady);
+    CHECK(catalog->list_participants().empty());
+    CHECK(&catalog->get_smi_spec() == &spec);
+  }
+
+  TEST_CASE("who may call whom follows the targets that grant something") {
+    Shop shop;
+    CHECK(*shop.catalog->list_inbound_service_identities(identity("store")) ==
+          Names{identity("buyer")});
+    CHECK(*shop.catalog->list_outbound_service_identities(identity("buyer")) ==
+          Names{identity("store")});
+    CHECK(shop.catalog->list_outbound_service_identities(identity("ghost"))->empty());
+    CHECK(shop.catalog->list_inbound_service_identities(identity("idle"))->empty());
+    CHECK(shop.catalog->list_inbound_service_identities(identity("nobody")).error().code ==
+          ErrorCode::kNotFound);
+  }
+
+  TEST_CASE("services, accounts and endpoints of each other") {
+    Shop shop;
+    CHECK(*shop.catalog->list_service_identities_for_service(service_name("store")) ==
+          Names{identity("store")});
+    CHECK(shop.catalog->get_services_for_service_identity(identity("store"))->size() == 1);
+    CHECK(shop.catalog->get_services_for_service_identity(identity("buyer"))->empty());
+    CHECK(shop.catalog->list_endpoints_for_service(service_name("store"))->size() == 1);
+    CHECK(shop.catalog->list_endpoints_for_service(service_name("x")).error().code ==
+          ErrorCode::kNotFound);
+    CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());
+    CHECK(shop.catalog->get_ingress_policies_for_service(service_name("x")).error().code ==
+          ErrorCode::kNotFound);
+  }
+
+  TEST_CASE("a service that no provider knows has no endpoints, which is no error") {
+    Shop shop;
+    shop.spec.put(service("empty", "10.1.0.7"));
+    shop.publish();
+    CHECK(shop.catalog->list_endpoints_for_service(service_name("empty"))->empty());
+  }
+
+  TEST_CASE("a proxy's services have the ports of its own workload") {
+    Shop shop;
+    const auto ports = shop.catalog->get_services_for_proxy(kNs, ProxyId("u-store"));
+    REQUIRE(ports.ok());
+    REQUIRE(ports->size() == 1);
+    CHECK(ports->front().target_port == port(8081));
+    CHECK(shop.catalog->get_services_for_proxy("other", ProxyId("u-store")).error().code ==
+          ErrorCode::kUnknownProxy);
+  }
+
+  TEST_CASE("every TrafficTarget is listed once per source, in permissive mode too") {
+    Shop shop;
+    const auto smi = shop.catalog->list_smi_policies();
+    REQUIRE(smi->size() == 2);
+    CHECK(smi->front().target.name == "buyer");
+    CHECK(smi->front().destination.services == std::vector{service_name("store")});
+    CHECK(smi->front().tcp_ports == std::vector{port(3306)});
+    MeshConfig config;
+    config.permissive = true;
+    shop.spec.set_mesh_config(config);
+    shop.publish();
+    CHECK(*shop.catalog->list_smi_policies() == *smi);
+    CHECK(shop.catalog->list_inbound_service_identities(identity("store"))->size() == 3);
+  }
+}
+
+TEST_SUITE("catalog::check_policy") {
+  TEST_CASE("allowed: the deciding target and what it grants are named") {
+    Shop shop;
+    const auto decision = shop.check("buyer", "store");
+    CHECK(decision.allowed);
+    CHECK(decision.reason == "allowed by TrafficTarget shop/buyer: GET /buy; TCP port 3306");
+    REQUIRE(decision.deciding.size() == 1);
+    CHECK(decision.deciding.front().target.name == "buyer");
+  }
+
+  TEST_CASE("denied: the nearest targets are named") {
+    Shop shop;
+    const auto no_target = shop.check("idle", "store");
+    CHECK_FALSE(no_target.allowed);
+    CHECK(mentions(no_target.reason,
+                   {"denied: no TrafficTarget names shop/idle as a source and shop/store",
+                    "nearest: TrafficTarget shop/buyer allows it to shop/buyer"}));
+    CHECK(mentions(shop.check("buyer", "idle").reason,
+                   {"TrafficTarget shop/buyer lets it call shop/store"}));
+    CHECK_FALSE(shop.check("store", "buyer").allowed);
+  }
+
+  TEST_CASE("denied: a target that grants nothing says why") {
+    Shop shop;
+    const auto decision = shop.check("ghost", "store");
+    CHECK_FALSE(decision.allowed);
+    CHECK(mentions(decision.reason, {"TrafficTarget shop/ghost", "grants nothing"}));
+  }
+
+  TEST_CASE("denied: a target that was left out as invalid is quoted") {
+    Shop shop;
+    shop.spec.set_problems({{.code = ErrorCode::kInvalidRegex,
+                             .object = {"TrafficTarget", kNs, "idle"},
+                             .path = "mesh/a.yaml",
+                             .line = 7,
+                             .field = "spec",
+                             .cause = "broken"}});
+    CHECK(mentions(shop.check("idle", "store").reason, {"left out: mesh/a.yaml:7", "broken"}));
+  }
+
+  TEST_CASE("permissive mode allows everybody and says so") {
+    Shop shop;
+    MeshConfig config;
+    config.permissive = true;
+    shop.spec.set_mesh_config(config);
+    shop.publish();
+    const auto decision = shop.check("idle", "store");
+    CHECK(decision.allowed);
+    CHECK(decision.deciding.empty());
+    CHECK(mentions(decision.reason, {"permissive"}));
+  }
+
+  TEST_CASE("an account the mesh does not know is an error, not a refusal") {
+    Shop shop;
+    CHECK(shop.catalog->check_policy(identity("nobody"), identity("store")).error().code ==
+          ErrorCode::kNotFound);
+  }
+}
+
+TEST_SUITE("catalog::ProxyRegistry") {
+  TEST_CASE("a certificate is unclaimed until its proxy connects, then stays claimed") {
+    Shop shop;
+    const WallTime now = shop.clock.wall_now();
+    shop.catalog->expect_proxy(issued("u-store", now + 24h));
+    REQUIRE(shop.catalog->list_proxy_certificates().size() == 1);
+    CHECK_FALSE(shop.catalog->list_proxy_certificates().front().claimed);
+    shop.catalog->register_proxy(proxy("u-store", "store", now));
+    CHECK(shop.catalog->list_proxy_certificates().front().claimed);
+    shop.catalog->unregister_proxy(ProxyId("u-store"));
+    CHECK(shop.catalog->list_proxy_certificates().front().claimed);
+  }
+
+  TEST_CASE("a proxy this replica did not expect brings its certificate along") {
+    Shop shop;
+    shop.catalog->register_proxy(proxy("u-store", "store", shop.clock.wall_now()));
+    const auto certificates = shop.catalog->list_proxy_certificates();
+    REQUIRE(certificates.size() == 1);
+    CHECK(certificates.front().claimed);
+    CHECK(certificates.front().ns == kNs);
+  }
+
+  TEST_CASE("certificates that expired without a connection are forgotten") {
+    Shop shop;
+    shop.catalog->expect_proxy(issued("u-store", shop.clock.wall_now() + 1h));
+    shop.clock.advance(2h);
+    CHECK(shop.catalog->list_proxy_certificates().empty());
+  }
+
+  TEST_CASE("the end of an older stream does not disconnect the newer one") {
+    Shop shop;
+    const WallTime now = shop.clock.wall_now();
+    shop.catalog->register_proxy(proxy("u-store", "store", now));
+    shop.catalog->register_proxy(proxy("u-store", "store", now + 1s));
+    shop.catalog->unregister_proxy(ProxyId("u-store"));
+    CHECK(shop.catalog->list_participants() == std::vector{ProxyId("u-store")});
+    shop.catalog->unregister_proxy(ProxyId("u-store"));
+    CHECK(shop.catalog->list_participants().empty());
+    shop.catalog->unregister_proxy(ProxyId("u-store"));  // unknown: ignored
+  }
+
+  TEST_CASE("participants are connected and have endpoints, and never filter endpoints") {
+    Shop shop;
+    const WallTime now = shop.clock.wall_now();
+    shop.catalog->register_proxy(proxy("u-buyer", "buyer", now));  // has no service
+    shop.catalog->register_proxy(proxy("u-gone", "store", now));   // has no workload
+    CHECK(shop.catalog->list_participants().empty());
+    CHECK(shop.catalog->list_endpoints_for_service(service_name("store"))->size() == 1);
+    shop.catalog->register_proxy(proxy("u-store", "store", now));
+    CHECK(shop.catalog->list_participants() == std::vector{ProxyId("u-store")});
+  }
+}

@@ -1,0 +1,281 @@
+#include "catalog/mesh_loop.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "base/system.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/testing/thread_executor.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using namespace std::chrono_literals;
+using osm::testing::MemoryEndpointsProvider;
+using osm::testing::MemoryMeshSpec;
+using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
+
+namespace {
+
+struct Sources {
+  MemoryMeshSpec spec;
+  MemoryEndpointsProvider vm{"vm"};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+
+  Sources() {
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1"));
+  }
+  MeshLoopOptions options(Executor& executor, const Clock& clock) {
+    return {.spec = spec,
+            .providers = {{&vm}},
+            .workload_providers = {&vm},
+            .trust_domain = TrustDomain("cluster.local"),
+            .executor = executor,
+            .clock = clock,
+            .log = log,
+            .metrics = metrics};
+  }
+  void move_store(int to) {
+    vm.set_endpoints(service_name("store"), {served_at("10.0.0." + std::to_string(to), "store")});
+  }
+};
+
+struct Manual : Sources {
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  std::optional<MeshLoop> loop;
+
+  void start() {
+    loop.emplace(options(executor, clock));
+    executor.run_until_idle();
+  }
+  std::uint64_t generation() {
+    const auto snapshot = loop->snapshots().load();
+    return snapshot ? snapshot->generation : 0;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("catalog::MeshLoop") {
+  TEST_CASE("nothing is published before everything required has synced") {
+    Manual mesh;
+    mesh.spec.set_synced(false);
+    mesh.vm.set_synced(false);
+    mesh.start();
+    CHECK(mesh.loop->waiting_for() ==
+          std::vector<std::string>{"mesh specification", "endpoints provider vm"});
+    mesh.spec.set_synced(true);
+    mesh.executor.run_for(1s);
+    CHECK(mesh.generation() == 0);
+    CHECK(mesh.loop->waiting_for() == std::vector<std::string>{"endpoints provider vm"});
+    mesh.vm.set_synced(true);
+    mesh.executor.run_for(1s);
+    CHECK(mesh.generation() == 1);
+    CHECK(mesh.loop->waiting_for().empty());
+  }
+
+  TEST_CASE("the first change is published at once, a burst after it as one") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    REQUIRE(mesh.generation() == 1);
+    mesh.move_store(1);
+    mesh.executor.run_until_idle();
+    CHECK(mesh.generation() == 2);
+    for (int i = 2; i < 6; ++i) {
+      mesh.move_store(i);
+      mesh.executor.run_for(5ms);
+    }
+    CHECK(mesh.generation() == 2);
+    mesh.executor.run_for(20ms);
+    CHECK(mesh.generation() == 3);
+    const auto endpoints = mesh.loop->snapshots().load()->endpoints.find(service_name("store"));
+    CHECK(endpoints->endpoints.front().address == "10.0.0.5");
+  }
+
+  TEST_CASE("changes without a pause are published every 100 ms") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    for (int i = 0; i < 100; ++i) {
+      mesh.move_store(1 + i);
+      mesh.executor.run_for(10ms);
+    }
+    CHECK(mesh.generation() >= 9);
+    CHECK(mesh.generation() <= 13);
+  }
+
+  TEST_CASE("events that change nothing publish nothing") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    mesh.spec.put_service_account(account("nobody"));
+    mesh.vm.set_endpoints(service_name("stranger"), {served_at("10.0.0.1", "store")});
+    mesh.spec.put(routes("unused", {"x"}));
+    mesh.executor.run_for(1s);
+    CHECK(mesh.generation() == 1);
+  }
+
+  TEST_CASE("a problem is logged once, counted while it lasts, and its end is logged") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    mesh.spec.put(split("s", "store", {{"gone", 1}, {"store", 1}}));
+    mesh.executor.run_for(1s);
+    mesh.move_store(1);
+    mesh.executor.run_for(1s);
+    CHECK(mesh.log.count("warning: TrafficSplit shop/s: spec.backends[0].service") == 1);
+    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "dangling-reference"}}) == 1);
+    mesh.spec.remove({"TrafficSplit", kNs, "s"});
+    mesh.executor.run_for(1s);
+    CHECK(mesh.log.count("resolved: TrafficSplit shop/s") == 1);
+    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "dangling-reference"}}) == 0);
+  }
+
+  TEST_CASE("a provider that throws is asked again until it answers") {
+    struct Fragile final : public WorkloadProvider {
+      bool broken = true;
+      std::vector<Workload> list_workloads() const override {
+        if (broken) throw std::runtime_error("not now");
+        return {workload("w", "u", "store", "10.0.0.1")};
+      }
+      std::optional<Workload> get_workload(const std::string&, const ProxyId&) const override {
+        return std::nullopt;
+      }
+      std::vector<Problem> list_problems() const override { return {}; }
+      Subscription subscribe_workloads(
+          std::function<void(const std::vector<WorkloadName>&)>) override {
+        throw std::runtime_error("no subscriptions");
+      }
+    } fragile;
+    Manual mesh;
+    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
+    options.workload_providers = {&fragile};
+    mesh.loop.emplace(options);
+    mesh.executor.run_for(1500ms);
+    REQUIRE(mesh.generation() == 1);
+    CHECK(mesh.loop->snapshots().load()->problems->size() == 1);
+    fragile.broken = false;
+    mesh.executor.run_for(1500ms);
+    CHECK(mesh.loop->snapshots().load()->problems->empty());
+    CHECK(mesh.loop->snapshots().load()->workloads.size() == 1);
+    CHECK(mesh.executor.timers() == 0);
+  }
+
+  TEST_CASE("after stop nothing is published, and stopping again does nothing") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    mesh.move_store(1);
+    mesh.loop->stop();
+    mesh.loop->stop();
+    mesh.move_store(2);
+    mesh.executor.run_for(1s);
+    CHECK(mesh.generation() == 1);
+  }
+
+  TEST_CASE("a subscriber of its snapshots may destroy the loop") {
+    for (const bool by_timer : {false, true}) {
+      CAPTURE(by_timer);
+      Manual mesh;
+      mesh.start();
+      mesh.executor.run_for(1s);
+      if (by_timer) {
+        mesh.move_store(7);
+        mesh.executor.run_until_idle();
+      }
+      int seen = 0;
+      Subscription subscription = mesh.loop->snapshots().subscribe([&](const SnapshotPtr&) {
+        ++seen;
+        mesh.loop.reset();
+      });
+      mesh.move_store(1);
+      mesh.executor.run_for(1s);
+      CHECK(seen == 1);
+      CHECK_FALSE(mesh.loop.has_value());
+      mesh.move_store(2);
+      mesh.executor.run_for(1s);
+      CHECK(seen == 1);
+    }
+  }
+
+  TEST_CASE("with real threads the last change always arrives and generations never skip") {
+    Sources sources;
+    SystemClock clock;
+    osm::testing::ThreadExecutor executor(3);
+    MeshLoop loop(sources.options(executor, clock));
+    std::atomic<std::uint64_t> last = 0;
+    std::atomic<bool> in_order = true;
+    const Subscription subscription = loop.snapshots().subscribe([&](const SnapshotPtr& snapshot) {
+      if (last != 0 && snapshot->generation != last + 1) in_order = false;
+      last = snapshot->generation;
+    });
+    std::thread endpoints([&] {
+      for (int i = 0; i < 300; ++i) sources.move_store(1 + i % 50);
+      sources.move_store(99);
+    });
+    std::thread policies([&] {
+      sources.spec.put(routes("web", {"buy"}));
+      for (int i = 0; i < 300; ++i) {
+        const std::string source = "client" + std::to_string(i % 5);
+        sources.spec.put(target("t", "store", {source}, {http_rule("web", {"buy"})}));
+      }
+      sources.spec.put(target("t", "store", {"winner"}, {http_rule("web", {"buy"})}));
+    });
+    std::thread readers([&] {
+      for (int i = 0; i < 300; ++i) static_cast<void>(loop.waiting_for());
+    });
+    endpoints.join();
+    policies.join();
+    readers.join();
+    CHECK(osm::testing::wait_until([&] {
+      const auto snapshot = loop.snapshots().load();
+      if (!snapshot) return false;
+      const auto store = snapshot->endpoints.find(service_name("store"));
+      return store && !store->endpoints.empty() &&
+             store->endpoints.front().address == "10.0.0.99" &&
+             !snapshot->upstreams_of(identity("winner"))->empty();
+    }));
+    CHECK(in_order);
+  }
+
+  TEST_CASE("it may be destroyed while events fly") {
+    const unsigned seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    SystemClock clock;
+    for (int round = 0; round < 50; ++round) {
+      Sources sources;
+      osm::testing::ThreadExecutor executor(2);
+      std::optional<MeshLoop> loop;
+      loop.emplace(sources.options(executor, clock));
+      std::atomic<bool> done = false;
+      std::atomic<int> events = 0;
+      std::thread storm([&] {
+        for (int i = 0; !done; ++i) {
+          sources.move_store(1 + i % 100);
+          sources.spec.put(target("t" + std::to_string(i % 3), "store", {"c"}, {}));
+          ++events;
+        }
+      });
+      const int enough = std::uniform_int_distribution<int>(0, 40)(random);
+      CHECK(osm::testing::wait_until([&] { return events >= enough; }));
+      loop.reset();
+      done = true;
+      storm.join();
+    }
+  }
+}
