@@ -1,0 +1,148 @@
+#include "vm/virtual_machine.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "model/names.hpp"
+
+namespace osm::vm {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kNotALabel =
+    "must be a DNS label: lower-case letters, digits and '-', at most 63";
+
+class Decoder {
+ public:
+  explicit Decoder(const Object& object) : object_(object) {
+    machine_.name = {object.key.ns, object.key.name};
+    machine_.labels = object.labels;
+  }
+
+  DecodedVirtualMachine run() && {
+    if (object_.api_version != kApiVersion)
+      refuse("apiVersion", std::string("not supported; use ") + kApiVersion,
+             ErrorCode::kUnknownKind);
+    // A label, since it becomes part of the certificate's common name.
+    if (!model::is_dns_label(object_.key.name)) refuse("metadata.name", kNotALabel);
+    if (!model::is_dns_label(object_.key.ns))
+      refuse("metadata.namespace", object_.key.ns.empty() ? "required" : kNotALabel);
+    boost::system::error_code fault;
+    const json::value root = json::parse(object_.json, fault);
+    const json::value* spec = fault ? nullptr : member(root, "spec");
+    if (spec != nullptr && spec->is_object()) {
+      read(*spec);
+    } else {
+      refuse("spec", "required: a map with address and serviceAccount");
+    }
+    DecodedVirtualMachine out;
+    if (problems_.empty()) out.value = std::move(machine_);
+    out.problems = std::move(problems_);
+    return out;
+  }
+
+ private:
+  void refuse(std::string field, std::string cause, ErrorCode code = ErrorCode::kInvalidField) {
+    problems_.push_back({code, object_.key, "", 0, std::move(field), std::move(cause)});
+  }
+
+  // Null counts as absent.
+  static const json::value* member(const json::value& map, std::string_view name) {
+    const auto* fields = map.if_object();
+    const auto* value = fields == nullptr ? nullptr : fields->if_contains(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+
+  std::optional<std::string> text(const json::value& map, std::string_view name,
+                                  const std::string& path, bool required) {
+    const auto* value = member(map, name);
+    if (value == nullptr) {
+      if (required) refuse(path, "required");
+      return std::nullopt;
+    }
+    if (const auto* string = value->if_string()) return std::string(string->data(), string->size());
+    refuse(path, "must be a string");
+    return std::nullopt;
+  }
+
+  void read(const json::value& spec) {
+    if (auto address = text(spec, "address", "spec.address", true)) read_address(*address);
+    if (auto account = text(spec, "serviceAccount", "spec.serviceAccount", true)) {
+      if (!model::is_dns_label(*account)) refuse("spec.serviceAccount", kNotALabel);
+      machine_.account = {object_.key.ns, *account};
+    }
+    if (auto uuid = text(spec, "proxyUUID", "spec.proxyUUID", false)) {
+      if (!model::is_uuid(*uuid))
+        refuse("spec.proxyUUID",
+               "must be a UUID in lower case, such as 6f2c1a34-8d1e-4c5b-9a70-3e2f1d0c9b8a");
+      machine_.proxy_id = ProxyId(*uuid);
+    }
+    if (const auto* ports = member(spec, "ports")) read_ports(*ports);
+    for (const auto& [key, value] : spec.get_object()) {
+      const std::string_view name = key;
+      if (name != "address" && name != "serviceAccount" && name != "proxyUUID" && name != "ports")
+        refuse("spec." + std::string(name),
+               "no such field; known here: address, serviceAccount, proxyUUID, ports");
+    }
+  }
+
+  void read_address(const std::string& address) {
+    in_addr v4{};
+    in6_addr v6{};
+    if (inet_pton(AF_INET, address.c_str(), &v4) == 1) {
+      machine_.address = address;
+    } else if (inet_pton(AF_INET6, address.c_str(), &v6) == 1) {
+      refuse("spec.address", "IPv6 is not supported yet; give an IPv4 address");
+    } else {
+      refuse("spec.address", "must be an IPv4 address, such as 10.0.0.7, not a name");
+    }
+  }
+
+  void read_ports(const json::value& value) {
+    const auto* list = value.if_array();
+    if (list == nullptr) {
+      refuse("spec.ports", "must be a list of {name, port}");
+      return;
+    }
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string path = "spec.ports[" + std::to_string(i) + ']';
+      const json::value& item = (*list)[i];
+      if (!item.is_object()) {
+        refuse(path, "must be a map of name and port");
+        continue;
+      }
+      const auto name = text(item, "name", path + ".name", true);
+      if (name && !model::is_dns_label(*name)) refuse(path + ".name", kNotALabel);
+      const auto* port = member(item, "port");
+      const auto* number = port == nullptr ? nullptr : port->if_int64();
+      if (number == nullptr || *number < 1 || *number > 65535) {
+        refuse(path + ".port",
+               port == nullptr ? "required" : "must be a whole number from 1 to 65535");
+      } else if (name && !machine_.ports.emplace(*name, static_cast<Port>(*number)).second) {
+        refuse(path + ".name", "two ports have this name");
+      }
+    }
+  }
+
+  const Object& object_;
+  VirtualMachine machine_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+DecodedVirtualMachine decode_virtual_machine(const Object& object) { return Decoder(object).run(); }
+
+bool selects(const Service& service, const VirtualMachine& machine) {
+  if (service.selector.empty() || service.name.ns != machine.name.ns) return false;
+  return std::all_of(service.selector.begin(), service.selector.end(), [&](const auto& wanted) {
+    const auto at = machine.labels.find(wanted.first);
+    return at != machine.labels.end() && at->second == wanted.second;
+  });
+}
+
+}  // namespace osm::vm

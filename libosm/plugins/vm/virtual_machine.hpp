@@ -1,0 +1,39 @@
+// VirtualMachine (workload.openservicemesh.io/v1alpha1) as it is written, decoded.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osm/object.hpp"
+#include "osm/workload.hpp"
+
+namespace osm::vm {
+
+inline constexpr const char* kKind = "VirtualMachine";
+inline constexpr const char* kApiVersion = "workload.openservicemesh.io/v1alpha1";
+
+struct VirtualMachine {
+  WorkloadName name;
+  std::map<std::string, std::string> labels;
+  std::string address;  // IPv4
+  ServiceAccount account;
+  std::optional<ProxyId> proxy_id;  // absent: derived from the name
+  std::map<std::string, Port> ports;
+
+  friend bool operator==(const VirtualMachine&, const VirtualMachine&) = default;
+};
+
+struct DecodedVirtualMachine {
+  std::optional<VirtualMachine> value;  // absent: invalid, left out
+  std::vector<Problem> problems;        // without path and line
+};
+
+DecodedVirtualMachine decode_virtual_machine(const Object& object);
+
+// Whether a Service selects it, as it would select a pod: same namespace, every label of a selector
+// that is not empty.
+bool selects(const Service& service, const VirtualMachine& machine);
+
+}  // namespace osm::vm
