@@ -26,7 +26,8 @@ function(osm_room name)
   target_link_libraries(osm_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
 endfunction()
 
-# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry.
+# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry. A sanitizer's
+# preset puts its name before the entry's (OSM_TEST_PREFIX), so that one run can count both.
 function(osm_room_test name)
   cmake_parse_arguments(TEST "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*_test.cpp)
@@ -38,6 +39,6 @@ function(osm_room_test name)
   target_link_libraries(${name}_test PRIVATE osm::${name} ${TEST_LINK} osm_warnings doctest::doctest)
   target_compile_definitions(${name}_test PRIVATE
     OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
-  add_test(NAME unit.${name} COMMAND ${name}_test)
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+  add_test(NAME ${OSM_TEST_PREFIX}unit.${name} COMMAND ${name}_test)
+  set_tests_properties(${OSM_TEST_PREFIX}unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()

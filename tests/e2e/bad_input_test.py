@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Whatever somebody writes into the mesh directory: the rest of the mesh goes on, and is told why not.
+
+Every case names what the log line, /metrics, `osm problems` and `osm policy check` must say: code,
+file, line, object and field. A client calls all the while and must never be refused.
+"""
+import json
+import os
+import re
+import threading
+import time
+
+import meshcase
+import objects
+from processes import wait_for
+
+HOST = "server.server"
+
+TARGET = """apiVersion: access.smi-spec.io/v1alpha3
+kind: TrafficTarget
+metadata: {name: bad, namespace: server}
+spec:
+  destination: {kind: ServiceAccount, name: server, namespace: server}
+  sources:
+  - {kind: ServiceAccount, name: client, namespace: client}
+  rules:
+  - {kind: HTTPRouteGroup, name: ROUTE, matches: [books]}
+"""
+ROUTES = """apiVersion: specs.smi-spec.io/v1alpha4
+kind: HTTPRouteGroup
+metadata: {name: bad, namespace: server}
+spec:
+  matches:
+  - name: books
+    pathRegex: 'REGEX'
+"""
+SERVICE = """apiVersion: v1
+kind: Service
+metadata: {name: NAME, namespace: server}
+spec:
+  clusterIP: 10.96.0.99
+  selector: {app: server}
+  ports:
+  - {name: PROTOCOL, port: 14009, targetPort: 14001, appProtocol: PROTOCOL}
+"""
+SPLIT = """apiVersion: split.smi-spec.io/v1alpha2
+kind: TrafficSplit
+metadata: {name: bad, namespace: server}
+spec:
+  service: server
+  backends:
+  - {service: server, weight: 0}
+"""
+MACHINE = """apiVersion: workload.openservicemesh.io/v1alpha1
+kind: VirtualMachine
+metadata: {name: bad, namespace: server, labels: {app: server}}
+spec:
+  address: nowhere
+  serviceAccount: server
+"""
+
+# name → (text, code, object, a pattern of the field, the line; 0: any)
+CASES = {
+    "a syntax error": ("kind: [1,\n  - :\n", "invalid-syntax", "", "", 0),
+    "a tab in the indentation": ("kind: Service\nmetadata:\n\tname: x\n", "invalid-syntax", "", "", 3),
+    "an unknown kind": ("apiVersion: v1\nkind: Gadget\nmetadata: {name: g, namespace: server}\n",
+                        "unknown-kind", "Gadget server/g", ".*", 0),
+    "a wrong type": (re.sub(r"rules:\n.*\n", "rules: all\n", TARGET), "invalid-field",
+                     "TrafficTarget server/bad", r"spec\.rules", 8),
+    "a dangling reference": (TARGET.replace("ROUTE", "nothing"), "dangling-reference",
+                             "TrafficTarget server/bad", r"spec\.rules\[0\].*", 9),
+    "a zero-sum split": (SPLIT, "invalid-weights", "TrafficSplit server/bad",
+                         r"spec\.backends.*", 0),
+    "a duplicate service": (SERVICE.replace("NAME", "server").replace("PROTOCOL", "http"),
+                            "duplicate-object", "Service server/server", ".*", 0),
+    "conflicting protocols on one target port":
+        (SERVICE.replace("NAME", "zzz").replace("PROTOCOL", "tcp"), "conflicting-protocol",
+         "Service server/zzz", ".*", 0),
+    "an invalid regex": (ROUTES.replace("REGEX", "/books(?=x)"), "invalid-regex",
+                         "HTTPRouteGroup server/bad", r"spec\.matches\[0\]\.pathRegex", 7),
+    "a huge regex": (ROUTES.replace("REGEX", "((a{100}){100}){100}"), "invalid-regex",
+                     "HTTPRouteGroup server/bad", r"spec\.matches\[0\]\.pathRegex", 7),
+    "a target across namespaces":
+        (TARGET.replace("ROUTE", "routes").replace("namespace: server}\nspec",
+                                                   "namespace: client}\nspec"),
+         "cross-namespace", "TrafficTarget client/bad", r"spec\.destination.*", 5),
+    "a machine without an address": (MACHINE, "invalid-field", "VirtualMachine server/bad",
+                                     r"spec\.address", 5),
+}
+
+
+class Caller(threading.Thread):
+    """Calls the server all the time; remembers every answer that was not 200."""
+
+    def __init__(self, machine):
+        super().__init__(daemon=True)
+        self.machine, self.calls, self.failures = machine, 0, []
+        self.stopping = threading.Event()
+
+    def run(self):
+        while not self.stopping.wait(0.05):
+            status, body = self.machine.get(HOST, meshcase.PORT, "/books-bought")
+            self.calls += 1
+            if status != 200:
+                self.failures.append((time.time(), status, body[:100]))
+
+    def check(self, test):
+        calls = self.calls
+        wait_for("a few more calls", lambda: self.calls >= calls + 3)
+        test.assertEqual(self.failures, [])
+
+
+class BadInput(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.add_machine("client", "10.200.0.11")
+        self.server = self.add_machine("server", "10.200.0.12")
+        self.rig.mesh.write("service.yaml",
+                            objects.service("server", "server", "10.96.0.12", meshcase.PORT))
+        self.rig.mesh.write("access.yaml", objects.routes("server", "routes", books={}),
+                            objects.target("server", "access", "server", [("client", "client")],
+                                           ("HTTPRouteGroup", "routes", ["books"])))
+        self.start_mesh()
+        self.serve(self.server)
+        self.wait_for_status(self.client, 200, HOST)
+        self.caller = Caller(self.client)
+        self.caller.start()
+        self.addCleanup(self.caller.stopping.set)
+
+    def problems(self):
+        return self.rig.osm_json("problems")["problems"]
+
+    def wait_for_problem(self, code, file):
+        return wait_for(f"a problem {code} of {file}", lambda: [
+            p for p in self.problems() if p["code"] == code and p["path"].endswith(file)])[0]
+
+    def assert_told(self, problem):
+        """The log has one line and /metrics a sample that name the problem in full."""
+        lines = [json.loads(line) for line in self.rig.controller.text().splitlines()
+                 if problem["cause"] in json.loads(line).get("message", "")]
+        self.assertEqual(len(lines), 1, lines)
+        said = json.dumps(lines[0])
+        metrics = self.rig.controller_http("/metrics")[1]
+        samples = [s for s in metrics.splitlines() if s.startswith("osm_problem{")
+                   and f'code="{problem["code"]}"' in s and problem["path"] in s]
+        self.assertEqual(len(samples), 1, metrics)
+        for part in (problem["code"], problem["path"], str(problem["line"]), problem["object"],
+                     problem["field"]):
+            self.assertIn(part, said)
+            self.assertIn(part, samples[0])
+
+    def test_a_bad_file_is_reported_in_full_and_harms_nothing_else(self):
+        self.assertEqual(self.problems(), [])
+        for name, (text, code, obj, field, line) in CASES.items():
+            with self.subTest(name):
+                self.rig.mesh.write_text("zzz-bad.yaml", text)
+                problem = self.wait_for_problem(code, "zzz-bad.yaml")
+                self.assertEqual(problem["object"], obj)
+                self.assertRegex(problem["field"], f"^{field}$")
+                self.assertTrue(problem["cause"])
+                if line:
+                    self.assertEqual(problem["line"], line)
+                else:
+                    self.assertGreater(problem["line"], 0)
+                self.assert_told(problem)
+                self.caller.check(self)
+                self.rig.mesh.remove("zzz-bad.yaml")
+                wait_for("no problem is left", lambda: not self.problems())
+                metrics = self.rig.controller_http("/metrics")[1]
+                self.assertNotIn("zzz-bad.yaml", metrics)
+        with self.subTest("policy check tells of what may matter"):
+            self.rig.mesh.write_text("zzz-bad.yaml", TARGET.replace("ROUTE", "nothing"))
+            self.wait_for_problem("dangling-reference", "zzz-bad.yaml")
+            told = self.rig.osm("policy", "check", "client/client", "server/server", check=False)
+            self.assertRegex(told, r"zzz-bad\.yaml:9: TrafficTarget server/bad: spec\.rules\[0\]")
+            self.rig.mesh.remove("zzz-bad.yaml")
+        self.caller.check(self)
+        self.rig.watcher.check()
+
+    def test_sources_that_vanish_or_break_keep_their_last_good_content(self):
+        good = (self.rig.mesh.path / "access.yaml").read_text()
+        with self.subTest("a half-written file"):
+            self.rig.mesh.write_text("access.yaml", good[:len(good) // 2])
+            self.wait_for_problem("invalid-syntax", "access.yaml")
+            self.caller.check(self)
+        with self.subTest("a restart then is not ready, says why, and the mesh goes on"):
+            self.rig.stop_controller()
+            self.rig.start_controller(wait=False)
+            status, body = wait_for("the controller answers",
+                                    lambda: self.rig.controller_http("/health/ready"))
+            self.assertEqual(status, 503)
+            self.assertIn("access.yaml", body)
+            self.caller.check(self)
+            self.rig.mesh.write_text("access.yaml", good)
+            self.rig.wait_until_ready()
+            self.wait_until_synced()
+            self.caller.check(self)
+        with self.subTest("the whole directory vanishes and returns"):
+            away = self.rig.directory / "away"
+            os.rename(self.rig.mesh.path, away)
+            self.wait_for_problem("unreadable-source", self.rig.mesh.path.name)
+            self.caller.check(self)
+            os.rename(away, self.rig.mesh.path)
+            wait_for("no problem is left", lambda: not self.problems(), 15)
+            self.caller.check(self)
+        with self.subTest("and edits are taken up again"):
+            self.caller.stopping.set()
+            self.rig.mesh.remove("access.yaml")
+            self.wait_for_status(self.client, 0, HOST)
+        self.assertEqual(self.caller.failures, [])
+        self.rig.watcher.check()
+
+
+if __name__ == "__main__":
+    meshcase.main()

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What intercept.sh does to connections, with the kernel's own iptables and without Envoy.
+
+Listeners stand in for Envoy, and tell where a connection was meant to go.
+"""
+import os
+import pathlib
+import socket
+import struct
+import threading
+import unittest
+
+import meshcase
+from netns import Switch, delete_stale
+from rig import APP_UID, PROXY_UID
+
+SCRIPT = pathlib.Path(__file__).parent.parent / "inject/golden/intercept.sh"  # its real text
+VM = "10.200.0.11"
+SERVICE = "10.96.0.7"
+SO_ORIGINAL_DST = 80
+
+
+class Listener:
+    """Answers every connection with "<own port> <original destination>"."""
+
+    def __init__(self, namespace, port, family=socket.AF_INET):
+        self.port = port
+        self.family = family
+        self.socket = namespace.open_socket(family=family)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", port))
+        self.socket.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                meant = ""
+                if self.family == socket.AF_INET:
+                    try:
+                        raw = connection.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
+                        port, address = struct.unpack("!2xH4s8x", raw)
+                        meant = f"{socket.inet_ntoa(address)}:{port}"
+                    except OSError:
+                        pass
+                connection.sendall(f"{self.port} {meant}".encode())
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+def reached(namespace, address, port, uid=0, family=socket.AF_INET):
+    """Which listener answered, and where it thinks the connection was meant to go."""
+    try:
+        with namespace.connect(address, port, uid=uid, family=family) as connection:
+            return connection.recv(100).decode()
+    except ConnectionRefusedError:
+        return "refused"
+    except ConnectionResetError:
+        return "reset"
+
+
+class Interception(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        delete_stale()
+        cls.switch = Switch(f"osm-{os.getpid()}-i")
+        cls.addClassCleanup(cls.switch.namespace.delete)
+        cls.outside = cls.switch.namespace
+        cls.vm = cls.switch.plug_in("vm", VM)
+        cls.addClassCleanup(cls.vm.delete)
+        for port in (15001, 15003, 15010, 22, 8080):
+            cls.addClassCleanup(Listener(cls.vm, port).close)
+        cls.addClassCleanup(Listener(cls.vm, 8081, socket.AF_INET6).close)
+        cls.addClassCleanup(Listener(cls.outside, 9000).close)
+        cls.vm.run("sh", SCRIPT)
+
+    def test_a_connection_from_outside_reaches_the_inbound_listener_which_learns_its_aim(self):
+        self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
+
+    def test_so_does_one_to_a_port_that_nobody_listens_on(self):
+        self.assertEqual(reached(self.outside, VM, 4711), f"15003 {VM}:4711")
+
+    def test_ssh_and_the_metrics_port_are_reached_directly(self):
+        self.assertEqual(reached(self.outside, VM, 22), f"22 {VM}:22")
+        self.assertEqual(reached(self.outside, VM, 15010), f"15010 {VM}:15010")
+
+    def test_an_application_dialling_a_service_reaches_the_outbound_listener(self):
+        for uid in (0, APP_UID):
+            self.assertEqual(reached(self.vm, SERVICE, 80, uid), f"15001 {SERVICE}:80")
+
+    def test_the_proxy_itself_goes_out_directly(self):
+        self.assertTrue(reached(self.vm, Switch.ADDRESS, 9000, PROXY_UID).startswith("9000"))
+
+    def test_loopback_is_left_alone_for_both(self):
+        for uid in (APP_UID, PROXY_UID):
+            self.assertTrue(reached(self.vm, "127.0.0.1", 8080, uid).startswith("8080"))
+
+    def test_an_application_reaches_its_own_machine_directly(self):
+        self.assertTrue(reached(self.vm, VM, 8080, APP_UID).startswith("8080"))
+
+    def test_the_proxy_dialling_its_own_machine_is_inbound_like_anybody(self):
+        self.assertEqual(reached(self.vm, VM, 8080, PROXY_UID), f"15003 {VM}:8080")
+
+    def test_the_proxys_listeners_refuse_to_be_dialled_directly(self):
+        for port in (15001, 15003):
+            self.assertEqual(reached(self.outside, VM, port), "refused"
+                             if port == 15003 else f"15003 {VM}:15001")
+            for address in ("127.0.0.1", VM):
+                self.assertEqual(reached(self.vm, address, port, APP_UID), "refused")
+
+    def test_ipv6_does_not_lead_around_the_mesh(self):
+        self.assertEqual(reached(self.outside, "fd00:200::2", 8081, family=socket.AF_INET6),
+                         "refused")
+        self.assertTrue(reached(self.vm, "::1", 8081, APP_UID, socket.AF_INET6).startswith("8081"))
+
+    def test_open_connections_survive_applying_the_rules_again(self):
+        with self.outside.connect(VM, 22) as connection:
+            self.vm.run("sh", SCRIPT)
+            self.assertTrue(connection.recv(100))
+        self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
+
+
+if __name__ == "__main__":
+    meshcase.main()

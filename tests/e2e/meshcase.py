@@ -1,0 +1,81 @@
+"""What the end-to-end tests share: their command line, and a mesh that ends with each test."""
+import argparse
+import sys
+import unittest
+
+import objects
+from processes import wait_for
+from rig import Programs, Rig
+
+PORT = 14001
+_programs = None
+
+
+def main():
+    """--bin and --envoy say where the programs are; the rest is unittest's."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--bin", default="build/release/bin")
+    parser.add_argument("--envoy", default="build/tools/envoy/envoy/_bin/envoy")
+    options, rest = parser.parse_known_args()
+    sys.modules["meshcase"]._programs = Programs(options.bin, options.envoy)
+    unittest.main("__main__", argv=[sys.argv[0], "-v", *rest])
+
+
+class MeshCase(unittest.TestCase):
+    """A rig per test. Logs of a failed one are kept, and their directory is named."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.rig = Rig(_programs)
+        self.addCleanup(self._close)
+
+    def _close(self):
+        self.rig.failed = bool(self._outcome.result.failures or self._outcome.result.errors)
+        self.rig.close()
+
+    def add_machine(self, name, address, ns=None, labels=None):
+        """A machine of account `name` in a namespace of its own, and the objects that say so."""
+        ns = ns or name
+        self.rig.mesh.write(f"machine-{name}.yaml", objects.namespace(ns),
+                            objects.account(ns, name),
+                            objects.machine(ns, name, address, name, labels))
+        return self.rig.add_vm(name, ns, address)
+
+    def start_mesh(self):
+        """The controller, then every machine added so far."""
+        self.rig.start_controller()
+        machines = self.rig.machines.values()
+        for machine in machines:
+            machine.bootstrap()
+        for machine in machines:
+            machine.start_proxy(wait=False)
+        for machine in machines:
+            machine.wait_until_live()
+
+    def serve(self, machine, port=PORT, version="v1"):
+        return machine.run("app", self.rig.programs.bookstore, "serve", "--service", machine.name,
+                           "--version", version, "--listen", f"127.0.0.1:{port}")
+
+    def wait_for_status(self, machine, wanted, host, path="/books-bought", port=PORT, timeout=10):
+        """Until `machine` gets `wanted` for a GET; 0 is a connection that fails."""
+        def seen():
+            got = machine.get(host, port, path)
+            if got[0] != wanted:
+                raise ValueError(got)
+            return True
+
+        wait_for(f"{machine.name} gets {wanted} from {host}{path}", seen, timeout)
+
+    def wait_until_synced(self, count=None):
+        def synced():
+            proxies = self.proxies()
+            return len(proxies) == (count or len(self.rig.machines)) and all(
+                t["state"] in ("SYNCED", "NOT SENT")
+                for p in proxies.values() for t in p["types"].values())
+
+        wait_for("every proxy is connected and in sync", synced)
+
+    def proxies(self):
+        """{workload name: what the controller knows of its proxy}."""
+        return {p["name"].split("/")[-1]: p for p in self.rig.osm_json("proxy", "list")["proxies"]}

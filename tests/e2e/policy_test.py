@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""What policies do to requests and connections: routes, merging, TCP, permissive mode, outsiders."""
+import socket
+
+import meshcase
+import objects
+from processes import wait_for
+
+HTTP, TCP = meshcase.PORT, 7000
+HOST = "server.server"
+
+
+class Policy(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.reader = self.add_machine("reader", "10.200.0.11")
+        self.buyer = self.add_machine("buyer", "10.200.0.12")
+        self.server = self.add_machine("server", "10.200.0.13")
+        self.rig.mesh.write(
+            "services.yaml", objects.service("server", "server", "10.96.0.13", HTTP),
+            objects.service("server", "ledger", "10.96.0.14", TCP, protocol="tcp",
+                            selector={"app": "server"}),
+            objects.routes("server", "routes", read={"pathRegex": "/books-bought"},
+                           buy={"pathRegex": "/buy-a-book/.*", "methods": ["GET"]}),
+            objects.tcp_route("server", "ledger", TCP))
+        self.write_access("reader", ("HTTPRouteGroup", "routes", ["read"]))
+        self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]),
+                          ("TCPRoute", "ledger", None))
+        self.start_mesh()
+        self.serve(self.server)
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
+                        f"127.0.0.1:{TCP}")
+        self.wait_for_status(self.reader, 200, HOST)
+        self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
+
+    def write_access(self, who, *rules):
+        self.rig.mesh.write(f"access-{who}.yaml",
+                            objects.target("server", who, "server", [(who, who)], *rules))
+
+    def note(self, machine):
+        """Whether the ledger answers a line; the connection is a new one."""
+        try:
+            with machine.namespace.connect("10.96.0.14", TCP) as connection:
+                connection.sendall(b"x\n")
+                return connection.recv(100) == b"1 x\n"
+        except (ConnectionError, socket.timeout):
+            return False
+
+    def test_policies_of_several_clients_on_one_server_merge_and_do_not_leak(self):
+        for machine, path, wanted in (
+                (self.reader, "/books-bought", 200), (self.reader, "/buy-a-book/new", 403),
+                (self.buyer, "/buy-a-book/new", 200), (self.buyer, "/books-bought", 403),
+                (self.reader, "/other", 404), (self.buyer, "/other", 404)):
+            with self.subTest(f"{machine.name} {path}"):
+                self.assertEqual(machine.get(HOST, HTTP, path)[0], wanted)
+        with self.subTest("a path that hides another is judged as what it is"):
+            self.assertEqual(self.reader.get(HOST, HTTP, "/x/../buy-a-book/new")[0], 403)
+            self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/../books-bought")[0], 403)
+        with self.subTest("a client cannot say that it is somebody else"):
+            status, body = self.reader.namespace.http(
+                "10.96.0.13", HTTP, "GET", "/books-bought",
+                {"Host": f"{HOST}:{HTTP}",
+                 "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/buyer/sa/buyer"})
+            self.assertEqual(status, 200)
+            self.assertIn("ns/reader/sa/reader", body)
+            self.assertNotIn("ns/buyer/sa/buyer", body)
+
+        with self.subTest("a TCP service answers whom a TCPRoute allows"):
+            wait_for("the ledger answers the buyer", lambda: self.note(self.buyer))
+            self.assertFalse(self.note(self.reader))
+        with self.subTest("and nobody else once that is gone, while HTTP goes on"):
+            self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
+            wait_for("the ledger refuses the buyer", lambda: not self.note(self.buyer))
+            self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/new")[0], 200)
+
+        with self.subTest("permissive mode lets everybody of the mesh do everything"):
+            self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
+            self.wait_for_status(self.reader, 200, HOST, "/buy-a-book/new")
+            self.wait_for_status(self.buyer, 200, HOST)
+            wait_for("the ledger answers the reader", lambda: self.note(self.reader))
+        with self.subTest("but nobody outside of it"):
+            for port in (HTTP, TCP):
+                self.assert_outsider_is_reset(port)
+        with self.subTest("SMI mode again: as before"):
+            self.rig.mesh.write("config.yaml", objects.mesh_config())
+            self.wait_for_status(self.reader, 403, HOST, "/buy-a-book/new")
+            self.wait_for_status(self.buyer, 403, HOST)
+            wait_for("the ledger refuses the reader", lambda: not self.note(self.reader))
+            self.assertEqual(self.reader.get(HOST, HTTP, "/books-bought")[0], 200)
+        with self.subTest("no outsider either"):
+            for port in (HTTP, TCP):
+                self.assert_outsider_is_reset(port)
+
+        with self.subTest("what decides can be asked"):
+            self.assertIn("server/reader", self.rig.osm(
+                "policy", "check", "reader/reader", "server/server"))
+            self.assertIn("DENIED", self.rig.osm(
+                "policy", "check", "server/server", "reader/reader", check=False))
+        self.rig.watcher.check()
+
+    def assert_outsider_is_reset(self, port):
+        with self.assertRaises(ConnectionResetError):
+            with self.rig.switch.namespace.connect(self.server.address, port) as connection:
+                connection.sendall(b"GET /books-bought HTTP/1.1\r\nHost: server\r\n\r\n")
+                if not connection.recv(100):
+                    raise ConnectionResetError  # closed without a byte: as good
+
+
+if __name__ == "__main__":
+    meshcase.main()

@@ -1,0 +1,331 @@
+"""A mesh on one machine, for the end-to-end tests and the demo.
+
+Everything is real: the controller, Envoy, iptables, the workloads. Every machine is a network
+namespace on a bridge that lies in a namespace too, so the host's own network is never touched.
+
+    with Rig(programs) as rig:
+        rig.mesh.write("all.yaml", {"apiVersion": "v1", "kind": "Namespace", ...})
+        rig.start_controller()
+        vm = rig.add_vm("client", "web", "10.200.0.11")
+        vm.start_proxy()
+        vm.run("app", "/path/of/app", "--flag")
+"""
+import atexit
+import itertools
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+from netns import Switch, delete_stale
+from processes import Process, wait_for
+from watcher import ProxyWatcher
+
+PROXY_UID = 1500
+APP_UID = 1501
+ADS_PORT = 15128
+HTTP_PORT = 9091
+_runs = itertools.count()
+
+
+class Programs:
+    """Where the binaries are. Envoy and the workloads run as other users, who must reach them."""
+
+    def __init__(self, bin_dir, envoy):
+        bin_dir = pathlib.Path(bin_dir).resolve()
+        self.controller = bin_dir / "osm-controller"
+        self.osm = bin_dir / "osm"
+        self.bookstore = bin_dir / "bookstore"
+        self.envoy = pathlib.Path(envoy).resolve()
+
+    def check(self):
+        if os.geteuid() != 0:
+            sys.exit("network namespaces need root")
+        for tool in ("ip", "iptables", "setpriv", "openssl"):
+            if shutil.which(tool) is None:
+                sys.exit(f"{tool} is missing: tools/setup installs it")
+        for program in (self.controller, self.osm, self.bookstore, self.envoy):
+            if not program.exists():
+                sys.exit(f"{program} is missing: tools/setup, then build the release preset")
+
+    def reachable(self, program, directory):
+        """`program`, or a copy of it in `directory` when a folder above it is closed to others."""
+        if all(p.stat().st_mode & stat.S_IXOTH for p in program.parents):
+            return program
+        copy = pathlib.Path(directory) / program.name
+        if not copy.exists():
+            shutil.copy(program, copy)
+            copy.chmod(0o755)
+        return copy
+
+
+class MeshDirectory:
+    """The directory of YAML that the controller reads. Objects are written as JSON, which is YAML."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.path.mkdir()
+
+    def write(self, name, *objects):
+        self.write_text(name, "\n---\n".join(json.dumps(o, indent=1) for o in objects) + "\n")
+
+    def write_text(self, name, text):
+        """As an editor does it: a new file moved over the old one."""
+        fresh = self.path.parent / f"{name}.new"
+        fresh.write_text(text)
+        os.rename(fresh, self.path / name)
+
+    def remove(self, name):
+        (self.path / name).unlink()
+
+    def copy_from(self, directory):
+        for source in sorted(pathlib.Path(directory).glob("*.yaml")):
+            shutil.copy(source, self.path / source.name)
+
+
+class Machine:
+    """A VM: its namespace, its proxy and its workloads."""
+
+    def __init__(self, rig, name, ns, address):
+        self.rig, self.name, self.ns, self.address = rig, name, ns, address
+        self.namespace = rig.switch.plug_in(name, address)
+        self.directory = rig.directory / name
+        self.proxy = None
+        self.processes = []
+
+    def bootstrap(self):
+        """What an operator does: ask the controller, install hosts, intercept."""
+        self.rig.osm("vm", "bootstrap", self.name, "-n", self.ns, "--controller",
+                     f"{Switch.ADDRESS}:{ADS_PORT}", "--out", self.directory, "--owner", PROXY_UID)
+        self.namespace.set_hosts((self.directory / "hosts").read_text())
+        self.namespace.run(self.directory / "intercept.sh")
+
+    def start_proxy(self, wait=True, extra=()):
+        if not self.directory.exists():
+            self.bootstrap()
+        self.proxy = self.rig.start(f"{self.name}.envoy", self.namespace.command(
+            *self.proxy_command(), "--concurrency", "1", *extra))
+        self.rig.watcher.watch(self)
+        if wait:
+            self.wait_until_live()
+
+    def proxy_command(self):
+        """The command that stands in the bootstrap's header, so that it is tested too."""
+        text = (self.directory / "bootstrap.yaml").read_text()
+        found = re.search(r"^#   (setpriv (?:.*\\\n#)*.*)$", text, re.M)
+        command = shlex.split(found.group(1).replace("\\\n#", " "))
+        at = command.index("envoy")
+        envoy = self.rig.programs.reachable(self.rig.programs.envoy, self.rig.directory)
+        return command[:at] + [str(envoy)] + command[at + 1:]
+
+    def wait_until_live(self, timeout=20):
+        def live():
+            if not self.proxy.running():
+                raise AssertionError(f"{self.proxy.name} ended: {self.proxy.tail()}")
+            return self.admin("/ready")[0] == 200
+
+        wait_for(f"Envoy of {self.name} is live", live, timeout)
+
+    def stop_proxy(self, how=signal.SIGTERM):
+        self.rig.watcher.forget(self)
+        self.proxy.end(how)
+
+    def run(self, name, *command):
+        """A workload, as a user that is neither root nor the proxy's."""
+        program = self.rig.programs.reachable(pathlib.Path(command[0]), self.rig.directory)
+        process = self.rig.start(f"{self.name}.{name}", self.namespace.command(
+            "setpriv", f"--reuid={APP_UID}", f"--regid={APP_UID}", "--clear-groups", program,
+            *command[1:]))
+        self.processes.append(process)
+        return process
+
+    def admin(self, path, method="GET"):
+        return self.namespace.http("127.0.0.1", 15000, method, path)
+
+    def stats(self, pattern):
+        """{name: value} of Envoy's counters and gauges that match."""
+        status, body = self.admin(f"/stats?format=json&filter={pattern}")
+        if status != 200:
+            raise RuntimeError(f"Envoy of {self.name}: {status} {body}")
+        return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
+
+    def updates(self):
+        """How often Envoy took up something new, by type."""
+        stats = self.stats("update_success$")
+        kinds = {"CDS": r"^cluster_manager\.cds\.", "LDS": r"^listener_manager\.lds\.",
+                 "RDS": r"\.rds\.", "SDS": r"^sds\.", "EDS": r"^cluster\..*update_success$"}
+        return {kind: sum(v for n, v in stats.items() if re.search(pattern, n))
+                for kind, pattern in kinds.items()}
+
+    def get(self, host, port, path, method="GET", timeout=5):
+        """(status, body) of an application's request to a service; 0 when the connection fails."""
+        try:
+            address = self.resolve(host)
+            return self.namespace.http(address, port, method, path, {"Host": f"{host}:{port}"},
+                                       timeout=timeout)
+        except (OSError, ValueError, LookupError) as failed:
+            return 0, repr(failed)
+        except Exception as failed:  # http.client's own family
+            return 0, repr(failed)
+
+    def resolve(self, host):
+        for line in (self.directory / "hosts").read_text().splitlines():
+            address, *names = line.split("#")[0].split() or [""]
+            if host in names:
+                return address
+        return host
+
+
+class Rig:
+    def __init__(self, programs, keep=False):
+        programs.check()
+        self.programs, self.keep, self.failed = programs, keep, False
+        self.prefix = f"osm-{os.getpid()}-{next(_runs)}"
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{self.prefix}-"))
+        self.directory.chmod(0o755)
+        self.state = self.directory / "state"
+        self.mesh = MeshDirectory(self.directory / "mesh")
+        self.machines, self.processes = {}, []
+        self.controller = None
+        self.switch = None
+        self.watcher = ProxyWatcher()
+        self.closed = False
+        end_on_signals()
+        atexit.register(self.close)
+        delete_stale()
+        self.switch = Switch(self.prefix)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.failed = self.failed or kind is not None
+        self.close()
+
+    # -- processes ------------------------------------------------------------------------------
+    def start(self, name, command):
+        process = Process(name, command, self.directory / f"{name}.log", survive=self.keep)
+        self.processes.append(process)
+        return process
+
+    def start_controller(self, wait=True):
+        self.controller = self.start("osm-controller", self.switch.namespace.command(
+            self.programs.controller, "--mesh-dir", self.mesh.path, "--state-dir", self.state,
+            "--ads-address", f"{Switch.ADDRESS}:{ADS_PORT}",
+            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}"))
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self, timeout=20):
+        def ready():
+            if not self.controller.running():
+                raise AssertionError(f"osm-controller ended: {self.controller.tail()}")
+            return self.controller_http("/health/ready")[0] == 200
+
+        wait_for("the controller is ready", ready, timeout)
+
+    def stop_controller(self, how=signal.SIGTERM):
+        return self.controller.end(how)
+
+    def controller_http(self, path):
+        return self.switch.namespace.http(Switch.ADDRESS, HTTP_PORT, "GET", path)
+
+    def osm(self, *arguments, check=True):
+        """`osm` with this mesh's admin socket; its standard output."""
+        command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir", self.state)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if check and ran.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")
+        return ran.stdout
+
+    def osm_json(self, *arguments):
+        return json.loads(self.osm(*arguments, "-o", "json"))
+
+    # -- machines -------------------------------------------------------------------------------
+    def add_vm(self, name, ns, address):
+        machine = Machine(self, name, ns, address)
+        self.machines[name] = machine
+        return machine
+
+    # -- the end --------------------------------------------------------------------------------
+    def close(self):
+        if self.closed:
+            return
+        self.closed = True
+        atexit.unregister(self.close)
+        self.watcher.stop()
+        if self.keep:
+            self.leave_running()
+            return
+        with signals_held():
+            for process in self.processes:
+                if process.running():
+                    os.kill(process.pid, signal.SIGTERM)
+            for process in self.processes:
+                process.end(timeout=3)
+            for machine in self.machines.values():
+                machine.namespace.delete()
+            if self.switch is not None:
+                self.switch.namespace.delete()
+            if self.failed:
+                print(f"logs are kept in {self.directory}", file=sys.stderr)
+            else:
+                shutil.rmtree(self.directory, ignore_errors=True)
+
+    def leave_running(self):
+        state = {"prefix": self.prefix, "pids": [[p.pid, started(p.pid)] for p in self.processes
+                                                 if p.running()]}
+        (self.directory / "run.json").write_text(json.dumps(state))
+
+
+def started(pid):
+    """When a process started, in ticks: tells it from a later one with its id."""
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+
+
+def stop_kept(directory):
+    """Ends a run that was left running, and removes what it made."""
+    directory = pathlib.Path(directory)
+    state = json.loads((directory / "run.json").read_text())
+    for pid, since in state["pids"]:
+        try:
+            if started(pid) == since:
+                os.kill(pid, signal.SIGTERM)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    from netns import ip
+    time.sleep(0.5)
+    for line in ip("netns", "list").splitlines():
+        name = line.split()[0]
+        if name.startswith(state["prefix"] + "-"):
+            ip("netns", "del", name)
+            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+    shutil.rmtree(directory)
+
+
+def end_on_signals():
+    """SIGTERM and SIGHUP unwind like Ctrl-C, so that everything is cleaned up."""
+    def unwind(number, _frame):
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, unwind)
+    signal.signal(signal.SIGHUP, unwind)
+
+
+class signals_held:
+    """Cleaning up is not interrupted."""
+
+    def __enter__(self):
+        self.mask = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+    def __exit__(self, *_):
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
