@@ -138,6 +138,8 @@ void ServiceCertificates::keep(const ServiceIdentity& identity, const HoldingPtr
   troubles_.erase(identity);
   {
     const std::lock_guard lock(mutex_);
+    const auto found = holdings_.find(identity);
+    if (found == holdings_.end() || found->second != holding) return;  // released meanwhile
     if (holding->current == certificate) return;
     holding->current.swap(certificate);
   }

@@ -276,8 +276,7 @@ Result<openssl::Key> parse_key(std::string_view pem) {
   openssl::Bio bio = read_only(pem);
   if (!bio) return failure("BIO_new_mem_buf");
   openssl::Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
-  if (!key)
-    return Error{ErrorCode::kInvalidCertificate, "no unencrypted PEM private key"};
+  if (!key) return Error{ErrorCode::kInvalidCertificate, "no unencrypted PEM private key"};
   if (openssl::Key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one private key"};
   return key;
@@ -287,8 +286,7 @@ Result<openssl::X509Handle> parse_certificate(std::string_view pem) {
   openssl::Bio bio = read_only(pem);
   if (!bio) return failure("BIO_new_mem_buf");
   openssl::X509Handle certificate(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
-  if (!certificate)
-    return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
+  if (!certificate) return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
   if (openssl::X509Handle(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one certificate"};
   return certificate;
