@@ -1,0 +1,143 @@
+// Golden meshes: tests/golden/<case>/in.yaml, as a user writes it, and beside it one folder per
+// machine with what its proxy is sent. OSM_UPDATE_GOLDEN=1 rewrites them.
+#include <cstdlib>
+#include <set>
+
+#include "base/system.hpp"
+#include "catalog/mesh_builder.hpp"
+#include "certificate/directory_ca.hpp"
+#include "envoy/service/discovery/v3/discovery.pb.h"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/memory_object_store.hpp"
+#include "spec/mesh_spec.hpp"
+#include "translate/real_envoy.hpp"
+#include "vm/vm_provider.hpp"
+
+using namespace osm;
+using namespace osm::translate_test;
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kGolden = fs::path(OSM_SOURCE_DIR) / "tests/golden";
+const TrustDomain kDomain("cluster.local");
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file);
+  return (std::stringstream() << in.rdbuf()).str();
+}
+
+std::vector<fs::path> cases() {
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::directory_iterator(kGolden)) out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  REQUIRE_FALSE(out.empty());
+  return out;
+}
+
+// As a controller reads it, but from memory.
+Mesh mesh_of(const fs::path& golden) {
+  testing::MemoryObjectStore store;
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  const auto put = store.put_yaml(content_of(golden / "in.yaml"), (golden / "in.yaml").string());
+  REQUIRE_MESSAGE(put.ok(), put.error().text());
+  const auto spec = spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics});
+  const auto machines = vm::make_vm_provider({store, *spec, kDomain, log, metrics});
+  catalog::MeshBuilder builder(*spec, {{machines.get(), true}}, {machines.get()}, kDomain);
+  const auto snapshot = builder.build();
+  REQUIRE(snapshot);
+  for (const Problem& problem : *snapshot->problems) MESSAGE(problem.text());
+  Mesh mesh;
+  mesh.snapshot = *snapshot;
+  return mesh;
+}
+
+// Keys and times differ from run to run: what golden secrets show is their shape.
+certificate::Certificate specimen() {
+  certificate::Certificate out;
+  out.chain_pem = "<chain>";
+  out.private_key = certificate::PrivateKey("<private key>");
+  out.trust_bundle_pem = "<roots>";
+  return out;
+}
+
+std::string text_of(const std::vector<translate::EncodedResource>& resources) {
+  envoy::service::discovery::v3::DiscoveryResponse response;
+  for (const auto& resource : resources)
+    REQUIRE(response.add_resources()->ParseFromString(resource.any));
+  const auto json = translate::to_json(response, true);
+  REQUIRE(json);
+  return *json;
+}
+
+std::string file_name(XdsType type) {
+  std::string name(xds_type_text(type));
+  for (char& c : name) c = static_cast<char>(std::tolower(c));
+  return name + ".json";
+}
+
+void compare(const fs::path& file, const std::string& text, std::set<fs::path>& read) {
+  read.insert(file);
+  if (std::getenv("OSM_UPDATE_GOLDEN") != nullptr) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  CHECK_MESSAGE(text == content_of(file), file.string(),
+                " differs; OSM_UPDATE_GOLDEN=1 rewrites it");
+}
+
+}  // namespace
+
+TEST_SUITE("translate golden") {
+  TEST_CASE(
+      "every mesh gives every proxy exactly the resources on file, and no file is left over") {
+    std::set<fs::path> read;
+    for (const fs::path& golden : cases()) {
+      CAPTURE(golden.filename().string());
+      const Mesh mesh = mesh_of(golden);
+      read.insert(golden / "in.yaml");
+      CHECK_FALSE(mesh.snapshot.workloads.empty());
+      for (const auto& entry : mesh.snapshot.workloads) {
+        const auto of = translate::class_of(mesh.snapshot, entry->workload);
+        const auto folder = golden / (entry->workload.name.ns + '.' + entry->workload.name.name);
+        for (const XdsType type : kXdsTypes) {
+          std::vector<translate::EncodedResource> resources;
+          for (const auto& input : mesh.inputs(of, type)) resources.push_back(input->encode());
+          if (type == XdsType::kSecret) resources = translate::encode_secrets(specimen());
+          compare(folder / file_name(type), text_of(resources), read);
+        }
+      }
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(kGolden))
+      if (entry.is_regular_file())
+        CHECK_MESSAGE(read.count(entry.path()) == 1, entry.path().string(), " is read by no test");
+  }
+
+  TEST_CASE("a real Envoy accepts every resource of every golden proxy and warms it all") {
+    TemporaryDirectory directory;
+    SystemClock clock;
+    auto ca = certificate::load_or_create_directory_ca({directory.file("ca"), kDomain, clock});
+    REQUIRE(ca.ok());
+    for (const fs::path& golden : cases()) {
+      const Mesh mesh = mesh_of(golden);
+      for (const auto& entry : mesh.snapshot.workloads) {
+        const std::string proxy = golden.filename().string() + " " + entry->workload.name.str();
+        CAPTURE(proxy);
+        const auto of = translate::class_of(mesh.snapshot, entry->workload);
+        certificate::Subject subject{CommonName("golden"), spiffe_id(kDomain, of.identity),
+                                     certificate::Usage::kWorkload};
+        auto issued = (*ca)->issue({subject, std::chrono::hours(1), {}});
+        REQUIRE(issued.ok());
+        certificate::Certificate own;
+        own.chain_pem = issued->chain_pem;
+        own.private_key = std::move(issued->private_key);
+        own.trust_bundle_pem = (*ca)->trust_bundle_pem();
+        RealEnvoy envoy(mesh, of, own,
+                        {{"\"port_value\":15001", "\"port_value\":0"},
+                         {"\"port_value\":15003", "\"port_value\":0"}});
+        CHECK(envoy.accepted_everything());
+      }
+    }
+  }
+}
