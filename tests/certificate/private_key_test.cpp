@@ -66,13 +66,13 @@ constexpr std::string_view kSecret = "an imaginary key, long enough for the heap
 
 TEST_SUITE("certificate::PrivateKey") {
   TEST_CASE("the watch sees a plain string that is freed") {
-    const Watch watch(kSecret);
+    const Watch watch(kSecret.substr(1));  // clearing a string overwrites its first byte anyway
     { const auto text = std::make_unique<std::string>(kSecret); }
     CHECK(watch.leaked() == 1);
   }
 
   TEST_CASE("a key on the heap is zeroed when it dies, is moved, or is assigned over") {
-    const Watch watch(kSecret);
+    const Watch watch(kSecret.substr(1));  // clearing a string overwrites its first byte anyway
     {
       PrivateKey first{std::string(kSecret)};
       PrivateKey second(std::move(first));
@@ -92,7 +92,8 @@ TEST_SUITE("certificate::PrivateKey") {
     constexpr std::string_view kShort = "short-key";
     alignas(PrivateKey) std::array<unsigned char, sizeof(PrivateKey)> memory{};
     const auto holds_key = [&] {
-      return ::memmem(memory.data(), memory.size(), kShort.data(), kShort.size()) != nullptr;
+      return ::memmem(memory.data(), memory.size(), kShort.data() + 1, kShort.size() - 1) !=
+             nullptr;
     };
     auto* key = new (memory.data()) PrivateKey(std::string(kShort));
     REQUIRE(holds_key());
