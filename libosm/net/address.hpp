@@ -10,9 +10,9 @@
 namespace osm::net {
 
 struct Address {
-  std::string host;  // without brackets; empty for a Unix socket
+  std::string host{};  // without brackets; empty for a Unix socket
   std::uint16_t port = 0;
-  std::string unix_path;  // empty for TCP
+  std::string unix_path{};  // empty for TCP
 
   bool is_unix() const { return !unix_path.empty(); }
   std::string str() const;  // reads back as itself

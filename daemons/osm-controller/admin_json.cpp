@@ -1,0 +1,104 @@
+#include "admin_json.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "net/json_log.hpp"
+
+namespace osm::controller {
+namespace {
+
+namespace json = boost::json;
+using net::rfc3339;
+
+std::string_view usage_text(certificate::Usage usage) {
+  switch (usage) {
+    case certificate::Usage::kWorkload:
+      return "workload";
+    case certificate::Usage::kProxy:
+      return "proxy";
+    case certificate::Usage::kController:
+      return "controller";
+  }
+  return "";
+}
+
+json::object to_json(const ProxyTypeState& state, SteadyTime now) {
+  json::value lag;  // null: the proxy owes nothing
+  if (state.sent_at)
+    lag = std::chrono::duration_cast<std::chrono::milliseconds>(now - *state.sent_at).count();
+  return {{"state", sync_state_text(state.state)},
+          {"sent_version", state.last_sent_version},
+          {"applied_version", state.last_applied_version},
+          {"lag_ms", lag},
+          {"nack", state.nack_detail}};
+}
+
+std::string route_text(const RoutePolicy& route) {
+  std::string text;
+  for (const std::string& method : route.methods) text += (text.empty() ? "" : ",") + method;
+  if (text.empty()) text = "*";
+  text += ' ' + route.path_regex;
+  for (const auto& [name, value] : route.headers) text += ' ' + name + ": " + value;
+  return text;
+}
+
+}  // namespace
+
+json::object to_json(const Proxy& proxy, SteadyTime now) {
+  json::array services;
+  for (const ServiceName& service : proxy.services) services.emplace_back(service.str());
+  json::object types;
+  for (const XdsType type : kXdsTypes)
+    types[xds_type_text(type)] = to_json(proxy.types[static_cast<std::size_t>(type)], now);
+  return {{"name", proxy.workload.str()},
+          {"uuid", proxy.id.str()},
+          {"common_name", proxy.common_name.str()},
+          {"identity", proxy.identity.str()},
+          {"services", std::move(services)},
+          {"peer_address", proxy.peer_address},
+          {"connected_at", rfc3339(proxy.connected_at)},
+          {"certificate_not_after", rfc3339(proxy.certificate_not_after)},
+          {"types", std::move(types)}};
+}
+
+json::object to_json(const certificate::ProxyCertificate& certificate) {
+  return {{"common_name", certificate.common_name.str()},
+          {"uuid", certificate.proxy_id.str()},
+          {"namespace", certificate.ns},
+          {"not_after", rfc3339(certificate.not_after)},
+          {"claimed", certificate.claimed}};
+}
+
+json::object to_json(const certificate::Certificate& certificate) {
+  return {{"common_name", certificate.subject.common_name.str()},
+          {"spiffe_id", certificate.subject.spiffe_id.str()},
+          {"usage", usage_text(certificate.subject.usage)},
+          {"serial_number", certificate.serial_number},
+          {"fingerprint", certificate.fingerprint},
+          {"not_before", rfc3339(certificate.not_before)},
+          {"not_after", rfc3339(certificate.not_after)}};
+}
+
+json::object to_json(const Problem& problem) {
+  return {{"code", error_code_text(problem.code)},
+          {"object", problem.object.kind.empty() ? "" : problem.object.str()},
+          {"path", problem.path},
+          {"line", problem.line},
+          {"field", problem.field},
+          {"cause", problem.cause}};
+}
+
+json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {
+  json::array routes;
+  for (const RoutePolicy& route : policy.http_routes) routes.emplace_back(route_text(route));
+  if (policy.tcp && policy.tcp_ports.empty()) routes.emplace_back("any TCP port");
+  for (const Port port : policy.tcp_ports)
+    routes.emplace_back("TCP port " + std::to_string(number(port)));
+  return {{"object", "TrafficTarget " + policy.target.str()},
+          {"path", source.path},
+          {"line", source.line},
+          {"routes", std::move(routes)}};
+}
+
+}  // namespace osm::controller

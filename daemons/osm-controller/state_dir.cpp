@@ -1,0 +1,95 @@
+#include "state_dir.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace osm::controller {
+namespace {
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+// Who holds the lock wrote its process id there; only to be shown.
+std::string holder(int fd) {
+  char text[32] = {};
+  const ssize_t got = ::pread(fd, text, sizeof text - 1, 0);
+  std::string id(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!id.empty() && (id.back() < '0' || id.back() > '9')) id.pop_back();
+  return id.empty() ? "" : " (process " + id + ")";
+}
+
+}  // namespace
+
+Result<StateDir> StateDir::lock(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, failed);
+  if (!failed && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    failed = std::error_code(errno, std::generic_category());
+  if (failed) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("cannot create the state directory {}: {}; choose another --state-dir "
+                             "or make its parent writable",
+                             path, failed.message())};
+  }
+  const std::string file = path + "/lock";
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "
+                             "write to, on a disk with space",
+                             file, reason(errno))};
+  }
+  StateDir locked(path, fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("another osm-controller{} uses the state directory {}; stop it, or "
+                             "give this one its own --state-dir",
+                             holder(fd), path)};
+  }
+  const std::string id = std::to_string(::getpid()) + '\n';
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, id.data(), id.size(), 0) < 0) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("cannot write {}: {}; is the disk full?", file, reason(errno))};
+  }
+  return locked;
+}
+
+StateDir::StateDir(StateDir&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+StateDir::~StateDir() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status check_mesh_dir(const std::string& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  if (!std::filesystem::exists(status)) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("the mesh directory {} does not exist; create it (an empty one is an "
+                             "empty mesh) or correct --mesh-dir",
+                             path)};
+  }
+  if (!std::filesystem::is_directory(status)) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("--mesh-dir {} is not a directory; name the directory that holds the "
+                             "mesh's YAML files",
+                             path)};
+  }
+  if (::access(path.c_str(), R_OK | X_OK) != 0) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("the mesh directory {} cannot be read: {}; run as a user that may",
+                             path, reason(errno))};
+  }
+  return {};
+}
+
+}  // namespace osm::controller

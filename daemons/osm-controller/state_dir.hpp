@@ -1,0 +1,33 @@
+// The directory that is this controller's alone: its CA, its admin socket, and the lock on both.
+#pragma once
+
+#include <string>
+
+#include "osm/result.hpp"
+
+namespace osm::controller {
+
+class StateDir {
+ public:
+  // Creates the directory (mode 0700) when it is absent and locks it for as long as the value
+  // lives; the kernel unlocks it when the process ends, however it does.
+  // Failure: kUnavailable (another controller has it), kStorage; with the remedy.
+  static Result<StateDir> lock(const std::string& path);
+
+  StateDir(StateDir&& other) noexcept;
+  StateDir& operator=(StateDir&&) = delete;
+  ~StateDir();
+
+  std::string file(const std::string& name) const { return path_ + '/' + name; }
+
+ private:
+  StateDir(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_;
+};
+
+// Failure: kStorage when `path` is no directory that can be read.
+Status check_mesh_dir(const std::string& path);
+
+}  // namespace osm::controller

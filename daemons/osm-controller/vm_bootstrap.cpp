@@ -1,0 +1,129 @@
+#include "vm_bootstrap.hpp"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <optional>
+
+#include "inject/bootstrap.hpp"
+#include "model/names.hpp"
+#include "net/json_log.hpp"
+
+namespace osm::controller {
+namespace {
+
+namespace json = boost::json;
+
+// Longer than any machine is likely to live; the CA's own end caps it.
+constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
+
+struct BootstrapRequest {
+  WorkloadName workload;
+  std::string controller;
+  std::string directory;
+};
+
+Result<BootstrapRequest> decode(const std::string& body) {
+  boost::system::error_code failed;
+  const json::value value = json::parse(body, failed);
+  if (failed || !value.is_object())
+    return Error{ErrorCode::kInvalidArgument, "the body is not a JSON object"};
+  BootstrapRequest request;
+  const std::pair<const char*, std::string*> fields[] = {
+      {"name", &request.workload.name},
+      {"namespace", &request.workload.ns},
+      {"controller", &request.controller},
+      {"directory", &request.directory},
+  };
+  for (const auto& [name, out] : fields) {
+    const json::value* field = value.as_object().if_contains(name);
+    if (!field || !field->is_string() || field->as_string().empty()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   std::string("the field '") + name + "' is missing or not text"};
+    }
+    *out = std::string(field->as_string());
+  }
+  return request;
+}
+
+Result<Workload> find_workload(const AdminApiOptions& options, const WorkloadName& name) {
+  const std::vector<Workload> all = options.workloads.list_workloads();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Workload& w) { return w.name == name; });
+  if (found != all.end()) return *found;
+  std::string why;
+  for (const Problem& problem : options.problems())
+    if (problem.object.kind == "VirtualMachine" && problem.object.ns == name.ns &&
+        problem.object.name == name.name)
+      why += "; " + problem.text();
+  if (why.empty()) {
+    why = ": write one into the mesh directory, in a namespace with the monitored-by label";
+  }
+  return Error{ErrorCode::kNotFound, "the mesh has no VirtualMachine " + name.str() + why};
+}
+
+std::vector<Service> services_of(const MeshSpec& spec) {
+  std::vector<Service> services;
+  for (const auto& service : spec.list_services()) services.push_back(*service);
+  return services;
+}
+
+Result<certificate::CertificatePtr> issue(const AdminApiOptions& options,
+                                          const Workload& workload) {
+  const ServiceName named = workload.services.empty()
+                                ? ServiceName{workload.name.ns, workload.name.name}
+                                : workload.services.front();
+  const certificate::Subject subject{
+      model::proxy_common_name(workload.proxy_id, named),
+      model::proxy_spiffe_id(options.trust_domain, {workload.proxy_id, workload.account}),
+      certificate::Usage::kProxy};
+  auto issued = options.manager.issue_certificate(subject, kProxyValidity);
+  // Whatever the answer: the cache must neither keep the key nor renew what nobody would fetch.
+  options.manager.release_certificate(subject.common_name);
+  return issued;
+}
+
+}  // namespace
+
+net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request) {
+  const auto decoded = decode(request.body);
+  if (!decoded.ok()) return net::error_response(decoded.error());
+  const auto workload = find_workload(options, decoded->workload);
+  if (!workload.ok()) return net::error_response(workload.error());
+  const auto issued = issue(options, *workload);
+  if (!issued.ok()) return net::error_response(issued.error());
+  const certificate::Certificate& certificate = **issued;
+
+  const auto files = inject::vm_bootstrap({.workload = workload->name,
+                                           .account = workload->account,
+                                           .trust_domain = options.trust_domain,
+                                           .controller = decoded->controller,
+                                           .directory = decoded->directory,
+                                           .certificate = certificate,
+                                           .services = services_of(options.spec)});
+  if (!files.ok()) return net::error_response(files.error());
+  options.catalog.expect_proxy({.common_name = certificate.subject.common_name,
+                                .proxy_id = workload->proxy_id,
+                                .ns = workload->name.ns,
+                                .not_after = certificate.not_after});
+  options.log.info("proxy certificate issued for a machine",
+                   {{"workload", workload->name.str()},
+                    {"uuid", workload->proxy_id.str()},
+                    {"common_name", certificate.subject.common_name.str()},
+                    {"serial_number", certificate.serial_number}});
+
+  json::array list;
+  for (const inject::BootstrapFile& file : *files) {
+    list.push_back(json::object{{"name", file.name},
+                                {"mode", file.mode},
+                                {"proxys", file.proxys},
+                                {"content", file.content}});
+  }
+  return net::json_response(
+      json::serialize(json::object{{"uuid", workload->proxy_id.str()},
+                                   {"common_name", certificate.subject.common_name.str()},
+                                   {"not_after", net::rfc3339(certificate.not_after)},
+                                   {"files", std::move(list)}}));
+}
+
+}  // namespace osm::controller
