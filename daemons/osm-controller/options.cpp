@@ -1,7 +1,9 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "daemons/version.hpp"
 #include "model/names.hpp"
@@ -32,6 +34,8 @@ int parse_options(int argc, char** argv, Options& options) {
   std::string ads = "0.0.0.0:15128";
   std::string http = "127.0.0.1:9091";
   std::string trust_domain = "cluster.local";
+  std::string level = "info";
+  const std::vector<std::string> levels{"debug", "info", "warning", "error"};  // as in LogLevel
   options.state_dir = "/var/lib/osm";
   options.osm_namespace = "osm-system";
   options.mesh_name = "osm";
@@ -71,14 +75,9 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--trust-domain", trust_domain, "SPIFFE trust domain of every identity")
       ->check(names(model::is_dns_subdomain, "a trust domain (such as cluster.local)"))
       ->capture_default_str();
-  app.add_option("-v,--log-level", options.log_level, "debug, info, warning or error")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, LogLevel>{{"debug", LogLevel::kDebug},
-                                                                  {"info", LogLevel::kInfo},
-                                                                  {"warning", LogLevel::kWarning},
-                                                                  {"error", LogLevel::kError}})
-              .description(""))
-      ->default_str("info");
+  app.add_option("-v,--log-level", level, "Least level to log")
+      ->check(CLI::IsMember(levels))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -87,6 +86,8 @@ int parse_options(int argc, char** argv, Options& options) {
   options.ads_address = *net::parse_address(ads);
   options.http_address = *net::parse_address(http);
   options.trust_domain = TrustDomain(trust_domain);
+  const auto named = std::find(levels.begin(), levels.end(), level);
+  options.log_level = static_cast<LogLevel>(named - levels.begin());
   return -1;
 }
 
