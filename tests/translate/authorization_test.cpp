@@ -225,6 +225,11 @@ class Rig {
     return exchange(clients_.at(request.from).address, number(service_port_), request.text());
   }
 
+  // Straight to the server's inbound listener, in plain text.
+  std::string send_plain(const Request& request) {
+    return exchange("127.0.0.1", number(target_port_), request.text());
+  }
+
   RealEnvoy& server() { return *server_; }
   RealEnvoy& client(const ServiceIdentity& identity) { return *clients_.at(identity).envoy; }
 
@@ -304,6 +309,20 @@ TEST_SUITE("translate and a real Envoy") {
                   rig.client(kReader).access_log());
     const auto lines = rig.server().access_log();
     CHECK(std::count(lines.begin(), lines.end(), '\n') == 1);  // a request is logged once
+  }
+
+  TEST_CASE("plain text from outside the mesh is cut, even in permissive mode, and logged once") {
+    Rig rig;
+    rig.mesh().snapshot.config.permissive = true;
+    rig.start({}, {});
+    CHECK(rig.send_plain({kStranger, "GET", "/", {}}).empty());
+    CHECK_MESSAGE(eventually([&] {
+                    return rig.server().access_log().find(R"("response_flags":"NR")") !=
+                           std::string::npos;
+                  }),
+                  rig.server().access_log());
+    const auto lines = rig.server().access_log();
+    CHECK(std::count(lines.begin(), lines.end(), '\n') == 1);
   }
 
   TEST_CASE("in permissive mode every workload may call every path") {
