@@ -92,7 +92,7 @@ class Server final : public AdsServer {
         deps_(deps),
         strand_(deps.executor),
         hub_({.unknown_workload_wait = options.unknown_workload_wait},
-             {deps.executor, strand_, deps.clock, deps.log, deps.metrics, translator_, deps.secrets,
+             {deps.executor, strand_, deps.clock, deps.log, deps.metrics, deps.secrets,
               deps.registry}),
         service_(
             [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
@@ -121,7 +121,7 @@ class Server final : public AdsServer {
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(-1);
     int port = 0;
-    builder.AddListeningPort(options_.address, mutual_tls(options_.server_certificate), &port);
+    builder.AddListeningPort(options_.address, credentials_, &port);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0)
       return Error{ErrorCode::kUnavailable,
@@ -208,11 +208,13 @@ class Server final : public AdsServer {
 
   const AdsServerOptions options_;
   const AdsServerDependencies deps_;
-  const EnvoyTranslator translator_;
   mutable Strand strand_;
   Hub hub_;
   GrpcService service_;
   SnapshotInbox inbox_;
+  // Outlives server_, whose handshakes call it.
+  const std::shared_ptr<grpc::ServerCredentials> credentials_ =
+      mutual_tls(options_.server_certificate);
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::mutex shutdown_mutex_;

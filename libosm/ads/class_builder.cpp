@@ -56,7 +56,7 @@ void leave_out_contradictions(std::array<std::vector<EncodedPtr>, kXdsTypes.size
   }
 }
 
-BuildResult build(const BuildJob& job, const Translator& translator, ResourceCache& cache) {
+BuildResult build(const BuildJob& job, ResourceCache& cache) {
   BuildResult result;
   result.sets = job.previous;
   if (!job.everything) {
@@ -64,7 +64,7 @@ BuildResult build(const BuildJob& job, const Translator& translator, ResourceCac
     std::vector<EncodedPtr> changed_ones;
     for (const ServiceName& service : job.endpoints_of) {
       auto some = encode_all(
-          translator.endpoint_inputs_for(*job.snapshot, job.proxy_class, service), cache);
+          translate::endpoint_inputs_for(*job.snapshot, job.proxy_class, service), cache);
       changed_ones.insert(changed_ones.end(), some.begin(), some.end());
     }
     endpoints = merged(endpoints, std::move(changed_ones));
@@ -73,12 +73,12 @@ BuildResult build(const BuildJob& job, const Translator& translator, ResourceCac
   std::array<std::vector<EncodedPtr>, kXdsTypes.size()> resources;
   for (XdsType type : kClassTypes)
     resources[index_of(type)] =
-        encode_all(translator.inputs_for(*job.snapshot, job.proxy_class, type), cache);
+        encode_all(translate::inputs_for(*job.snapshot, job.proxy_class, type), cache);
   leave_out_contradictions(resources, result.faults);
   for (XdsType type : kClassTypes)
     result.sets[index_of(type)] =
         set_of(std::move(resources[index_of(type)]), job.previous[index_of(type)]);
-  result.reads = translator.services_read_by(*job.snapshot, job.proxy_class);
+  result.reads = translate::services_read_by(*job.snapshot, job.proxy_class);
   return result;
 }
 

@@ -8,7 +8,6 @@
 
 #include "ads/resource_cache.hpp"
 #include "ads/session.hpp"
-#include "ads/translator.hpp"
 #include "model/mesh_snapshot.hpp"
 
 namespace osm::ads {
@@ -27,7 +26,7 @@ struct BuildResult {
   std::vector<std::string> faults;  // resources left out because they contradict others
 };
 
-BuildResult build(const BuildJob& job, const Translator& translator, ResourceCache& cache);
+BuildResult build(const BuildJob& job, ResourceCache& cache);
 
 // Before anything is sent: names are unique, every cluster's ClusterLoadAssignment and every
 // listener's route configuration exist. What fails is left out and named in `faults`.

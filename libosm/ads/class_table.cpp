@@ -71,7 +71,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
     auto at = readers_.find(service);
     if (at != readers_.end()) touched.insert(at->second.begin(), at->second.end());
     // In permissive mode everybody calls everybody: a service that is new concerns all.
-    if (snapshot_->permissive_upstreams && !snapshot_->permissive_upstreams->empty() &&
+    if (snapshot_->config.permissive &&
         (at == readers_.end() || at->second.size() < classes_.size()))
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
@@ -106,7 +106,7 @@ void ClassTable::pump() {
     entry->touched_endpoints_.clear();
     deps_.pool.post(gate_.guard([this, entry, job = std::move(job)] {
       const SteadyTime started = deps_.clock.steady_now();
-      auto result = std::make_shared<BuildResult>(build(job, deps_.translator, cache_));
+      auto result = std::make_shared<BuildResult>(build(job, cache_));
       deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
                             seconds(deps_.clock.steady_now() - started));
       deps_.strand.post([this, entry, result, everything = job.everything] {
@@ -168,7 +168,7 @@ void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& stat
   const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
   if (!certificate) return;  // the source tells when it is there
   std::vector<EncodedPtr> resources;
-  for (EncodedResource& resource : deps_.translator.encode_secrets(*certificate))
+  for (EncodedResource& resource : translate::encode_secrets(*certificate))
     resources.push_back(wiped_when_released(std::move(resource)));
   ResourceSetPtr secrets = ResourceSet::make(std::move(resources));
   if (!state.secrets || state.secrets->version() != secrets->version())

@@ -66,7 +66,6 @@ struct ClassTableDependencies {
   const Clock& clock;
   LogSink& log;
   MetricsSink& metrics;
-  const Translator& translator;
   model::SecretSource& secrets;
   // The sets of this class changed, or are there for the first time. Called on the strand.
   std::function<void(const ProxyClassPtr&)> on_changed;

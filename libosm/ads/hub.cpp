@@ -34,8 +34,8 @@ CloseCode close_code(ErrorCode code) {
 Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
     : options_(options),
       deps_(dependencies),
-      classes_({deps_.pool, deps_.strand, deps_.clock, deps_.log, deps_.metrics, deps_.translator,
-                deps_.secrets, [this](const ProxyClassPtr& entry) { on_class_changed(entry); }}),
+      classes_({deps_.pool, deps_.strand, deps_.clock, deps_.log, deps_.metrics, deps_.secrets,
+                [this](const ProxyClassPtr& entry) { on_class_changed(entry); }}),
       queue_(options.max_unfinished_bytes) {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -142,7 +142,7 @@ void Hub::classify(Stream& stream) {
   for (const ServiceName& service : stream.workload->workload.services)
     selected_by_[service].insert(stream.id);
   const translate::ProxyClass proxy_class =
-      deps_.translator.class_of(*snapshot_, stream.workload->workload);
+      translate::class_of(*snapshot_, stream.workload->workload);
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) classes_.leave(stream.proxy_class, stream.id);
   stream.proxy_class = classes_.join(proxy_class, stream.id);
@@ -234,12 +234,13 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
   const std::string_view type_text = type ? xds_type_text(*type) : "other";
   deps_.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
   const SteadyTime now = deps_.clock.steady_now();
-  const std::optional<SteadyTime> sent_at =
+  const std::optional<SteadyTime> pending =
       type ? stream.session->state(*type).sent_at : std::nullopt;
+  const SteadyTime sent_at = pending.value_or(now);  // gcc 12 -O2 warns of *pending below
   const Session::Effect effect = stream.session->on_request(*request);
   if (effect == Session::Effect::kNack) report_nack(stream, *type, *request->error);
-  if (effect == Session::Effect::kAck && sent_at)
-    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}}, seconds(now - *sent_at));
+  if (effect == Session::Effect::kAck && pending.has_value())
+    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}}, seconds(now - sent_at));
   if (effect == Session::Effect::kUnknownType)
     deps_.log.debug(
         "a request of a type the mesh does not serve is ignored",

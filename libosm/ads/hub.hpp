@@ -34,7 +34,6 @@ struct HubDependencies {
   const Clock& clock;
   LogSink& log;
   MetricsSink& metrics;
-  const Translator& translator;
   model::SecretSource& secrets;
   ProxyRegistry& registry;
 };

@@ -1,0 +1,283 @@
+// The server as a proxy meets it: real gRPC over real mutual TLS.
+#include "ads/ads_server.hpp"
+
+#include <doctest/doctest.h>
+
+#include "ads/grpc_client.hpp"
+#include "ads/mesh_fixture.hpp"
+#include "base/system.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/thread_executor.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using namespace std::chrono_literals;
+using osm::testing::wait_until;
+using translate_test::kClient;
+using translate_test::kServer;
+
+namespace {
+
+const std::vector<std::string> kSecrets{"root-cert", "service-cert"};
+const std::vector<std::string> kAssignments{"server/server|14001"};
+
+struct World {
+  SystemClock clock;
+  RandomRng rng{1};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  TestCa ca{clock};
+  osm::testing::ThreadExecutor executor{2};
+  SnapshotCell<model::MeshSnapshot> snapshots;
+  FakeSecrets secrets{ca};
+  FakeRegistry registry;
+  TestMesh mesh;
+  CertificatePtr server_certificate = ca.controller();
+  CertificatePtr client_certificate = ca.proxy(kClientId, kClient);
+  std::unique_ptr<ads::AdsServer> server;
+
+  void start(const std::string& address = "127.0.0.1:0", bool synced = true) {
+    if (synced) snapshots.publish(mesh.next());
+    auto started = try_start(address);
+    REQUIRE_MESSAGE(started.ok(), started.error().text());
+    server = std::move(*started);
+  }
+  Result<std::unique_ptr<ads::AdsServer>> try_start(const std::string& address) {
+    ads::AdsServerOptions options;
+    options.address = address;
+    options.unknown_workload_wait = 200ms;
+    options.server_certificate = [this] { return server_certificate; };
+    return ads::AdsServer::start(
+        options, {executor, clock, rng, log, metrics, snapshots, secrets, registry});
+  }
+  std::shared_ptr<grpc::Channel> connect(const CertificatePtr& certificate) {
+    return channel(server->address(), server_certificate->trust_bundle_pem, certificate.get());
+  }
+  std::unique_ptr<AdsClient> client(const CertificatePtr& certificate) {
+    return std::make_unique<AdsClient>(connect(certificate));
+  }
+  grpc::Status status_of(const CertificatePtr& certificate) {
+    auto proxy = client(certificate);
+    proxy->ask(XdsType::kCluster);
+    return proxy->finish();
+  }
+};
+
+struct Versions {
+  std::string clusters, endpoints, listeners, routes, secrets;
+};
+
+// What Envoy asks for when it starts.
+Versions configure(AdsClient& proxy) {
+  Versions versions;
+  proxy.ask(XdsType::kCluster);
+  versions.clusters = proxy.take(XdsType::kCluster).version_info();
+  proxy.ask(XdsType::kSecret, kSecrets);
+  versions.secrets = proxy.take(XdsType::kSecret, kSecrets).version_info();
+  proxy.ask(XdsType::kEndpoint, kAssignments);
+  versions.endpoints = proxy.take(XdsType::kEndpoint, kAssignments).version_info();
+  proxy.ask(XdsType::kListener);
+  versions.listeners = proxy.take(XdsType::kListener).version_info();
+  proxy.ask(XdsType::kRoute, {"rds-outbound.80"});
+  versions.routes = proxy.take(XdsType::kRoute, {"rds-outbound.80"}).version_info();
+  return versions;
+}
+
+}  // namespace
+
+TEST_SUITE("ads::AdsServer") {
+  TEST_CASE("a proxy is configured, and sees a change of endpoints as one EDS response") {
+    World world;
+    world.start();
+    auto proxy = world.client(world.client_certificate);
+    configure(*proxy);
+    world.mesh.set_endpoints({"10.1.0.9", "10.1.0.10"});
+    world.snapshots.publish(world.mesh.next());
+    CHECK(proxy->take(XdsType::kEndpoint, kAssignments).resources_size() == 1);
+    CHECK(wait_until([&] {
+      const auto proxies = world.server->list_proxies();
+      return proxies.size() == 1 && proxies[0].types[2].state == SyncState::kSynced;
+    }));
+    CHECK(world.metrics.value("osm_response_bytes_total", {{"type", "CDS"}}) > 0);
+    CHECK(world.registry.connected().contains(kClientId));
+  }
+
+  TEST_CASE("the config dump holds what was acknowledged and no private key") {
+    World world;
+    world.start();
+    auto proxy = world.client(world.client_certificate);
+    configure(*proxy);
+    const auto dump = world.server->config_dump(kClientId.str());
+    REQUIRE_MESSAGE(dump.ok(), dump.error().text());
+    CHECK(dump->find("server/server|14001") != std::string::npos);
+    CHECK(dump->find("PRIVATE KEY") == std::string::npos);
+    CHECK(world.server->config_dump("client/client-vm").ok());
+    CHECK(world.server->config_dump("nobody").error().code == ErrorCode::kNotFound);
+    CHECK(world.log.all_text().find("PRIVATE KEY") == std::string::npos);
+  }
+
+  TEST_CASE("a current proxy that reconnects receives nothing, and a change afterwards at once") {
+    World world;
+    world.start();
+    Versions held;
+    {
+      auto proxy = world.client(world.client_certificate);
+      held = configure(*proxy);
+      REQUIRE(wait_until([&] {
+        const auto proxies = world.server->list_proxies();
+        return proxies.size() == 1 && proxies[0].types[4].state == SyncState::kSynced;
+      }));
+    }
+    const double sent = world.metrics.sum("osm_proxy_response_send_success_count");
+    auto proxy = world.client(world.client_certificate);
+    proxy->ask(XdsType::kCluster, {}, held.clusters);
+    proxy->ask(XdsType::kSecret, kSecrets, held.secrets);
+    proxy->ask(XdsType::kEndpoint, kAssignments, held.endpoints);
+    proxy->ask(XdsType::kListener, {}, held.listeners);
+    proxy->ask(XdsType::kRoute, {"rds-outbound.80"}, held.routes);
+    REQUIRE(wait_until([&] {
+      const auto proxies = world.server->list_proxies();
+      return proxies.size() == 1 && proxies[0].types[4].state == SyncState::kSynced;
+    }));
+    CHECK(world.metrics.sum("osm_proxy_response_send_success_count") == sent);
+    CHECK(world.metrics.value("osm_proxy_reconnect_count") == 1);
+    // The first thing it reads is the change.
+    world.mesh.set_endpoints({"10.1.0.11"});
+    world.snapshots.publish(world.mesh.next());
+    proxy->take(XdsType::kEndpoint, kAssignments);
+    world.secrets.rotate(kClient);
+    CHECK(proxy->take(XdsType::kSecret, kSecrets).resources_size() == 1);
+  }
+
+  TEST_CASE("a client whose last policy is deleted loses its listener when it reconnects") {
+    World world;
+    world.start();
+    auto proxy = world.client(world.client_certificate);
+    const Versions held = configure(*proxy);
+    world.mesh.allow(false);
+    world.snapshots.publish(world.mesh.next());
+    const grpc::Status status = proxy->finish();
+    CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+    CHECK(status.error_message().find("emptied") == 0);
+    auto again = world.client(world.client_certificate);
+    again->ask(XdsType::kListener, {}, held.listeners);
+    CHECK(again->take(XdsType::kListener).resources_size() == 0);
+  }
+
+  TEST_CASE("a workload certificate is refused: xDS and the mesh have different identities") {
+    World world;
+    world.start();
+    const grpc::Status status = world.status_of(world.ca.workload(kClient));
+    CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+    CHECK(status.error_message().find("wrong-certificate-kind: ") == 0);
+    CHECK(world.registry.connected().empty());
+  }
+
+  TEST_CASE("a certificate for another account than the workload's is refused") {
+    World world;
+    world.start();
+    // The server's namespace and account with the client's UUID would be another workload; the
+    // client's own namespace with another account is a mismatch.
+    const grpc::Status status = world.status_of(world.ca.proxy(kClientId, {"client", "other"}));
+    CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+    CHECK(status.error_message().find("identity-mismatch: ") == 0);
+  }
+
+  TEST_CASE("an unknown workload is waited for, then sent away") {
+    World world;
+    world.start();
+    const ProxyId late("33333333-3333-4333-8333-333333333333");
+    const CertificatePtr certificate = world.ca.proxy(late, kClient);
+    const grpc::Status status = world.status_of(certificate);
+    CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+    CHECK(status.error_message().find("unknown-proxy: ") == 0);
+  }
+
+  TEST_CASE("before the first snapshot a stream is told not-ready") {
+    World world;
+    world.start("127.0.0.1:0", false);
+    const grpc::Status status = world.status_of(world.client_certificate);
+    CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+    CHECK(status.error_message().find("not-ready: ") == 0);
+  }
+
+  TEST_CASE("every method fails without a certificate, with another CA's, and with an ended one") {
+    World world;
+    world.start();
+    const TestCa other(world.clock);
+    const CertificatePtr stranger = other.proxy(kClientId, kClient);
+    const CertificatePtr ended = world.ca.proxy(kClientId, kClient, std::chrono::seconds(1));
+    REQUIRE(wait_until([&] { return world.clock.wall_now() > ended->not_after; }));
+    for (const char* method :
+         {kStreamMethod,
+          "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
+          "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters",
+          "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+          "/grpc.health.v1.Health/Check", "/"}) {
+      for (const CertificatePtr& certificate : {CertificatePtr(), stranger, ended}) {
+        AdsClient proxy(world.connect(certificate), method);
+        proxy.ask(XdsType::kCluster);
+        CAPTURE(method);
+        CHECK(proxy.finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+      }
+    }
+    CHECK(world.metrics.sum("osm_proxy_xds_request_count") == 0);
+  }
+
+  TEST_CASE("methods other than the state-of-the-world stream are unimplemented") {
+    World world;
+    world.start();
+    for (const char* method :
+         {"/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
+          "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", "/a/b"}) {
+      AdsClient proxy(world.connect(world.client_certificate), method);
+      CHECK(proxy.finish().error_code() == grpc::StatusCode::UNIMPLEMENTED);
+    }
+  }
+
+  TEST_CASE("the newest stream of a proxy certificate supersedes the older one") {
+    World world;
+    world.start();
+    auto older = world.client(world.client_certificate);
+    configure(*older);
+    auto newer = world.client(world.client_certificate);
+    configure(*newer);
+    const grpc::Status status = older->finish();
+    CHECK(status.error_code() == grpc::StatusCode::ABORTED);
+    CHECK(status.error_message().find("superseded: ") == 0);
+    CHECK(world.metrics.value("osm_streams_superseded_total") == 1);
+    CHECK(world.server->list_proxies().size() == 1);
+    CHECK(world.registry.connected().contains(kClientId));
+  }
+
+  TEST_CASE("two servers on one port are refused") {
+    World world;
+    world.start();
+    const auto second = world.try_start(world.server->address());
+    REQUIRE_FALSE(second.ok());
+    CHECK(second.error().code == ErrorCode::kUnavailable);
+    CHECK(world.try_start("nonsense").error().code == ErrorCode::kInvalidArgument);
+  }
+
+  TEST_CASE("a rotated server certificate is used by the next handshake") {
+    World world;
+    world.start();
+    configure(*world.client(world.client_certificate));
+    const TestCa other(world.clock);
+    world.server_certificate = other.controller();
+    configure(*world.client(other.proxy(kClientId, kClient)));
+  }
+
+  TEST_CASE("shutdown tells connected proxies and ends in time, again and again") {
+    for (int round = 0; round < 5; ++round) {
+      World world;
+      world.start();
+      auto proxy = world.client(world.client_certificate);
+      configure(*proxy);
+      CHECK(world.server->shutdown(2s).ok());
+      CHECK(proxy->finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+      CHECK(world.server->shutdown(2s).ok());
+      CHECK(world.server->list_proxies().empty());
+    }
+  }
+}

@@ -1,0 +1,202 @@
+// What a hub and a server live on, in memory: a CA, secrets, a registry, and small meshes.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/notifier.hpp"
+#include "certificate/local_issuer.hpp"
+#include "model/names.hpp"
+#include "model/secret_source.hpp"
+#include "osm/mesh_cataloger.hpp"
+#include "translate/snapshots.hpp"
+
+namespace osm::ads_test {
+
+using certificate::CertificatePtr;
+
+inline const TrustDomain kDomain{"cluster.local"};
+inline const ProxyId kClientId{"11111111-1111-4111-8111-111111111111"};
+inline const ProxyId kServerId{"22222222-2222-4222-8222-222222222222"};
+
+class TestCa {
+ public:
+  explicit TestCa(const Clock& clock) {
+    auto root = certificate::make_root_pem(clock);
+    REQUIRE(root.ok());
+    auto issuer = certificate::make_local_issuer(root->pem(), kDomain, clock);
+    REQUIRE(issuer.ok());
+    issuer_ = std::move(*issuer);
+  }
+
+  CertificatePtr issue(std::string common_name, SpiffeId id, certificate::Usage usage,
+                       std::chrono::seconds validity = std::chrono::hours(24)) const {
+    const certificate::Subject subject{CommonName(std::move(common_name)), std::move(id), usage};
+    auto issued = issuer_->issue({subject, validity, {}});
+    REQUIRE_MESSAGE(issued.ok(), issued.error().text());
+    auto out = std::make_shared<certificate::Certificate>();
+    out->subject = subject;
+    out->chain_pem = issued->chain_pem;
+    out->private_key = std::move(issued->private_key);
+    out->trust_bundle_pem = issuer_->trust_bundle_pem();
+    out->fingerprint = issued->fingerprint;
+    out->not_before = issued->not_before;
+    out->not_after = issued->not_after;
+    return out;
+  }
+
+  CertificatePtr controller() const {
+    return issue("osm-controller", model::controller_spiffe_id(kDomain),
+                 certificate::Usage::kController);
+  }
+  CertificatePtr proxy(const ProxyId& id, const ServiceIdentity& account,
+                       std::chrono::seconds validity = std::chrono::hours(24)) const {
+    return issue(id.str().substr(0, 8),
+                 model::proxy_spiffe_id(kDomain, {id, {account.ns, account.name}}),
+                 certificate::Usage::kProxy, validity);
+  }
+  CertificatePtr workload(const ServiceIdentity& identity) const {
+    return issue(identity.name, spiffe_id(kDomain, identity), certificate::Usage::kWorkload);
+  }
+
+ private:
+  std::unique_ptr<certificate::Issuer> issuer_;
+};
+
+// Issues when asked, or later when `slow`.
+class FakeSecrets final : public model::SecretSource {
+ public:
+  explicit FakeSecrets(const TestCa& ca) : ca_(ca) {}
+
+  CertificatePtr certificate_for(const ServiceIdentity& identity) override {
+    std::lock_guard lock(mutex_);
+    CertificatePtr& held = held_[identity];
+    if (!held && !slow) held = ca_.workload(identity);
+    return held;
+  }
+  void release(const ServiceIdentity& identity) override {
+    std::lock_guard lock(mutex_);
+    held_.erase(identity);
+    released.insert(identity);
+  }
+  Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
+
+  void rotate(const ServiceIdentity& identity) {
+    {
+      std::lock_guard lock(mutex_);
+      held_[identity] = ca_.workload(identity);
+    }
+    changed_.notify(identity);
+  }
+
+  bool slow = false;
+  std::set<ServiceIdentity> released;
+
+ private:
+  const TestCa& ca_;
+  std::mutex mutex_;
+  std::map<ServiceIdentity, CertificatePtr> held_;
+  Notifier<const ServiceIdentity&> changed_;
+};
+
+class FakeRegistry final : public ProxyRegistry {
+ public:
+  void expect_proxy(const certificate::ProxyCertificate&) override {}
+  void register_proxy(const Proxy& proxy) override {
+    std::lock_guard lock(mutex_);
+    connected_.insert(proxy.id);
+  }
+  void unregister_proxy(const ProxyId& id) override {
+    std::lock_guard lock(mutex_);
+    connected_.erase(id);
+  }
+  Result<std::vector<MeshService>> get_services_for_proxy(const std::string&,
+                                                          const ProxyId&) const override {
+    return std::vector<MeshService>{};
+  }
+  std::vector<certificate::ProxyCertificate> list_proxy_certificates() const override { return {}; }
+
+  std::set<ProxyId> connected() const {
+    std::lock_guard lock(mutex_);
+    return connected_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<ProxyId> connected_;
+};
+
+inline model::WorkloadEntry workload(const ProxyId& id, const ServiceIdentity& account,
+                                     std::vector<ServiceName> services) {
+  model::WorkloadEntry entry;
+  entry.proxy = {account.ns, id};
+  entry.workload.name = {account.ns, account.name + "-vm"};
+  entry.workload.proxy_id = id;
+  entry.workload.account = {account.ns, account.name};
+  entry.workload.address = "10.1.0.1";
+  entry.workload.services = std::move(services);
+  return entry;
+}
+
+// The worked example with its two workloads; every step makes a new generation of it.
+class TestMesh {
+ public:
+  TestMesh() : mesh_(translate_test::worked_example()) {
+    put(workload(kClientId, translate_test::kClient, {}));
+    put(workload(kServerId, translate_test::kServer, {translate_test::kServerService}));
+    changes_ = {};
+    changes_.everything = true;
+  }
+
+  void put(model::WorkloadEntry entry) {
+    changes_.workloads.insert(entry.proxy);
+    mesh_.snapshot.workloads = mesh_.snapshot.workloads.with(
+        std::make_shared<const model::WorkloadEntry>(std::move(entry)));
+  }
+  void remove_workload(const model::ProxyKey& key) {
+    changes_.workloads.insert(key);
+    mesh_.snapshot.workloads = mesh_.snapshot.workloads.without(key);
+  }
+  void set_endpoints(std::vector<std::string> addresses) {
+    model::ServiceEndpoints endpoints{translate_test::kServerService, {}};
+    for (std::string& address : addresses)
+      endpoints.endpoints.push_back(
+          translate_test::endpoint(std::move(address), 14001, translate_test::kServer));
+    changes_.endpoints.insert(translate_test::kServerService);
+    mesh_.put(std::move(endpoints));
+  }
+  void allow(bool allowed) {
+    using namespace translate_test;
+    if (allowed) {
+      mesh_.put(kClient, {upstream(kServerService, {kServer})});
+      mesh_.put(kServer, {}, {http_target("tt", {kClient}, {{"ok", "/status/.*", {"GET"}, {}}})});
+    } else {
+      mesh_.put(kClient, {});
+      mesh_.put(kServer, {}, {});
+    }
+    changes_.identities.insert(kClient);
+    changes_.identities.insert(kServer);
+  }
+
+  std::shared_ptr<const model::MeshSnapshot> next() {
+    mesh_.snapshot.generation = ++generation_;
+    mesh_.snapshot.changes = std::exchange(changes_, {});
+    return std::make_shared<const model::MeshSnapshot>(mesh_.snapshot);
+  }
+
+ private:
+  translate_test::Mesh mesh_;
+  model::Changes changes_;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace osm::ads_test
