@@ -77,6 +77,10 @@ class DirectoryStore final : public ObjectStore {
     std::optional<Digest> content;           // nullopt: it could not be read
   };
   using Observation = std::optional<FileSignature>;  // nullopt: there is no such file
+  struct Unsettled {
+    Observation seen;
+    SteadyTime since;
+  };
 
   // Everything below runs on the strand; index_, problems_ and synced_ change under mutex_.
 
@@ -152,10 +156,12 @@ class DirectoryStore final : public ObjectStore {
     absorb_events();
     for (const auto& [path, before] : std::exchange(unsettled_, {})) {
       const Observation now = signature_of(full_path(path));
-      if (now == before) {
-        apply(path, now);
-      } else {
+      if (now != before.seen) {
         look(path, false);
+      } else if (clock_.steady_now() - before.since < kSettle) {
+        unsettled_.emplace(path, before);
+      } else {
+        apply(path, now, true);
       }
     }
     finish_round();
@@ -269,7 +275,7 @@ class DirectoryStore final : public ObjectStore {
     const Observation now = signature_of(full_path(path));
     if (complete && now) {
       unsettled_.erase(path);
-      apply(path, now);
+      apply(path, now, first_);
       return;
     }
     const auto at = known_.find(path);
@@ -277,11 +283,18 @@ class DirectoryStore final : public ObjectStore {
     if (unchanged) {
       unsettled_.erase(path);
     } else {
-      unsettled_[path] = now;
+      doubt(path, now);
     }
   }
 
-  void apply(const std::string& path, const Observation& now) {
+  // To be believed once it stood still for long enough.
+  void doubt(const std::string& path, const Observation& seen) {
+    const auto [at, added] = unsettled_.try_emplace(path, Unsettled{seen, clock_.steady_now()});
+    if (!added && at->second.seen != seen) at->second = {seen, clock_.steady_now()};
+  }
+
+  // `settled`: the observation stood still.
+  void apply(const std::string& path, const Observation& now, bool settled) {
     if (writing_.contains(path)) return;
     if (!now) {
       // A file in a directory that vanished is not a deleted file: that directory is reported.
@@ -296,13 +309,16 @@ class DirectoryStore final : public ObjectStore {
     }
     auto content = read_file(full_path(path));
     metrics_.add("osm_spec_file_reads_total", {}, 1);
-    // Somebody may have begun to write since: then what was read may be half a file.
+    // Somebody may have begun to write meanwhile, or even finished: then what was read may be half
+    // a file, and its closing will bring us back.
     absorb_events();
-    if (writing_.contains(path)) return;
+    if (writing_.contains(path) || closed_.contains(path)) return;
     if (!content) {
       take_unreadable(path, content.error(), *now);
-    } else if (!content->stable) {
-      unsettled_[path] = content->signature;
+    } else if (!content->stable ||
+               (content->bytes.empty() && !(settled && content->signature == now))) {
+      // Truncating shows in the file a moment before it shows in inotify.
+      doubt(path, content->signature);
     } else {
       take_content(path, *content);
     }
@@ -352,7 +368,7 @@ class DirectoryStore final : public ObjectStore {
       more = changes.moved || problems != problems_;
       problems_ = std::move(problems);
       const bool complete = !first_ && source_problems_.empty() && !index_.any_broken() &&
-                            unsettled_.empty() && writing_.empty();
+                            unsettled_.empty() && writing_.empty() && !anything_to_do();
       if (!synced_ && complete) synced_ = more = true;
     }
     metrics_.set("osm_spec_files", {}, static_cast<double>(known_.size()));
@@ -371,7 +387,7 @@ class DirectoryStore final : public ObjectStore {
   std::set<std::string> writing_;                 // modified, and not closed yet
   std::set<std::string> closed_;                  // to be read: complete
   std::set<std::string> dirty_;                   // to be looked at
-  std::map<std::string, Observation> unsettled_;  // changed without a word: must stand still
+  std::map<std::string, Unsettled> unsettled_;    // changed without a word: must stand still
   bool first_ = false;
   bool rescan_ = false;
   bool distrust_ = false;  // events were lost: signatures prove nothing

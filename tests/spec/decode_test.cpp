@@ -1,0 +1,430 @@
+#include "spec/decode.hpp"
+
+#include <doctest/doctest.h>
+
+#include "spec/object_file.hpp"
+
+using namespace osm;
+using namespace osm::spec;
+
+namespace {
+
+struct Wrong {
+  const char* spec;  // YAML, indented under `spec:`, which is line 6
+  ErrorCode code;
+  const char* field;
+  int line;
+  const char* cause;
+  bool left_out = true;  // the whole object
+};
+
+std::string indented(std::string_view text) {
+  std::string out = "  ";
+  for (char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out + '\n';
+}
+
+Object object_of(const std::string& api_version, const std::string& kind, std::string_view spec,
+                 const std::string& name = "it", const std::string& ns = "shop") {
+  const std::string text = "apiVersion: " + api_version + "\nkind: " + kind +
+                           "\nmetadata:\n  name: " + name + "\n  namespace: " + ns + "\nspec:\n" +
+                           indented(spec);
+  const ObjectFile file = read_object_file(text, "a.yaml");
+  for (const auto& problem : file.broken) FAIL(problem.text());
+  for (const auto& problem : file.problems) FAIL(problem.text());
+  REQUIRE(file.objects.size() == 1);
+  return *file.objects[0];
+}
+
+template <class T>
+void check_wrong(const std::string& api_version, const std::string& kind,
+                 Decoded<T> (*decode)(const Object&), const std::vector<Wrong>& rows) {
+  for (const Wrong& row : rows) {
+    CAPTURE(row.spec);
+    const Object object = object_of(api_version, kind, row.spec);
+    const Decoded<T> decoded = decode(object);
+    CHECK(decoded.value.has_value() == !row.left_out);
+    REQUIRE(decoded.problems.size() == 1);
+    const Problem& problem = decoded.problems[0];
+    CAPTURE(problem.text());
+    CHECK(problem.code == row.code);
+    CHECK(problem.field == row.field);
+    CHECK(object.source.line_of(problem.field) == row.line);
+    CHECK(problem.cause.find(row.cause) != std::string::npos);
+    CHECK(problem.object == object.key);
+  }
+}
+
+constexpr auto kField = ErrorCode::kInvalidField;
+const std::string kSplitApi = "split.smi-spec.io/v1alpha2";
+const std::string kTargetApi = "access.smi-spec.io/v1alpha3";
+const std::string kSpecsApi = "specs.smi-spec.io/v1alpha4";
+const std::string kConfigApi = "config.openservicemesh.io/v1alpha2";
+
+template <class T>
+T good(const Decoded<T>& decoded) {
+  for (const auto& problem : decoded.problems) FAIL_CHECK(problem.text());
+  REQUIRE(decoded.value);
+  return *decoded.value;
+}
+
+}  // namespace
+
+TEST_SUITE("spec::decode") {
+  TEST_CASE("a Service is read with its selector, ports by number, and protocols") {
+    const Service service = good(decode_service(object_of("v1", "Service", R"(clusterIP: 10.96.0.7
+selector: {app: books, tier: web}
+ports:
+- {name: metrics, port: 9090, targetPort: metrics, appProtocol: TCP}
+- {name: http-api, port: 80, targetPort: 14001, nodePort: 30000}
+- {name: grpc, port: 81})")));
+    CHECK(service.name == ServiceName{"shop", "it"});
+    CHECK(service.cluster_ip == "10.96.0.7");
+    CHECK_FALSE(service.headless);
+    CHECK(service.selector ==
+          std::map<std::string, std::string>{{"app", "books"}, {"tier", "web"}});
+    REQUIRE(service.ports.size() == 3);
+    CHECK(service.ports[0] == ServicePort{"http-api", Port{80}, Port{14001}, Protocol::kHttp});
+    CHECK(service.ports[1] == ServicePort{"grpc", Port{81}, Port{81}, Protocol::kGrpc});
+    CHECK(service.ports[2] ==
+          ServicePort{"metrics", Port{9090}, std::string("metrics"), Protocol::kTcp});
+    CHECK(good(decode_service(object_of("v1", "Service", "clusterIP: None"))).headless);
+  }
+
+  TEST_CASE("a bad Service says which field, which line and what to do") {
+    check_wrong<Service>(
+        "v1", "Service", decode_service,
+        {
+            {"ports: []", kField, "spec.clusterIP", 6, "nothing here allocates addresses"},
+            {"clusterIP: ''", kField, "spec.clusterIP", 7, "set an IPv4 address"},
+            {"clusterIP: fd00::1", kField, "spec.clusterIP", 7, "IPv6"},
+            {"clusterIP: 7", kField, "spec.clusterIP", 7, "must be a string"},
+            {"type: ExternalName\nexternalName: a.b", kField, "spec.type", 7, "ExternalName"},
+            {"type: Other\nclusterIP: None", kField, "spec.type", 7, "LoadBalancer"},
+            {"clusterIP: None\nselector: [a]", kField, "spec.selector", 8, "must be a map"},
+            {"clusterIP: None\nselector: {app: 1}", kField, "spec.selector.app", 8, "a string"},
+            {"clusterIP: None\nports: {a: 1}", kField, "spec.ports", 8, "must be a list"},
+            {"clusterIP: None\nports: [7]", kField, "spec.ports[0]", 8, "must be a map"},
+            {"clusterIP: None\nports: [{name: a}]", kField, "spec.ports[0].port", 8, "required"},
+            {"clusterIP: None\nports:\n- port: 0", kField, "spec.ports[0].port", 9, "1 to 65535"},
+            {"clusterIP: None\nports:\n- port: '80'", kField, "spec.ports[0].port", 9, "number"},
+            {"clusterIP: None\nports:\n- port: 80\n  targetPort: 70000", kField,
+             "spec.ports[0].targetPort", 10, "1 to 65535"},
+            {"clusterIP: None\nports:\n- port: 80\n  targetPort: '8080'", kField,
+             "spec.ports[0].targetPort", 10, "unquoted"},
+            {"clusterIP: None\nports:\n- {name: a, port: 80}\n- {name: a, port: 81}", kField,
+             "spec.ports[1].name", 10, "two ports have this name"},
+            {"clusterIP: None\nports:\n- {name: a, port: 80}\n- {name: b, port: 80}", kField,
+             "spec.ports[1].port", 10, "two ports have this number"},
+            {"clusterIP: None\nports:\n- {name: a, port: 80}\n- {port: 81}", kField,
+             "spec.ports[1].name", 10, "required with several ports"},
+            {"clusterIP: None\nports:\n- {port: 80, protocol: ICMP}", kField,
+             "spec.ports[0].protocol", 9, "TCP, UDP or SCTP"},
+            {"clusterIP: None\nports:\n- {port: 80, protocol: UDP}", ErrorCode::kUnusedField,
+             "spec.ports[0].protocol", 9, "left out", false},
+            {"clusterIP: None\nports:\n- {port: 80, appProtocol: redis}", kField,
+             "spec.ports[0].appProtocol", 9, "tcp-server-first", false},
+            {"clusterIP: None\nports:\n- {name: http, port: 80, targetPort: 9}\n"
+             "- {name: grpc, port: 81, targetPort: 9}",
+             ErrorCode::kConflictingProtocol, "spec.ports[0]", 9, "\"grpc\" already", false},
+        });
+  }
+
+  TEST_CASE("a port the mesh cannot carry is left out and the others stay") {
+    const auto decoded = decode_service(object_of("v1", "Service", R"(clusterIP: 10.0.0.1
+ports:
+- {name: dns, port: 53, protocol: UDP}
+- {name: dns-tcp, port: 53, appProtocol: tcp}
+- {name: odd, port: 90, appProtocol: kubernetes.io/h2c})"));
+    REQUIRE(decoded.value);
+    REQUIRE(decoded.value->ports.size() == 1);
+    CHECK(decoded.value->ports[0].name == "dns-tcp");
+    CHECK(decoded.problems.size() == 2);
+  }
+
+  TEST_CASE("names are checked, and every problem of an object is reported at once") {
+    const auto decoded =
+        decode_service(object_of("v1", "Service", "clusterIP: x\ntype: 5", "No_Name", "Bad.Ns"));
+    CHECK_FALSE(decoded.value);
+    std::vector<std::string> fields;
+    for (const auto& problem : decoded.problems) fields.push_back(problem.field);
+    CHECK(fields == std::vector<std::string>{"metadata.namespace", "metadata.name", "spec.type",
+                                             "spec.clusterIP"});
+    CHECK_FALSE(decode_service_account(object_of("v1", "ServiceAccount", "{}", "a.b")).value);
+    CHECK(good(decode_service_account(object_of("v1", "ServiceAccount", "{}"))) ==
+          ServiceAccount{"shop", "it"});
+  }
+
+  TEST_CASE("an HTTPRouteGroup is read with headers in SMI's list form and as a map") {
+    const auto group =
+        good(decode_http_route_group(object_of(kSpecsApi, "HTTPRouteGroup", R"(matches:
+- name: buy
+  pathRegex: /buy/.*
+  methods: [post, GET, GET]
+  headers:
+  - {User-Agent: a.*, X-Kind: b}
+  - {Accept: c}
+- name: any
+  methods: ['*', GET]
+  headers: {Host: d}
+- name: all)")));
+    REQUIRE(group.matches.size() == 3);
+    CHECK(group.matches[0] ==
+          smi::HttpMatch{"buy",
+                         "/buy/.*",
+                         {"GET", "POST"},
+                         {{"accept", "c"}, {"user-agent", "a.*"}, {"x-kind", "b"}}});
+    CHECK(group.matches[1] == smi::HttpMatch{"any", ".*", {}, {{"host", "d"}}});
+    CHECK(group.matches[2] == smi::HttpMatch{"all", ".*", {}, {}});
+  }
+
+  TEST_CASE("a bad HTTPRouteGroup is left out as a whole, so that no typo widens a policy") {
+    const std::string huge = "matches:\n- name: a\n  pathRegex: " + std::string(1025, 'x');
+    check_wrong<smi::HttpRouteGroup>(
+        kSpecsApi, "HTTPRouteGroup", decode_http_route_group,
+        {
+            {"{}", kField, "spec.matches", 6, "required"},
+            {"matches:\n- pathRegex: /", kField, "spec.matches[0].name", 8, "required"},
+            {"matches:\n- name: a\n- name: a", kField, "spec.matches[1].name", 9, "two matches"},
+            {"matches:\n- name: a\n  pathRegx: /x", kField, "spec.matches[0].pathRegx", 9,
+             "no such field"},
+            {"matches:\n- name: a\n  pathRegex: 7", kField, "spec.matches[0].pathRegex", 9,
+             "must be a string"},
+            {"matches:\n- name: a\n  pathRegex: '/(a'", ErrorCode::kInvalidRegex,
+             "spec.matches[0].pathRegex", 9, "not an RE2 regex: missing )"},
+            {"matches:\n- name: a\n  pathRegex: '(?!x)'", ErrorCode::kInvalidRegex,
+             "spec.matches[0].pathRegex", 9, "not an RE2 regex"},
+            {huge.c_str(), ErrorCode::kInvalidRegex, "spec.matches[0].pathRegex", 9, "1024 bytes"},
+            {"matches:\n- name: a\n  pathRegex: '(a{30}){30}(b{30}){30}'", ErrorCode::kInvalidRegex,
+             "spec.matches[0].pathRegex", 9, "too costly"},
+            {"matches:\n- name: a\n  methods: [GET, FETCH]", kField, "spec.matches[0].methods[1]",
+             9, "not an HTTP method"},
+            {"matches:\n- name: a\n  headers:\n  - {a b: c}", kField,
+             "spec.matches[0].headers[0].a b", 10, "not an HTTP header name"},
+            {"matches:\n- name: a\n  headers:\n  - {a: '['}", ErrorCode::kInvalidRegex,
+             "spec.matches[0].headers[0].a", 10, "not an RE2 regex"},
+            {"matches:\n- name: a\n  headers:\n  - {a: x}\n  - {A: y}", kField,
+             "spec.matches[0].headers[1].A", 11, "given twice"},
+        });
+  }
+
+  TEST_CASE("a TCPRoute without ports allows any, and its ports are ordered") {
+    const auto decode = [](const char* spec) {
+      return good(decode_tcp_route(object_of(kSpecsApi, "TCPRoute", spec)));
+    };
+    CHECK(decode("{}").ports.empty());
+    CHECK(decode("matches: {}").ports.empty());
+    CHECK(decode("matches: {ports: [3306, 22, 22]}").ports == std::vector{Port{22}, Port{3306}});
+    check_wrong<smi::TcpRoute>(
+        kSpecsApi, "TCPRoute", decode_tcp_route,
+        {{"matches: {ports: [x]}", kField, "spec.matches.ports[0]", 7, "1 to 65535"},
+         {"matches: {ports: [null]}", kField, "spec.matches.ports[0]", 7, "port number"}});
+  }
+
+  TEST_CASE("a TrafficTarget is read with sources ordered and unique") {
+    const auto target = good(decode_traffic_target(
+        object_of(kTargetApi, "TrafficTarget",
+                  R"(destination: {kind: ServiceAccount, name: books, namespace: shop}
+sources:
+- {kind: ServiceAccount, name: z, namespace: other}
+- {kind: ServiceAccount, name: a, namespace: shop}
+- {kind: ServiceAccount, name: z, namespace: other}
+rules:
+- {kind: HTTPRouteGroup, name: routes, matches: [buy, sell, buy]}
+- {kind: TCPRoute, name: tcp})")));
+    CHECK(target.destination == ServiceAccount{"shop", "books"});
+    CHECK(target.sources == std::vector<ServiceAccount>{{"other", "z"}, {"shop", "a"}});
+    REQUIRE(target.rules.size() == 2);
+    CHECK(target.rules[0] ==
+          smi::TrafficTargetRule{smi::RouteKind::kHttpRouteGroup, "routes", {"buy", "sell"}});
+    CHECK(target.rules[1] == smi::TrafficTargetRule{smi::RouteKind::kTcpRoute, "tcp", {}});
+  }
+
+  TEST_CASE("a bad TrafficTarget grants nothing") {
+    const std::string destination =
+        "destination: {kind: ServiceAccount, name: books, namespace: shop}\n";
+    const std::string rules = "rules: [{kind: TCPRoute, name: t}]\n";
+    const std::string sources = "sources: [{kind: ServiceAccount, name: a, namespace: b}]\n";
+    std::vector<std::string> specs;
+    const auto spec = [&](std::string text) {
+      specs.push_back(std::move(text));
+      return specs.back().c_str();
+    };
+    specs.reserve(32);
+    check_wrong<smi::TrafficTarget>(
+        kTargetApi, "TrafficTarget", decode_traffic_target,
+        {
+            {spec(sources + rules), kField, "spec.destination", 6, "required"},
+            {spec(destination + rules), kField, "spec.sources", 6, "required"},
+            {spec(destination + sources), kField, "spec.rules", 6, "required"},
+            {spec(destination + sources + "rules: []"), kField, "spec.rules", 9, "at least one"},
+            {spec("destination: {kind: ServiceAccount, name: b, namespace: other}\n" + sources +
+                  rules),
+             ErrorCode::kCrossNamespace, "spec.destination.namespace", 7, "own namespace, shop"},
+            {spec("destination: {kind: ServiceAccount, name: b}\n" + sources + rules), kField,
+             "spec.destination.namespace", 7, "required"},
+            {spec("destination: {kind: Pod, name: b, namespace: shop}\n" + sources + rules), kField,
+             "spec.destination.kind", 7, "ServiceAccount"},
+            {spec(destination + rules + "sources:\n- {kind: ServiceAccount, name: a}"), kField,
+             "spec.sources[0].namespace", 10, "required"},
+            {spec(destination + rules + "sources:\n- {kind: Group, name: a, namespace: b}"), kField,
+             "spec.sources[0].kind", 10, "ServiceAccount"},
+            {spec(destination + rules +
+                  "sources:\n- {kind: ServiceAccount, name: '*', namespace: b}"),
+             kField, "spec.sources[0].name", 10, "DNS label"},
+            {spec(destination + sources + "rules:\n- {kind: UDPRoute, name: t}"), kField,
+             "spec.rules[0].kind", 10, "HTTPRouteGroup or TCPRoute"},
+            {spec(destination + sources + "rules:\n- {kind: HTTPRouteGroup, name: t}"),
+             ErrorCode::kUnusedField, "spec.rules[0]", 10, "allows no HTTP request", false},
+            {spec(destination + sources + "rules:\n- {kind: TCPRoute, name: t, matches: [x]}"),
+             ErrorCode::kUnusedField, "spec.rules[0].matches", 10, "no effect", false},
+        });
+  }
+
+  TEST_CASE("a TrafficSplit's apex may be written in every form of its own service's name") {
+    for (const char* apex :
+         {"books", "books.shop", "books.shop.svc", "books.shop.svc.cluster.local"}) {
+      CAPTURE(apex);
+      const auto split = good(decode_traffic_split(
+          object_of(kSplitApi, "TrafficSplit",
+                    std::string("service: ") + apex +
+                        "\nbackends: [{service: v1, weight: 90}, {service: v2, weight: 0}]")));
+      CHECK(split.service == ServiceName{"shop", "books"});
+      CHECK(split.backends == std::vector<smi::SplitBackend>{{"v1", 90}, {"v2", 0}});
+    }
+  }
+
+  TEST_CASE("a bad TrafficSplit is left out") {
+    constexpr auto kWeights = ErrorCode::kInvalidWeights;
+    check_wrong<smi::TrafficSplit>(
+        kSplitApi, "TrafficSplit", decode_traffic_split,
+        {
+            {"backends: [{service: v1, weight: 1}]", kField, "spec.service", 6, "required"},
+            {"service: a", kField, "spec.backends", 6, "required"},
+            {"service: a.other\nbackends: [{service: v1, weight: 1}]", ErrorCode::kCrossNamespace,
+             "spec.service", 7, "own namespace, shop"},
+            {"service: a.shop.example.com\nbackends: [{service: v1, weight: 1}]", kField,
+             "spec.service", 7, "not a service name"},
+            {"service: a\nbackends: []", kWeights, "spec.backends", 8, "sum to 0"},
+            {"service: a\nbackends:\n- {service: v1, weight: 0}", kWeights, "spec.backends", 8,
+             "sum to 0"},
+            {"service: a\nbackends:\n- {service: v1, weight: -1}", kWeights,
+             "spec.backends[0].weight", 9, "from 0"},
+            {"service: a\nbackends:\n- {service: v1, weight: 500m}", kWeights,
+             "spec.backends[0].weight", 9, "quantities"},
+            {"service: a\nbackends:\n- {service: v1, weight: '50'}", kWeights,
+             "spec.backends[0].weight", 9, "whole number"},
+            {"service: a\nbackends:\n- {service: v1, weight: 1.5}", kWeights,
+             "spec.backends[0].weight", 9, "whole number"},
+            {"service: a\nbackends:\n- {service: v1}", kWeights, "spec.backends[0].weight", 9,
+             "required"},
+            {"service: a\nbackends:\n- {service: v1, weight: 1}\n- {service: v1, weight: 2}",
+             kField, "spec.backends[1].service", 10, "two backends"},
+            {"service: a\nbackends: [{service: v1, weight: 1}]\nmatches: []", kField,
+             "spec.matches", 9, "no such field"},
+        });
+  }
+
+  TEST_CASE("MeshConfig's effective fields are read and the rest is reported as unused") {
+    const auto decoded = decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(traffic:
+  enablePermissiveTrafficPolicyMode: true
+  enableEgress: true
+  useHTTPSIngress: false
+certificate: {serviceCertValidityDuration: 1h30m, certKeyBitSize: 4096, keyAlgorithm: RSA}
+sidecar: {logLevel: debug})"));
+    REQUIRE(decoded.value);
+    CHECK(decoded.value->permissive);
+    CHECK(decoded.value->egress);
+    CHECK(decoded.value->service_certificate_validity == std::chrono::minutes(90));
+    CHECK(decoded.value->key_type == KeyType::kRsa);
+    CHECK(decoded.value->rsa_key_bits == 4096);
+    REQUIRE(decoded.problems.size() == 2);
+    CHECK(decoded.problems[0].field == "spec.traffic.useHTTPSIngress");
+    CHECK(decoded.problems[0].cause.find("no such field") != std::string::npos);
+    CHECK(decoded.problems[1].field == "spec.sidecar.logLevel");
+    CHECK(decoded.problems[1].cause.find("no effect yet") != std::string::npos);
+    for (const auto& problem : decoded.problems) CHECK(problem.code == ErrorCode::kUnusedField);
+    CHECK(good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", "{}"))) == MeshConfig{});
+  }
+
+  TEST_CASE("a bad MeshConfig is refused, not read in part") {
+    check_wrong<MeshConfig>(
+        kConfigApi, "MeshConfig", decode_mesh_config,
+        {
+            {"traffic: {enableEgress: yes}", kField, "spec.traffic.enableEgress", 7,
+             "true or false"},
+            {"certificate: {serviceCertValidityDuration: 1d}", kField,
+             "spec.certificate.serviceCertValidityDuration", 7, "such as 48h"},
+            {"certificate: {serviceCertValidityDuration: 5s}", kField,
+             "spec.certificate.serviceCertValidityDuration", 7, "from 10s"},
+            {"certificate: {certKeyBitSize: 1024}", kField, "spec.certificate.certKeyBitSize", 7,
+             "2048 to 4096"},
+            {"certificate: {keyAlgorithm: DSA}", kField, "spec.certificate.keyAlgorithm", 7, "RSA"},
+            {"certificate: {certKeyBitSize: 2048}", ErrorCode::kUnusedField,
+             "spec.certificate.certKeyBitSize", 7, "RSA keys only", false},
+        });
+  }
+
+  TEST_CASE("an object of another apiVersion or one that is too large or deep is refused") {
+    Object object = object_of("v1", "Service", "clusterIP: None");
+    object.api_version = "v2";
+    REQUIRE(decode_service(object).problems.size() == 1);
+    CHECK(decode_service(object).problems[0].code == ErrorCode::kUnknownKind);
+    object.json = std::string(70, '[') + std::string(70, ']');
+    CHECK(decode_service(object).problems[0].code == ErrorCode::kTooLarge);
+    object.json = '"' + std::string(4 << 20, 'x') + '"';
+    CHECK(decode_service(object).problems[0].code == ErrorCode::kTooLarge);
+  }
+}
+
+TEST_SUITE("spec::read_object_file") {
+  TEST_CASE("documents that are no objects are left out, each with its fault, and the rest stays") {
+    const ObjectFile file = read_object_file(R"(apiVersion: v1
+kind: Service
+metadata: {name: a, namespace: b, labels: {v: 1}}
+---
+just text
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+---
+apiVersion: split.smi-spec.io/v1alpha4
+kind: TrafficSplit
+metadata: {name: a}
+---
+kind: Service
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: good, labels: {x: "1"}}
+)",
+                                             "m/a.yaml");
+    std::vector<std::string> texts;
+    for (const auto& problem : file.problems) texts.push_back(problem.text());
+    CHECK(texts[0] ==
+          "m/a.yaml:3: Service b/a: metadata.labels.v: must be a string; quote it [invalid-field]");
+    CHECK(texts[1].starts_with("m/a.yaml:5: not an object"));
+    CHECK(texts[2].starts_with("m/a.yaml:8: Deployment a: kind: the mesh does not use this kind"));
+    CHECK(texts[3].find("use split.smi-spec.io/v1alpha2 [unknown-kind]") != std::string::npos);
+    CHECK(texts[4].find("apiVersion: required") != std::string::npos);
+    CHECK(texts[5].find("metadata: required") != std::string::npos);
+    CHECK(texts.size() == 6);
+    REQUIRE(file.objects.size() == 1);
+    CHECK(file.objects[0]->key == ObjectKey{"Namespace", "", "good"});
+    CHECK(file.objects[0]->labels.at("x") == "1");
+  }
+
+  TEST_CASE("the resource version follows the content and not the place") {
+    const auto version = [](const char* text) {
+      return read_object_file(text, "a").objects.at(0)->resource_version;
+    };
+    const char* one = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
+    CHECK(version(one) ==
+          version("# moved\n\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n"));
+    CHECK(version(one) != version("apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n"));
+  }
+}

@@ -1,0 +1,282 @@
+#include "spec/mesh_spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/memory_object_store.hpp"
+
+using namespace osm;
+using osm::testing::MemoryObjectStore;
+
+namespace {
+
+using Keys = std::vector<ObjectKey>;
+
+constexpr const char* kShop = R"(
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {openservicemesh.io/monitored-by: osm}}
+)";
+
+std::string service_yaml(const std::string& name, const std::string& address,
+                         const std::string& ns = "shop") {
+  return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + ", namespace: " + ns +
+         "}\nspec: {clusterIP: " + address + ", selector: {app: " + name + "}}\n";
+}
+
+std::string target_yaml(const std::string& name, const std::string& route = "routes",
+                        const std::string& match = "buy") {
+  return "apiVersion: access.smi-spec.io/v1alpha3\nkind: TrafficTarget\nmetadata: {name: " + name +
+         ", namespace: shop}\nspec:\n"
+         "  destination: {kind: ServiceAccount, name: books, namespace: shop}\n"
+         "  sources: [{kind: ServiceAccount, name: buyer, namespace: other}]\n"
+         "  rules:\n"
+         "  - {kind: HTTPRouteGroup, name: " +
+         route + ", matches: [" + match + "]}\n";
+}
+
+std::string routes_yaml(const std::string& regex = "/buy") {
+  return "apiVersion: specs.smi-spec.io/v1alpha4\nkind: HTTPRouteGroup\n"
+         "metadata: {name: routes, namespace: shop}\nspec: {matches: [{name: buy, pathRegex: '" +
+         regex + "'}]}\n";
+}
+
+std::string split_yaml(const std::string& name, const std::string& backend = "v1") {
+  return "apiVersion: split.smi-spec.io/v1alpha2\nkind: TrafficSplit\nmetadata: {name: " + name +
+         ", namespace: shop}\nspec: {service: books, backends: [{service: " + backend +
+         ", weight: 1}]}\n";
+}
+
+std::string config_yaml(const std::string& permissive,
+                        const std::string& name = "osm-mesh-config") {
+  return "apiVersion: config.openservicemesh.io/v1alpha2\nkind: MeshConfig\nmetadata: {name: " +
+         name +
+         ", namespace: osm-system}\nspec:\n  traffic:\n"
+         "    enablePermissiveTrafficPolicyMode: " +
+         permissive + "\n";
+}
+
+struct Fixture {
+  Fixture() { put(kShop); }
+
+  void start() {
+    spec = spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics});
+    subscription = spec->subscribe([this](const Keys& keys) { notified.push_back(keys); });
+  }
+  void put(const std::string& yaml) {
+    const auto status = store.put_yaml(yaml, "mesh/a.yaml");
+    REQUIRE_MESSAGE(status.ok(), (status.ok() ? "" : status.error().text()));
+  }
+  std::vector<std::vector<ObjectKey>> take() { return std::exchange(notified, {}); }
+  std::vector<std::string> problems() const {
+    std::vector<std::string> out;
+    for (const auto& problem : spec->list_problems()) out.push_back(problem.text());
+    return out;
+  }
+  double decoded() const { return metrics.sum("osm_spec_decoded_total"); }
+
+  MemoryObjectStore store;
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  std::unique_ptr<MeshSpec> spec;
+  Subscription subscription;
+  std::vector<Keys> notified;
+};
+
+const ObjectKey kBooks{"Service", "shop", "books"};
+const ObjectKey kTarget{"TrafficTarget", "shop", "buyer"};
+const ObjectKey kRoutes{"HTTPRouteGroup", "shop", "routes"};
+const ObjectKey kConfig{"MeshConfig", "osm-system", "osm-mesh-config"};
+
+}  // namespace
+
+TEST_SUITE("spec::MeshSpec") {
+  TEST_CASE_FIXTURE(Fixture, "lists what the store had at the start and what it gets later") {
+    put(service_yaml("books", "10.0.0.1"));
+    put(routes_yaml());
+    start();
+    put(target_yaml("buyer"));
+    put("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: books, namespace: shop}\n");
+    put("apiVersion: specs.smi-spec.io/v1alpha4\nkind: TCPRoute\n"
+        "metadata: {name: tcp, namespace: shop}\n");
+    CHECK(spec->has_synced());
+    CHECK(spec->list_services().size() == 1);
+    CHECK(spec->get_service({"shop", "books"})->cluster_ip == "10.0.0.1");
+    CHECK(spec->get_service({"shop", "nobody"}) == nullptr);
+    CHECK(spec->list_http_traffic_specs().size() == 1);
+    CHECK(spec->list_tcp_traffic_specs().size() == 1);
+    CHECK(spec->list_traffic_targets().size() == 1);
+    CHECK(spec->list_namespaces() == std::vector<std::string>{"shop"});
+    CHECK(spec->list_all_service_accounts() == std::vector<ServiceAccount>{{"shop", "books"}});
+    CHECK(spec->list_service_accounts() ==
+          std::vector<ServiceAccount>{{"other", "buyer"}, {"shop", "books"}});
+    CHECK(problems().empty());
+    CHECK(take() == std::vector<Keys>{{kTarget},
+                                      {{"ServiceAccount", "shop", "books"}},
+                                      {{"TCPRoute", "shop", "tcp"}}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a change decodes one object, and the others keep their pointers") {
+    for (int i = 0; i < 50; ++i)
+      put(service_yaml("s" + std::to_string(i), "10.0.0." + std::to_string(i)));
+    start();
+    const double at_start = decoded();
+    CHECK(at_start == 50);
+    const auto before = spec->list_services();
+    put(service_yaml("s7", "10.0.1.7"));
+    CHECK(decoded() == at_start + 1);
+    CHECK(metrics.value("osm_spec_decoded_total", {{"kind", "Service"}}) == 51);
+    const auto after = spec->list_services();
+    int different = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) different += before[i] != after[i];
+    CHECK(different == 1);
+    CHECK(take() == std::vector<Keys>{{{"Service", "shop", "s7"}}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an edit without meaning tells nobody and keeps the pointer") {
+    put(service_yaml("books", "10.0.0.1"));
+    start();
+    const auto before = spec->get_service({"shop", "books"});
+    put(service_yaml("books", "10.0.0.1") + "status: {x: y}\n");
+    CHECK(take().empty());
+    CHECK(spec->get_service({"shop", "books"}) == before);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an invalid object is left out whether or not it was valid before") {
+    put(routes_yaml());
+    start();
+    take();
+    put(routes_yaml("("));
+    CHECK(spec->list_http_traffic_specs().empty());
+    CHECK(take() == std::vector<Keys>{{kRoutes}});
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].starts_with(
+        "mesh/a.yaml:4: HTTPRouteGroup shop/routes: spec.matches[0].pathRegex: not an RE2 regex"));
+    put(routes_yaml("(("));  // as wrong as before, but otherwise
+    CHECK(take() == std::vector<Keys>{{}});
+    store.remove(kRoutes);
+    CHECK(problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a namespace enters and leaves the mesh with all it holds") {
+    store.remove({"Namespace", "", "shop"});
+    put(service_yaml("books", "10.0.0.1"));
+    put(target_yaml("buyer"));
+    put(routes_yaml());
+    start();
+    CHECK(spec->list_services().empty());
+    CHECK(decoded() == 0);
+    REQUIRE(problems().size() == 1);  // Services may be outside, policies without effect are told
+    CHECK(problems()[0].find("its 2 SMI object(s) are ignored; label a Namespace object with "
+                             "openservicemesh.io/monitored-by: osm") != std::string::npos);
+    put(kShop);
+    CHECK(spec->list_services().size() == 1);
+    CHECK(problems().empty());
+    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {"Namespace", "", "shop"}}});
+    put("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: "
+        "{openservicemesh.io/monitored-by: another}}\n");
+    CHECK(spec->list_traffic_targets().empty());
+    CHECK(spec->list_namespaces().empty());
+    CHECK(problems().empty());  // another mesh's
+    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {"Namespace", "", "shop"}}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "without MeshConfig the mesh is strict, and with one it follows") {
+    start();
+    CHECK(spec->get_mesh_config() == MeshConfig{});
+    CHECK_FALSE(spec->get_mesh_config().permissive);
+    put(config_yaml("true"));
+    CHECK(spec->get_mesh_config().permissive);
+    CHECK(take() == std::vector<Keys>{{kConfig}});
+    put(config_yaml("maybe"));
+    CHECK(spec->get_mesh_config().permissive);  // the last good one
+    CHECK(spec->has_synced());
+    CHECK(problems().size() == 1);
+    store.remove(kConfig);
+    CHECK_FALSE(spec->get_mesh_config().permissive);
+    CHECK(problems().empty());
+    put(config_yaml("true", "mine"));
+    CHECK_FALSE(spec->get_mesh_config().permissive);
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("the mesh reads MeshConfig osm-system/osm-mesh-config") !=
+          std::string::npos);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a MeshConfig broken at the start holds readiness back") {
+    put(config_yaml("maybe"));
+    start();
+    CHECK_FALSE(spec->has_synced());
+    put(config_yaml("true"));
+    CHECK(spec->has_synced());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "syncs when the store does, and says so with an empty list") {
+    store.set_synced(false);
+    put(service_yaml("books", "10.0.0.1"));
+    start();
+    CHECK_FALSE(spec->has_synced());
+    store.set_synced(true);
+    CHECK(spec->has_synced());
+    CHECK(take() == std::vector<Keys>{{}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "references to what is missing are named, and the rest stands") {
+    put(service_yaml("books", "10.0.0.1"));
+    put(target_yaml("buyer", "nowhere"));
+    put(split_yaml("split", "v9"));
+    start();
+    CHECK(spec->list_traffic_targets().size() == 1);
+    CHECK(spec->list_traffic_splits().size() == 1);
+    REQUIRE(problems().size() == 2);
+    CHECK(problems()[0] ==
+          "mesh/a.yaml:4: TrafficSplit shop/split: spec.backends[0].service: Service shop/v9 is "
+          "not there, or is invalid and left out [dangling-reference]");
+    CHECK(problems()[1] ==
+          "mesh/a.yaml:8: TrafficTarget shop/buyer: spec.rules[0].name: HTTPRouteGroup "
+          "shop/nowhere is not there, or is invalid and left out; this rule allows nothing "
+          "[dangling-reference]");
+    put(target_yaml("buyer", "routes", "sell"));
+    put(routes_yaml());
+    put(service_yaml("v9", "10.0.0.9"));
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("spec.rules[0].matches: HTTPRouteGroup shop/routes has no match "
+                             "\"sell\" [dangling-reference]") != std::string::npos);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "of two splits on one apex the first by name is used") {
+    put(service_yaml("books", "10.0.0.1"));
+    put(service_yaml("v1", "10.0.0.2"));
+    put(split_yaml("b"));
+    put(split_yaml("a"));
+    start();
+    REQUIRE(spec->list_traffic_splits().size() == 1);
+    CHECK(spec->list_traffic_splits()[0]->name.name == "a");
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("TrafficSplit shop/b: spec.service: TrafficSplit shop/a already "
+                             "splits Service shop/books") != std::string::npos);
+    take();
+    store.remove({"TrafficSplit", "shop", "a"});
+    CHECK(spec->list_traffic_splits()[0]->name.name == "b");
+    CHECK(take() ==
+          std::vector<Keys>{{{"TrafficSplit", "shop", "a"}, {"TrafficSplit", "shop", "b"}}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "of two Services on one address the first by name keeps it") {
+    put(service_yaml("b", "10.0.0.1"));
+    put(service_yaml("a", "10.0.0.1"));
+    start();
+    REQUIRE(spec->list_services().size() == 1);
+    CHECK(spec->list_services()[0]->name.name == "a");
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].ends_with("[conflicting-address]"));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "the store's problems are listed with its own") {
+    start();
+    store.set_problems({{ErrorCode::kInvalidSyntax, {}, "mesh/x.yaml", 3, "", "not YAML"}});
+    CHECK(problems() == std::vector<std::string>{"mesh/x.yaml:3: not YAML [invalid-syntax]"});
+    CHECK(take() == std::vector<Keys>{{}});
+  }
+}
