@@ -1,0 +1,27 @@
+// benchmarks/baseline.json: the counts that must not grow, per mesh.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "measurement.hpp"
+#include "osm/result.hpp"
+
+namespace osm::bench {
+
+struct Baseline {
+  // By MeshSize::name(), then by the name of the count.
+  std::map<std::string, std::map<std::string, std::uint64_t>> counts;
+  double bytes_per_proxy_beyond_bare = 25'000;
+};
+
+Result<Baseline> load_baseline(const std::string& path);
+Status save_baseline(const std::string& path, const Baseline& baseline);
+
+// Result: a sentence for everything that is worse than the baseline allows; a mesh that the
+// baseline does not know is one of them. Bytes may grow by 2 %: signatures differ in length.
+// Memory is judged from 1,000 proxies on, below that what proxies share outweighs what each costs.
+std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline);
+
+}  // namespace osm::bench

@@ -1,0 +1,63 @@
+// Sinks of a server under measurement: sums and newest values, nothing that grows with time.
+#pragma once
+
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "osm/log.hpp"
+#include "osm/metrics.hpp"
+
+namespace osm::bench {
+
+class CountingMetrics final : public MetricsSink {
+ public:
+  void add(std::string_view counter, MetricLabels labels, double delta) override {
+    std::lock_guard lock(mutex_);
+    values_[series(counter, labels)] += delta;
+  }
+  void set(std::string_view gauge, MetricLabels labels, double value) override {
+    std::lock_guard lock(mutex_);
+    values_[series(gauge, labels)] = value;
+  }
+  void observe(std::string_view, MetricLabels, double) override {}
+
+  std::map<std::string, double> values() const {
+    std::lock_guard lock(mutex_);
+    return values_;
+  }
+
+ private:
+  // "name" or "name{label=value,...}"
+  static std::string series(std::string_view name, MetricLabels labels) {
+    std::string text(name);
+    const char* before = "{";
+    for (const auto& [label, value] : labels) {
+      text.append(before).append(label).append("=").append(value);
+      before = ",";
+    }
+    if (labels.size() > 0) text += '}';
+    return text;
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::string, double> values_;
+};
+
+// What goes wrong must not go unseen; the rest would be measured too.
+class WarningLog final : public LogSink {
+ public:
+  bool enabled(LogLevel level) const override { return level >= LogLevel::kWarning; }
+  void write(LogLevel, std::string_view message, std::initializer_list<LogField> fields) override {
+    std::lock_guard lock(mutex_);
+    std::cerr << message;
+    for (const LogField& field : fields) std::cerr << ' ' << field.key << '=' << field.value;
+    std::cerr << '\n';
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace osm::bench

@@ -1,0 +1,246 @@
+#include "proxy_fleet.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include "simulated_proxy.hpp"
+
+namespace osm::bench {
+namespace {
+
+constexpr const char* kMethod =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+
+enum Operation { kStart, kRead, kWrite, kFinish, kOperations };
+
+// Verifies the server's chain, not its name: like Envoy, which pins a SPIFFE id instead.
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Credentials& credentials) {
+  namespace tls = grpc::experimental;
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
+      credentials.trust_bundle_pem,
+      std::vector<tls::IdentityKeyCertPair>{{credentials.key_pem, credentials.chain_pem}}));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  return tls::TlsCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
+                                          const Credentials& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, channel_credentials(credentials), arguments);
+}
+
+std::string flatten(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  bytes.reserve(buffer.Length());
+  if (buffer.Dump(&slices).ok())
+    for (const grpc::Slice& slice : slices)
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t Received::all_responses() const {
+  return std::accumulate(responses.begin(), responses.end(), std::uint64_t{0});
+}
+
+std::uint64_t Received::all_bytes() const {
+  return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+}
+
+Received Received::operator-(const Received& earlier) const {
+  Received since = *this;
+  for (std::size_t type = 0; type < responses.size(); ++type) {
+    since.responses[type] -= earlier.responses[type];
+    since.bytes[type] -= earlier.bytes[type];
+  }
+  return since;
+}
+
+struct ProxyFleet::Tag {
+  Stream* stream;
+  Operation operation;
+};
+
+struct ProxyFleet::Stream {
+  Stream(int index_, std::string node_id, ContentsIndex& contents)
+      : index(index_), proxy(std::move(node_id), contents) {
+    for (int operation = 0; operation < kOperations; ++operation)
+      tags[operation] = {this, static_cast<Operation>(operation)};
+  }
+
+  int index;
+  SimulatedProxy proxy;
+  std::array<Tag, kOperations> tags;
+  std::shared_ptr<grpc::Channel> channel;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+  grpc::ByteBuffer incoming;
+  std::deque<std::string> outgoing;
+  bool writing = false;
+  bool open = false;
+  std::array<std::uint64_t, 5> marked{};
+  grpc::Status status;
+};
+
+ProxyFleet::ProxyFleet(const std::string& address, const std::vector<Credentials>& credentials) {
+  // gRPC logs every server whose name it was told not to check. Real failures end streams.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  for (const Credentials& own : credentials) {
+    const auto index = static_cast<int>(streams_.size());
+    auto stream = std::make_unique<Stream>(index, fmt::format("proxy-{}", index), index_);
+    stream->channel = channel_to(address, own);
+    stream->call =
+        grpc::GenericStub(stream->channel).PrepareCall(&stream->context, kMethod, &queue_);
+    stream->call->StartCall(&stream->tags[kStart]);
+    ++pending_operations_;
+    streams_.push_back(std::move(stream));
+  }
+}
+
+ProxyFleet::~ProxyFleet() {
+  closing_ = true;
+  for (const auto& stream : streams_) stream->context.TryCancel();
+  void* tag;
+  bool ok;
+  while (pending_operations_ > 0 && queue_.Next(&tag, &ok)) --pending_operations_;
+  queue_.Shutdown();
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+bool ProxyFleet::run_until(const std::function<bool()>& done,
+                           std::chrono::steady_clock::time_point deadline) {
+  while (!done()) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    void* raw;
+    bool ok;
+    const auto event =
+        queue_.AsyncNext(&raw, &ok,
+                         std::chrono::system_clock::now() +
+                             std::chrono::duration_cast<std::chrono::microseconds>(left));
+    if (event != grpc::CompletionQueue::GOT_EVENT) {
+      if (failure_.empty())
+        failure_ = fmt::format("the deadline passed with {} of {} proxies configured", configured_,
+                               streams_.size());
+      return false;
+    }
+    --pending_operations_;
+    const Tag& tag = *static_cast<Tag*>(raw);
+    on_event(*tag.stream, tag.operation, ok);
+    if (!failure_.empty()) return false;
+  }
+  return true;
+}
+
+void ProxyFleet::on_event(Stream& stream, int operation, bool ok) {
+  if (operation == kFinish) {
+    fail(stream, fmt::format("the server ended the stream: {} ({})", stream.status.error_message(),
+                             static_cast<int>(stream.status.error_code())));
+    return;
+  }
+  if (!ok) {  // the stream ended; ask why
+    if (std::exchange(stream.open, false) || operation == kStart) {
+      stream.call->Finish(&stream.status, &stream.tags[kFinish]);
+      ++pending_operations_;
+    }
+    return;
+  }
+  switch (operation) {
+    case kStart:
+      stream.open = true;
+      stream.outgoing.push_back(stream.proxy.open());
+      write_next(stream);
+      stream.call->Read(&stream.incoming, &stream.tags[kRead]);
+      ++pending_operations_;
+      break;
+    case kRead:
+      on_message(stream);
+      break;
+    case kWrite:
+      stream.writing = false;
+      write_next(stream);
+      break;
+    default:
+      break;
+  }
+}
+
+void ProxyFleet::on_message(Stream& stream) {
+  std::string bytes = flatten(stream.incoming);
+  const bool was_configured = stream.proxy.configured();
+  auto reaction = stream.proxy.receive(bytes);
+  if (!reaction) {
+    fail(stream, "the server sent something that is no DiscoveryResponse");
+    return;
+  }
+  configured_ += stream.proxy.configured() ? 1 : 0;
+  configured_ -= was_configured ? 1 : 0;
+  const auto slot = static_cast<std::size_t>(reaction->type);
+  ++received_.responses[slot];
+  received_.bytes[slot] += bytes.size();
+  if (stream.index == 0) recorded_.try_emplace(reaction->type, std::move(bytes));
+  for (std::string& request : reaction->requests) stream.outgoing.push_back(std::move(request));
+  write_next(stream);
+  stream.call->Read(&stream.incoming, &stream.tags[kRead]);
+  ++pending_operations_;
+}
+
+void ProxyFleet::write_next(Stream& stream) {
+  if (stream.writing || stream.outgoing.empty() || !stream.open) return;
+  stream.writing = true;
+  grpc::Slice slice(stream.outgoing.front());
+  stream.outgoing.pop_front();
+  stream.call->Write(grpc::ByteBuffer(&slice, 1), &stream.tags[kWrite]);
+  ++pending_operations_;
+}
+
+void ProxyFleet::fail(const Stream& stream, const std::string& why) {
+  if (failure_.empty()) failure_ = fmt::format("proxy {}: {}", stream.index, why);
+}
+
+void ProxyFleet::mark() {
+  for (const auto& stream : streams_)
+    for (XdsType type : kXdsTypes)
+      stream->marked[static_cast<std::size_t>(type)] = stream->proxy.responses(type);
+}
+
+std::uint64_t ProxyFleet::arrived(int proxy, std::bitset<5> types) const {
+  const Stream& stream = *streams_[static_cast<std::size_t>(proxy)];
+  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
+  for (XdsType type : kXdsTypes) {
+    const auto slot = static_cast<std::size_t>(type);
+    if (types.test(slot))
+      fewest = std::min(fewest, stream.proxy.responses(type) - stream.marked[slot]);
+  }
+  return fewest;
+}
+
+std::size_t ProxyFleet::receivers(std::uint64_t expected) const {
+  std::size_t count = 0;
+  for (const auto& stream : streams_) {
+    std::uint64_t since_mark = 0;
+    for (XdsType type : kXdsTypes)
+      since_mark += stream->proxy.responses(type) - stream->marked[static_cast<std::size_t>(type)];
+    count += since_mark > expected ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace osm::bench
