@@ -1,7 +1,8 @@
 #include "ads/session.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <set>
+#include <utility>
 
 namespace osm::ads {
 namespace {
@@ -21,10 +22,6 @@ Digest raw_digest(const std::vector<std::string_view>& names) {
   DigestBuilder digest;
   for (std::string_view name : names) digest.add(name);
   return digest.finish();
-}
-
-bool holds(const std::vector<Digest>& ordered, const Digest& hash) {
-  return std::binary_search(ordered.begin(), ordered.end(), hash);
 }
 
 void add_references(const std::vector<EncodedPtr>& resources, XdsType type, NameSet& names) {
@@ -88,12 +85,13 @@ void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = s.uncertain = false;
   s.acked = s.sent;
+  s.responded = {};
   if (withheld(type)) {
     s.good = s.acked;
   } else {
     s.good = nullptr;
     s.refused_base.clear();
-    s.refused.clear();
+    s.refusals.clear();
     s.nack_detail.clear();
   }
 }
@@ -103,8 +101,7 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   const bool stand_in_refused = carries_whole_set(type) && withheld(type) && s.sent == s.good;
   s.good = stand_in_refused ? nullptr : s.acked;
   s.refused_base = s.sent_base;
-  s.refused.insert(s.refused.end(), s.responded.begin(), s.responded.end());
-  std::sort(s.refused.begin(), s.refused.end());
+  if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = false;
   s.uncertain = true;
@@ -167,7 +164,8 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   undeliver_dependants(type, *goal);
   s.responded.clear();
   if (!carries_whole_set(type))
-    for (const EncodedPtr& resource : resources) s.responded.push_back(resource->hash);
+    for (const EncodedPtr& resource : resources)
+      s.responded.push_back({resource, s.base->find(resource->name)->hash});
   s.asked = false;
   s.awaiting = writing_ = true;
   s.sent = s.delivered = goal;
@@ -209,8 +207,15 @@ bool Session::withheld(XdsType type) const {
   const TypeState& s = of(type);
   if (!s.base) return false;
   if (carries_whole_set(type)) return s.refused_base == s.base->version();
-  return std::any_of(s.base->resources().begin(), s.base->resources().end(),
-                     [&](const EncodedPtr& r) { return holds(s.refused, r->hash); });
+  return std::any_of(s.refusals.begin(), s.refusals.end(),
+                     [&](const Refusal& refusal) { return refusal.holds_for(*s.base); });
+}
+
+bool Session::Refusal::holds_for(const ResourceSet& base) const {
+  return std::all_of(response.begin(), response.end(), [&](const Responded& part) {
+    const EncodedPtr now = base.find(part.resource->name);
+    return now && now->hash == part.input;
+  });
 }
 
 ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
@@ -220,14 +225,18 @@ ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
     if (withheld(type)) return s.good;
     return type == XdsType::kCluster ? expanded(all, now) : all;
   }
-  if (s.refused.empty()) return all;
+  std::erase_if(s.refusals, [&](const Refusal& r) { return !r.holds_for(*s.base); });
+  if (s.refusals.empty()) return all;
+  std::set<Digest> refused;
+  for (const Refusal& refusal : s.refusals)
+    for (const Responded& part : refusal.response) refused.insert(part.resource->hash);
   std::vector<EncodedPtr> acceptable;
   for (const EncodedPtr& resource : all->resources()) {
-    if (!holds(s.refused, resource->hash)) {
+    if (!refused.contains(resource->hash)) {
       acceptable.push_back(resource);
     } else if (s.good) {
       EncodedPtr last_good = s.good->find(resource->name);
-      if (last_good && !holds(s.refused, last_good->hash)) acceptable.push_back(last_good);
+      if (last_good && !refused.contains(last_good->hash)) acceptable.push_back(last_good);
     }
   }
   return ResourceSet::make(std::move(acceptable));
@@ -283,7 +292,8 @@ std::optional<SteadyTime> Session::deadline() const {
 ProxyTypeState Session::state(XdsType type) const {
   const TypeState& s = of(type);
   ProxyTypeState state;
-  if (!s.subscribed) return state;
+  // Envoy does not answer for a type of which it watches nothing any more.
+  if (!s.subscribed || (s.names && s.names->empty())) return state;
   state.state = withheld(type)          ? SyncState::kStale
                 : s.awaiting || !s.sent ? SyncState::kPending
                                         : SyncState::kSynced;

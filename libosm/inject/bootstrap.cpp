@@ -168,7 +168,6 @@ std::string controller_cluster(const VmBootstrapInput& input, const HostPort& co
       name: envoy.transport_sockets.tls
       typed_config:
         "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-        sni: osm-controller
         common_tls_context:
           alpn_protocols: [h2]
           tls_params: {{tls_minimum_protocol_version: TLSv1_2, tls_maximum_protocol_version: TLSv1_3}}

@@ -69,7 +69,7 @@ class Controller(meshcase.MeshCase):
             f"--http-address {Switch.ADDRESS}:{HTTP_PORT}"))
         self.assertNotEqual(failed.popen.wait(10), 0)
         self.assertRegex(failed.text(), "(?i)no space left on device")
-        self.assertRegex(failed.text(), "(?i)free space")
+        self.assertRegex(failed.text(), "(?i)free space|disk full")
 
     def test_a_port_that_is_taken_stops_the_start_and_is_named(self):
         taken = self.rig.switch.namespace.open_socket()

@@ -31,7 +31,9 @@ class MeshCase(unittest.TestCase):
         self.addCleanup(self._close)
 
     def _close(self):
-        self.rig.failed = bool(self._outcome.result.failures or self._outcome.result.errors)
+        result = self._outcome.result
+        self.rig.failed = any(getattr(test, "test_case", test) is self
+                              for test, _ in result.failures + result.errors)
         self.rig.close()
 
     def add_machine(self, name, address, ns=None, labels=None):
