@@ -45,7 +45,6 @@ class Walk {
 
   void unreadable(const std::string& below, const std::string& why) {
     scan_.unreadable.emplace_back(below, why);
-    if (below.empty()) scan_.root_readable = false;
   }
 
   void visit(const std::string& below) {
@@ -58,6 +57,7 @@ class Walk {
       return;
     }
     const DirectoryId id{info.st_dev, info.st_ino};
+    if (below.empty()) scan_.root = {info.st_dev, info.st_ino};
     if (std::find(ancestors_.begin(), ancestors_.end(), id) != ancestors_.end()) return;
     if (ancestors_.size() >= kMaxDirectoryDepth) {
       unreadable(below, "more than 16 directories deep");

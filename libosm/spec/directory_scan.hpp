@@ -31,7 +31,8 @@ bool is_object_file_name(std::string_view name);
 struct DirectoryScan {
   std::map<std::string, FileSignature> files;  // by path below the root, '/' between parts
   std::vector<std::pair<std::string, std::string>> unreadable;  // directory below the root, why
-  bool root_readable = true;
+  // Device and inode of the root; nullopt when it cannot be read.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> root;
 };
 
 // Walks the tree; `on_directory` runs before a directory is listed ("" is the root). Symbolic links

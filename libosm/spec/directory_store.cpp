@@ -253,14 +253,35 @@ class DirectoryStore final : public ObjectStore {
            "",
            "the directory cannot be read (" + why +
                "); what was last read from it stays in force. Restore it or its permissions"});
+    judge_root(found);
     if (std::exchange(distrust_, false))
       for (auto& [path, file] : known_) file.signature.reset();
     for (const auto& [path, signature] : found.files) {
       const auto at = known_.find(path);
       if (at == known_.end() || at->second.signature != signature) look(path, first_);
     }
+    if (refilling_) return;
     for (const auto& [path, file] : known_)
       if (!found.files.contains(path) && !under_unreadable(path, found)) look(path, false);
+  }
+
+  // Another directory in the place of ours that is still empty is being filled, not the mesh
+  // emptied: what was read from its predecessor stays until it holds a file.
+  void judge_root(const DirectoryScan& found) {
+    if (!found.root) {
+      root_.reset();  // its successor may get the same inode
+      return;
+    }
+    const bool replaced = found.root != std::exchange(root_, found.root);
+    refilling_ = !known_.empty() && found.files.empty() && (replaced || refilling_);
+    if (!refilling_) return;
+    source_problems_.push_back({ErrorCode::kUnreadableSource,
+                                {},
+                                directory_,
+                                0,
+                                "",
+                                "the directory came back empty; what was last read from its "
+                                "predecessor stays in force until it holds an object file"});
   }
 
   static bool under_unreadable(const std::string& path, const DirectoryScan& found) {
@@ -298,6 +319,7 @@ class DirectoryStore final : public ObjectStore {
     if (writing_.contains(path)) return;
     if (!now) {
       // A file in a directory that vanished is not a deleted file: that directory is reported.
+      if (refilling_) return;
       if (!is_directory(directory_)) {
         rescan_ = true;
         return;
@@ -387,7 +409,9 @@ class DirectoryStore final : public ObjectStore {
   std::set<std::string> writing_;                 // modified, and not closed yet
   std::set<std::string> closed_;                  // to be read: complete
   std::set<std::string> dirty_;                   // to be looked at
-  std::map<std::string, Unsettled> unsettled_;    // changed without a word: must stand still
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> root_;  // device and inode
+  bool refilling_ = false;                                       // see judge_root()
+  std::map<std::string, Unsettled> unsettled_;  // changed without a word: must stand still
   bool first_ = false;
   bool rescan_ = false;
   bool distrust_ = false;  // events were lost: signatures prove nothing

@@ -249,9 +249,16 @@ TEST_SUITE("spec::DirectoryStore") {
     pass();
     CHECK(content() == Names{"a=2", "b=1"});
     fs::create_directory(mesh);
+    pass(seconds(25));
+    CHECK(content() == Names{"a=2", "b=1"});
+    CHECK(any_contains(problems(), "mesh: the directory came back empty"));
     write_file(mesh / "c.yaml", namespace_yaml("c"));
     pass();
     CHECK(content() == Names{"c=1"});
+    CHECK(problems().empty());
+    fs::remove(mesh / "c.yaml");  // the operator's own doing
+    pass();
+    CHECK(content().empty());
   }
 
   TEST_CASE("a directory that does not exist yet is waited for") {
