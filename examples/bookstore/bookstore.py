@@ -138,7 +138,9 @@ class Bookstore:
         def synced():
             proxies = self.rig.osm_json("proxy", "list")["proxies"]
             return len(proxies) == len(self.machines) and all(
-                t["state"] in ("SYNCED", "NOT SENT") for p in proxies for t in p["types"].values())
+                p["types"][kind]["state"] in (("SYNCED",) if kind in ("CDS", "LDS") else
+                                              ("SYNCED", "NOT SENT"))
+                for p in proxies for kind in p["types"])
 
         wait_for("every proxy is connected and in sync", synced, timeout)
 

@@ -25,7 +25,7 @@ std::string_view xds_type_url(XdsType type);
 std::optional<XdsType> xds_type_of(std::string_view type_url);
 
 enum class SyncState {
-  kNotSubscribed,  // the proxy never asked for this type
+  kNotSubscribed,  // the proxy asks for nothing of this type, or for nothing there is
   kSynced,         // applied what it was last sent
   kPending,        // was sent something it has not answered yet
   kStale,          // refused the newest; keeps an older one
