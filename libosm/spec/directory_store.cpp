@@ -292,6 +292,7 @@ class DirectoryStore final : public ObjectStore {
 
   // `complete`: the file's writer said it is done, so it is read now and whatever its signature.
   void look(const std::string& path, bool complete) {
+    if (refilling_) rescan_ = true;  // its first file may be here
     if (writing_.contains(path)) return;
     const Observation now = signature_of(full_path(path));
     if (complete && now) {

@@ -86,15 +86,17 @@ class StoreMeshSpec final : public MeshSpec {
     const auto now = view();
     for (Problem problem : now->problems) {
       // Lines move without the object changing: the store knows where it is now.
-      if (const auto object = store_.get(problem.object)) {
-        problem.path = object->source.path;
-        problem.line = object->source.line_of(problem.field);
-      }
+      if (const auto object = store_.get(problem.object)) problem.locate(object->source);
       problems.push_back(std::move(problem));
     }
     std::sort(problems.begin(), problems.end());
     problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
     return problems;
+  }
+
+  ObjectSource source_of(const ObjectKey& key) const override {
+    const auto object = store_.get(key);
+    return object ? object->source : ObjectSource{};
   }
 
   Subscription subscribe(
