@@ -1,6 +1,7 @@
 #include "ads/session.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -79,6 +80,7 @@ void Session::subscribe(XdsType type, const Request& request) {
   // What is no longer subscribed the proxy forgets; subscribed again, it must be sent again.
   for (ResourceSetPtr* set : {&s.delivered, &s.sent, &s.acked, &s.good})
     if (*set) *set = only(*set, *s.names);
+  if (s.names->empty()) s.uncertain = false;
 }
 
 void Session::on_ack(XdsType type) {
@@ -100,7 +102,12 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
   const bool stand_in_refused = carries_whole_set(type) && withheld(type) && s.sent == s.good;
   s.good = stand_in_refused ? nullptr : s.acked;
-  s.refused_base = s.sent_base;
+  // A kept cluster may be the culprit: the set without it gets a chance of its own.
+  if (type == XdsType::kCluster && sent_expanded_) {
+    expansion_refused_ = s.sent_base;
+  } else {
+    s.refused_base = s.sent_base;
+  }
   if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = false;
@@ -166,6 +173,8 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   if (!carries_whole_set(type))
     for (const EncodedPtr& resource : resources)
       s.responded.push_back({resource, s.base->find(resource->name)->hash});
+  if (type == XdsType::kCluster)
+    sent_expanded_ = !withheld(type) && goal->version() != wanted(s)->version();
   s.asked = false;
   s.awaiting = writing_ = true;
   s.sent = s.delivered = goal;
@@ -176,22 +185,33 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   return Response{type, s.announced, s.nonce, std::move(resources)};
 }
 
-// Envoy waits for the endpoints of every cluster whose bytes changed, and re-asks for them with a
-// request that cannot be told from an ACK: they count as undelivered.
+// What the proxy will wait for again because of this response. Envoy re-asks with a request that
+// cannot be told from an ACK, or drops and renews a subscription between two requests: so these
+// count as undelivered, and follow at once.
 void Session::undeliver_dependants(XdsType type, const ResourceSet& goal) {
   if (!carries_whole_set(type)) return;
   const ResourceSetPtr& before = of(type).delivered;
-  const bool clusters = type == XdsType::kCluster;
-  const XdsType dependent = clusters ? XdsType::kEndpoint : XdsType::kRoute;
-  std::vector<EncodedPtr> changes = changed(before, goal);
-  // A listener that changes keeps the routes it shares with its predecessor; a new one has none.
-  if (!clusters && before)
-    std::erase_if(changes, [&](const EncodedPtr& r) { return before->find(r->name) != nullptr; });
-  TypeState& s = of(dependent);
-  if (changes.empty() || !s.delivered) return;
-  NameSet names;
-  add_references(changes, dependent, names);
-  s.delivered = without(s.delivered, ordered(std::move(names)));
+  const auto undeliver = [this](XdsType dependent, NameSet names) {
+    TypeState& s = of(dependent);
+    if (s.delivered && !names.empty()) s.delivered = without(s.delivered, names);
+  };
+  // Every changed cluster waits for its endpoints.
+  NameSet rewarmed;
+  add_references(changed(before, goal), XdsType::kEndpoint, rewarmed);
+  undeliver(XdsType::kEndpoint, ordered(std::move(rewarmed)));
+  // Routes and secrets outlive a change of who names them, but not a time when nobody does.
+  for (XdsType dependent : {XdsType::kSecret, XdsType::kRoute}) {
+    NameSet now;
+    NameSet then;
+    NameSet added;
+    add_references(goal.resources(), dependent, now);
+    if (before) add_references(before->resources(), dependent, then);
+    now = ordered(std::move(now));
+    then = ordered(std::move(then));
+    std::set_difference(now.begin(), now.end(), then.begin(), then.end(),
+                        std::back_inserter(added));
+    undeliver(dependent, std::move(added));
+  }
 }
 
 const ResourceSetPtr& Session::wanted(TypeState& s) {
@@ -222,7 +242,10 @@ ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
   TypeState& s = of(type);
   const ResourceSetPtr& all = wanted(s);
   if (carries_whole_set(type)) {
-    if (withheld(type)) return s.good;
+    if (withheld(type)) {
+      if (type == XdsType::kCluster) expanded_since_.reset();
+      return s.good;
+    }
     return type == XdsType::kCluster ? expanded(all, now) : all;
   }
   std::erase_if(s.refusals, [&](const Refusal& r) { return !r.holds_for(*s.base); });
@@ -250,7 +273,7 @@ ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
     expanded_base_ = base;
     expanded_since_.reset();
   }
-  if (!sent || sent == base) {
+  if (!sent || sent == base || expansion_refused_ == of(XdsType::kCluster).base->version()) {
     expanded_since_.reset();
     return base;
   }
@@ -294,9 +317,10 @@ ProxyTypeState Session::state(XdsType type) const {
   ProxyTypeState state;
   // Envoy does not answer for a type of which it watches nothing any more.
   if (!s.subscribed || (s.names && s.names->empty())) return state;
-  state.state = withheld(type)          ? SyncState::kStale
-                : s.awaiting || !s.sent ? SyncState::kPending
-                                        : SyncState::kSynced;
+  state.state = withheld(type) ? SyncState::kStale
+                : s.awaiting   ? SyncState::kPending
+                : s.sent       ? SyncState::kSynced
+                               : SyncState::kNotSubscribed;  // there was nothing to send
   state.last_sent_version = s.announced;
   if (s.acked) state.last_applied_version = s.acked->version();
   state.last_nonce = s.nonce;
@@ -315,7 +339,10 @@ Doubts Session::doubts() const {
   Doubts doubts = doubts_;
   for (XdsType type : kXdsTypes) {
     const TypeState& s = of(type);
-    if (s.subscribed) doubts[index_of(type)] = s.awaiting || s.uncertain;
+    if (!s.subscribed) continue;
+    // Undelivered: the proxy dropped something and would claim the version that has it.
+    const bool undelivered = s.delivered && s.sent && !changed(s.delivered, *s.sent).empty();
+    doubts[index_of(type)] = s.awaiting || s.uncertain || undelivered;
   }
   return doubts;
 }

@@ -67,6 +67,18 @@ class Session {
   ResourceSetPtr acknowledged(XdsType type) const { return of(type).acked; }
 
  private:
+  // A resource that was sent, and the hash its input had then (a stand-in's is another).
+  struct Responded {
+    EncodedPtr resource;
+    Digest input;
+  };
+  // Envoy names no culprit, so a refused response is withheld as a whole: until one of its inputs
+  // changes.
+  struct Refusal {
+    std::vector<Responded> response;
+    bool holds_for(const ResourceSet& base) const;
+  };
+
   struct TypeState {
     bool subscribed = false;
     bool asked = false;      // CDS, LDS: a first request is to be answered even with nothing
@@ -81,11 +93,11 @@ class Session {
     ResourceSetPtr delivered;          // what the proxy needs not be sent again
     ResourceSetPtr sent;               // what it holds once it accepts the last response
     ResourceSetPtr acked;
-    ResourceSetPtr good;            // acknowledged before a NACK: stands in for what was refused
-    std::string sent_base;          // version of the inputs of the last response
-    std::string refused_base;       // CDS, LDS: version of the inputs that were refused
-    std::vector<Digest> responded;  // EDS, RDS, SDS: hashes of the resources of the last response
-    std::vector<Digest> refused;    // the same types: of those that were refused, ordered
+    ResourceSetPtr good;               // acknowledged before a NACK: stands in for what was refused
+    std::string sent_base;             // version of the inputs of the last response
+    std::string refused_base;          // CDS, LDS: version of the inputs that were refused
+    std::vector<Responded> responded;  // EDS, RDS, SDS: the last response, until it is answered
+    std::vector<Refusal> refusals;     // the same types: refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
     // Memo of the target without NACKs and expansion.
@@ -122,6 +134,8 @@ class Session {
   // CDS: removed clusters are kept since then, for this base.
   std::optional<SteadyTime> expanded_since_;
   ResourceSetPtr expanded_base_;
+  bool sent_expanded_ = false;     // the last CDS response kept removed clusters
+  std::string expansion_refused_;  // version of the inputs for which that was refused
 };
 
 }  // namespace osm::ads
