@@ -140,11 +140,12 @@ class ControllerImpl final : public Controller {
                                    .snapshots = loop_->snapshots(),
                                    .secrets = *secrets_,
                                    .registry = *catalog_}));
-    OSM_TRY(
-        http_,
-        net::HttpServer::start(
-            {.listen = options_.http_address}, io_.executor(), blocking_.executor(),
-            make_http_side({.metrics = metrics_, .missing = [this] { return missing(); }}), log_));
+    OSM_TRY(http_, net::HttpServer::start(
+                       {.listen = options_.http_address}, io_.executor(), blocking_.executor(),
+                       make_http_side({.metrics = metrics_,
+                                       .missing = [this] { return missing(); },
+                                       .problems = [this] { return problems_->list(); }}),
+                       log_));
     OSM_TRY(admin_, net::HttpServer::start(
                         {.listen = {.unix_path = state_.file("admin.sock")}}, io_.executor(),
                         blocking_.executor(),

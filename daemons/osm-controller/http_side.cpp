@@ -17,8 +17,31 @@ net::Response ready(const std::vector<std::string>& missing) {
   return net::text_response(std::move(text), 503);
 }
 
-net::Response exposition(const net::PrometheusRegistry& metrics) {
-  return {200, std::string(net::PrometheusRegistry::kContentType), metrics.expose(), {}};
+constexpr std::size_t kMaxProblemSamples = 500;
+
+// One sample for each problem, made anew every time: a resolved one leaves no series behind.
+std::string expose_problems(std::vector<Problem> problems) {
+  if (problems.size() > kMaxProblemSamples) problems.resize(kMaxProblemSamples);
+  net::PrometheusRegistry samples;
+  samples.describe("osm_problem", "1 for each object or source that is left out, with its cause");
+  for (const Problem& problem : problems) {
+    samples.set("osm_problem",
+                {{"code", error_code_text(problem.code)},
+                 {"file", problem.path},
+                 {"line", std::to_string(problem.line)},
+                 {"object", problem.object.str()},
+                 {"field", problem.field},
+                 {"cause", problem.cause}},
+                1);
+  }
+  return samples.expose();
+}
+
+net::Response exposition(const HttpSideOptions& options) {
+  return {200,
+          std::string(net::PrometheusRegistry::kContentType),
+          options.metrics.expose() + expose_problems(options.problems()),
+          {}};
 }
 
 }  // namespace
@@ -29,7 +52,7 @@ net::Handler make_http_side(const HttpSideOptions& options) {
       .get("/health/alive",
            [](const net::Request&) { return net::text_response("Service is alive\n"); })
       .get("/health/ready", [options](const net::Request&) { return ready(options.missing()); })
-      .get("/metrics", [options](const net::Request&) { return exposition(options.metrics); })
+      .get("/metrics", [options](const net::Request&) { return exposition(options); })
       .get("/version", [](const net::Request&) { return version_response(); });
   return [router = std::move(router), options](const net::Request& request) {
     const auto start = std::chrono::steady_clock::now();
@@ -88,6 +111,8 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_spec_files", "Files in the mesh directory"},
       {"osm_streams_stalled_total", "Streams cut because the proxy did not read"},
       {"osm_streams_superseded_total", "Streams ended by a newer one of the same proxy"},
+      {"osm_vm_decoded_total", "VirtualMachines decoded"},
+      {"osm_vm_services_recomputed_total", "Services whose machines were worked out anew"},
       {"osm_version_info", "1, labelled with what was built"},
   };
   for (const auto& [name, help] : kHelp) metrics.describe(name, help);

@@ -1,5 +1,5 @@
-// What anybody who reaches --http-address may see: health, metrics, version. Plain HTTP, no names
-// of workloads, no configuration.
+// What anybody who reaches --http-address may see: health, metrics, version. Plain HTTP; no
+// configuration but what is wrong with it.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include "net/http.hpp"
 #include "net/prometheus_registry.hpp"
+#include "osm/object.hpp"
 
 namespace osm::controller {
 
@@ -15,6 +16,7 @@ struct HttpSideOptions {
   net::PrometheusRegistry& metrics;  // outlives the handler
   // What readiness waits for, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
+  std::function<std::vector<Problem>()> problems;  // each becomes a sample. Thread: any.
 };
 
 net::Handler make_http_side(const HttpSideOptions& options);

@@ -34,8 +34,12 @@ std::vector<Problem> ProblemJournal::list() const {
   std::set<Problem> all;
   for (Problem& problem : sources_.spec.list_problems()) all.insert(std::move(problem));
   for (Problem& problem : sources_.workloads.list_problems()) all.insert(std::move(problem));
-  if (const auto snapshot = sources_.snapshots.load(); snapshot && snapshot->problems)
-    all.insert(snapshot->problems->begin(), snapshot->problems->end());
+  if (const auto snapshot = sources_.snapshots.load(); snapshot && snapshot->problems) {
+    for (Problem problem : *snapshot->problems) {
+      if (problem.path.empty()) problem.locate(sources_.spec.source_of(problem.object));
+      all.insert(std::move(problem));
+    }
+  }
   return {all.begin(), all.end()};
 }
 

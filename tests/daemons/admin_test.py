@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""The admin API, the osm command on top of it, and how problems reach people.
+
+usage: admin_test.py --bin DIRECTORY
+"""
+import json
+import os
+import pathlib
+import re
+import stat
+
+from daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
+        service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api"),
+        machine("shop", "web-1", "web", "10.1.0.3", "web"), routes("shop", "books"),
+        target("shop", "web-api", "shop/web", "shop/api", "books")]
+
+
+class Help(DaemonTest):
+    COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
+                ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
+                ["certificate"], ["certificate", "list"], ["certificate", "rotate"], ["version"]]
+
+    def check(self, name, text):
+        text = text.replace(str(self.bin) + "/", "")
+        path = GOLDEN / f"{name}.txt"
+        if os.environ.get("OSM_UPDATE_GOLDEN"):
+            path.write_text(text)
+        self.assertEqual(text, path.read_text(), f"{path}; OSM_UPDATE_GOLDEN=1 rewrites it")
+
+    def test_the_help_of_every_command_is_as_recorded(self):
+        for command in self.COMMANDS:
+            with self.subTest(command):
+                code, out, err = self.osm(*command, "--help")
+                self.assertEqual((code, err), (0, ""))
+                self.check("-".join(["osm", *command]), out)
+
+    def test_every_command_shows_an_example_and_every_recorded_help_is_read(self):
+        expected = {"-".join(["osm", *command]) + ".txt" for command in self.COMMANDS}
+        expected.add("osm-controller.txt")
+        self.assertEqual({path.name for path in GOLDEN.iterdir()}, expected)
+        for command in self.COMMANDS:
+            text = (GOLDEN / ("-".join(["osm", *command]) + ".txt")).read_text()
+            if "Subcommands:" in text:
+                continue
+            self.assertIn("Example:", text)
+
+    def test_the_help_of_the_controller_is_as_recorded(self):
+        import subprocess
+        done = subprocess.run([self.bin / "osm-controller", "--help"], capture_output=True,
+                              text=True, timeout=30)
+        self.assertEqual(done.returncode, 0)
+        self.check("osm-controller", done.stdout)
+
+    def test_commands_that_do_not_exist_are_wrong_usage(self):
+        for command in (["nonsense"], ["proxy"], ["policy", "check", "only/one"], []):
+            with self.subTest(command):
+                code, out, _ = self.osm(*command, state="x") if command else self.osm(state="x")
+                self.assertEqual((code, out), (2, ""))
+
+
+class WithoutController(DaemonTest):
+    def test_a_missing_socket_says_where_it_was_looked_for_and_which_flag_moves_it(self):
+        for command in (["proxy", "list"], ["problems"], ["version"], ["certificate", "list"]):
+            with self.subTest(command):
+                code, _, err = self.osm(*command)
+                self.assertEqual(code, 1)
+                self.assertIn(str(self.state / "admin.sock"), err)
+                self.assertIn("Is osm-controller running", err)
+                self.assertIn("--state-dir", err)
+
+    def test_the_state_directory_may_come_from_the_environment(self):
+        import subprocess
+        done = subprocess.run([self.bin / "osm", "problems"], capture_output=True, text=True,
+                              timeout=30, env={**os.environ, "OSM_STATE_DIR": "/from/environment"})
+        self.assertIn("/from/environment/admin.sock", done.stderr)
+
+    def test_the_commands_own_version_needs_no_controller(self):
+        code, out, _ = self.osm("version", "--client")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"client: +\d+\.\d+\.\d+ \([0-9a-f]+|unknown\)")
+
+
+class Admin(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.write("shop.yaml", *SHOP)
+        self.controller = self.start()
+        self.controller.wait_until_ready()
+
+    def tearDown(self):
+        self.assertEqual(self.controller.stop(), 0)
+
+    def as_json(self, *arguments):
+        code, out, err = self.osm(*arguments, "-o", "json")
+        return code, json.loads(out) if out else err
+
+    def test_policy_check_names_the_object_its_file_and_line(self):
+        code, answer = self.as_json("policy", "check", "shop/web", "shop/api")
+        self.assertEqual(code, 0)
+        self.assertTrue(answer["allowed"])
+        self.assertEqual(answer["mode"], "SMI")
+        [decides] = answer["deciding"]
+        self.assertEqual(decides["object"], "TrafficTarget shop/web-api")
+        self.assertEqual(decides["path"], str(self.mesh / "shop.yaml"))
+        text = (self.mesh / "shop.yaml").read_text().splitlines()
+        document = text[decides["line"] - 1:]
+        self.assertEqual(document[0], "{")
+        self.assertIn("TrafficTarget", document[2])
+        self.assertEqual(decides["routes"], ["GET /books.*"])
+
+        code, out, _ = self.osm("policy", "check", "shop/api", "shop/web")
+        self.assertEqual(code, 1)
+        self.assertTrue(out.startswith("DENIED"), out)
+
+    def test_accounts_that_are_not_known_or_not_accounts_are_told_apart(self):
+        code, _, err = self.osm("policy", "check", "shop/nobody", "shop/api")
+        self.assertEqual(code, 1)
+        self.assertIn("shop/nobody", err)
+        for bad in ("web", "shop/", "/web", "a/b/c"):
+            status, answer = self.controller.admin(
+                f"/v1/policy/check?source={bad.replace('/', '%2F')}&destination=shop%2Fapi")
+            self.assertEqual(status, 400, answer)
+            self.assertIn("<namespace>/<account>", answer["error"]["message"])
+        self.assertEqual(self.controller.admin("/v1/policy/check")[0], 400)
+
+    def test_a_problem_is_logged_once_counted_listed_and_told_when_it_is_gone(self):
+        broken = target("shop", "broken", "shop/web", "shop/api", "books")
+        broken["spec"]["rules"][0]["kind"] = "Nonsense"
+        self.write("broken.yaml", broken)
+        gone = 'osm_problems{code="invalid-field"}'
+        wait_for("the metric", lambda: self.controller.metric(gone) == 1)
+        [line] = wait_for("the line", lambda: self.controller.log("shop/broken"))
+        self.assertEqual(line["level"], "warning")
+        self.assertEqual(line["code"], "invalid-field")
+        self.assertEqual(line["file"], str(self.mesh / "broken.yaml"))
+        self.assertEqual(line["object"], "TrafficTarget shop/broken")
+        self.assertEqual(line["field"], "spec.rules[0].kind")
+
+        code, answer = self.as_json("problems")
+        self.assertEqual(code, 0)
+        [problem] = answer["problems"]
+        self.assertEqual((problem["code"], problem["object"], problem["path"], problem["field"]),
+                         ("invalid-field", "TrafficTarget shop/broken",
+                          str(self.mesh / "broken.yaml"), "spec.rules[0].kind"))
+        self.assertIn("Nonsense", (self.mesh / "broken.yaml").read_text().splitlines()
+                      [problem["line"] - 1])
+        self.assertIn(f"broken.yaml:{problem['line']}: TrafficTarget shop/broken",
+                      self.osm("problems")[1])
+        # The rest of the mesh goes on, and the check quotes the problem.
+        code, answer = self.as_json("policy", "check", "shop/web", "shop/api")
+        self.assertTrue(answer["allowed"])
+        self.assertEqual(answer["problems"], [problem])
+
+        # Lines that move are the same problem.
+        self.write_text("broken.yaml", "\n\n\n" + json.dumps(broken))
+        wait_for("the line to move", lambda: self.as_json("problems")[1]["problems"][0]["line"] !=
+                 problem["line"])
+        (self.mesh / "broken.yaml").unlink()
+        wait_for("the problem to go", lambda: self.controller.metric(gone) == 0)
+        [resolved] = wait_for("the line", lambda: self.controller.log("resolved: "))
+        self.assertIn("shop/broken", resolved["message"])
+        self.assertEqual(len(self.controller.log("shop/broken")), 2)
+        self.assertEqual(self.osm("problems")[1], "No problems.\n")
+
+    def test_a_file_that_cannot_be_parsed_keeps_its_last_good_content_and_is_told(self):
+        self.write_text("shop.yaml", "kind: [unclosed\n")
+        wait_for("the problem", lambda: self.controller.log("shop.yaml:"))
+        self.assertIn("invalid-syntax", self.osm("problems")[1])
+        self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 0)
+        self.assertEqual(self.controller.http("/health/ready")[0], 200)
+
+    def test_vm_bootstrap_writes_files_that_only_their_owner_reads(self):
+        out = self.folder / "machine"
+        code, text, err = self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
+                                   "192.0.2.1:15128", "--out", out, "--owner", str(os.getuid()))
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("intercept.sh", text)
+        for path in out.iterdir():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            content = path.read_text()
+            if "PRIVATE KEY" in content:
+                self.assertEqual(mode, 0o600, path)
+            self.assertEqual(mode & 0o022, 0, path)
+        files = {path.name for path in out.iterdir()}
+        self.assertLessEqual({"bootstrap.yaml", "hosts", "intercept.sh"}, files)
+        self.assertIn("10.9.0.1", (out / "hosts").read_text())
+
+        answer = self.controller.admin("/v1/proxies")[1]
+        [expected] = answer["expected"]
+        self.assertFalse(expected["claimed"])
+        self.assertEqual(expected["common_name"], f"{expected['uuid']}.api.shop")
+        self.assertEqual(answer["proxies"], [])
+        # Doing it again gives a new key, and one expected proxy still.
+        key = next(p for p in out.iterdir() if "PRIVATE KEY" in p.read_text())
+        before = key.read_text()
+        self.assertEqual(self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
+                                  "192.0.2.1:15128", "--out", out, "--owner", str(os.getuid()))[0], 0)
+        self.assertNotEqual(key.read_text(), before)
+        self.assertEqual(len(self.controller.admin("/v1/proxies")[1]["expected"]), 1)
+        # The controller keeps no machine's key.
+        uses = {c["usage"] for c in self.controller.admin("/v1/certificates")[1]["certificates"]}
+        self.assertNotIn("proxy", uses)
+
+    def test_vm_bootstrap_of_an_unknown_or_refused_machine_says_why(self):
+        def bootstrap(name):
+            return self.osm("vm", "bootstrap", name, "-n", "shop", "--controller",
+                            "192.0.2.1:15128", "--out", self.folder / "x")
+        code, _, err = bootstrap("nobody")
+        self.assertEqual(code, 1)
+        self.assertIn("no VirtualMachine shop/nobody", err)
+        self.assertFalse((self.folder / "x").exists())
+        self.write("bad.yaml", machine("shop", "bad", "api", "not an address", "api"))
+        wait_for("the problem", lambda: self.controller.log("shop/bad"))
+        code, _, err = bootstrap("bad")
+        self.assertIn("spec.address", err)
+        self.assertIn("bad.yaml", err)
+
+    def test_bootstrap_requests_that_lack_something_are_refused(self):
+        for body in (None, [], {}, {"name": "api-1", "namespace": "shop", "controller": 5},
+                     {"name": "api-1", "namespace": "shop", "controller": "x",
+                      "directory": "/d"},
+                     {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1",
+                      "directory": "relative"}):
+            with self.subTest(body):
+                status, answer = self.controller.admin("/v1/vm/bootstrap", "POST", body)
+                self.assertEqual(status, 400, answer)
+                self.assertNotIn("PRIVATE", json.dumps(answer))
+
+    def test_the_controllers_certificate_is_listed_and_rotated_without_its_key(self):
+        name = "osm-controller.osm-system"
+        code, answer = self.as_json("certificate", "list")
+        [certificate] = answer["certificates"]
+        self.assertEqual(certificate["common_name"], name)
+        self.assertEqual(certificate["spiffe_id"], "spiffe://cluster.local/osm/controller")
+        code, rotated = self.as_json("certificate", "rotate", name)
+        self.assertEqual(code, 0)
+        self.assertNotEqual(rotated["fingerprint"], certificate["fingerprint"])
+        self.assertEqual(self.as_json("certificate", "list")[1]["certificates"], [rotated])
+        self.assertNotIn("PRIVATE", json.dumps(rotated))
+        code, _, err = self.osm("certificate", "rotate", "nobody")
+        self.assertEqual(code, 1)
+        self.assertIn("nobody", err)
+
+    def test_what_is_served_to_anybody_tells_nothing_of_the_mesh(self):
+        for path in ("/v1/proxies", "/v1/certificates", "/v1/vm/bootstrap", "/"):
+            self.assertEqual(self.controller.http(path)[0], 404)
+        status, body = self.controller.http("/version")
+        self.assertEqual(status, 200)
+        self.assertEqual(set(json.loads(body)), {"version", "commit", "envoy_api"})
+        self.assertEqual(self.controller.http("/metrics", "POST")[0], 405)
+        metrics = self.controller.http("/metrics")[1]
+        for secret in ("web-1", "10.1.0.2", "shop"):
+            self.assertNotIn(secret, metrics)
+
+    def test_every_metric_has_its_help_and_the_exposition_is_well_formed(self):
+        text = self.controller.http("/metrics")[1]
+        kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+        self.assertIn("osm_version_info", kinds)
+        helps = set(re.findall(r"^# HELP (\S+) \S", text, re.M))
+        self.assertEqual(set(kinds) - helps, set())
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                self.assertRegex(line, r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? \S+$')
+        self.assertNotIn("osm_metrics_dropped_total", kinds)
+
+    def test_no_proxy_is_known_before_one_connects(self):
+        self.assertEqual(self.osm("proxy", "list")[:2], (0, "No proxy is connected.\n"))
+        code, _, err = self.osm("proxy", "get", "config_dump", "shop/api-1")
+        self.assertEqual(code, 1)
+        self.assertIn("shop/api-1", err)
+
+
+if __name__ == "__main__":
+    run()

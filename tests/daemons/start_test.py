@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""What the controller says when it cannot start, and how it ends when it is told to.
+
+usage: start_test.py --bin DIRECTORY
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+from daemon import DaemonTest, namespace, run
+
+
+class Start(DaemonTest):
+    def test_a_second_controller_is_refused_and_the_first_goes_on(self):
+        first = self.start()
+        message = self.refused()
+        self.assertIn(f"another osm-controller (process {first.process.pid})", message)
+        self.assertIn("--state-dir", message)
+        first.wait_until_ready()
+        self.assertEqual(first.admin("/v1/version")[0], 200)
+        self.assertEqual(first.stop(), 0)
+
+    def test_a_killed_controller_leaves_nothing_in_the_way_of_the_next(self):
+        first = self.start()
+        fingerprint = first.admin("/v1/certificates")[1]["certificates"][0]["fingerprint"]
+        self.assertEqual(first.stop(signal.SIGKILL), -signal.SIGKILL)
+        self.assertTrue((self.state / "admin.sock").exists())
+        second = self.start()
+        second.wait_until_ready()
+        self.assertNotEqual(
+            second.admin("/v1/certificates")[1]["certificates"][0]["fingerprint"], fingerprint)
+        self.assertEqual(second.stop(), 0)
+        self.assertFalse((self.state / "admin.sock").exists())
+
+    def test_both_signals_end_it_with_0_and_a_word(self):
+        for how in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(how):
+                controller = self.start()
+                controller.wait_until_ready()
+                self.assertEqual(controller.stop(how), 0)
+                self.assertEqual(len(controller.log("osm-controller stopped")), 1)
+                self.assertFalse([line for line in controller.lines if line["level"] == "not JSON"])
+
+    def test_a_client_that_sends_nothing_does_not_hold_up_the_end(self):
+        controller = self.start()
+        host, port = controller.addresses["http_address"].split(":")
+        with socket.create_connection((host, int(port))) as silent:
+            silent.sendall(b"GET /health/alive HT")
+            self.assertEqual(controller.stop(), 0)
+
+    def test_a_missing_mesh_directory_is_named_with_its_remedy(self):
+        message = self.refused(mesh=self.folder / "nowhere")
+        self.assertIn(f"the mesh directory {self.folder}/nowhere does not exist", message)
+        self.assertIn("--mesh-dir", message)
+        (self.folder / "file").write_text("")
+        self.assertIn("is not a directory", self.refused(mesh=self.folder / "file"))
+
+    def test_a_taken_port_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for server in ("http", "ads"):
+                with self.subTest(server):
+                    message = self.refused(**{server: address})
+                    self.assertIn(address, message)
+                    self.assertIn("another", message)
+
+    def test_a_ca_that_cannot_be_read_or_is_damaged_stops_the_start(self):
+        self.assertEqual(self.start().stop(), 0)
+        ca = self.state / "ca" / "ca.pem"
+        good = ca.read_text()
+        ca.write_text(good.replace("BEGIN CERTIFICATE", "BEGIN CERTIFIKATE"))
+        message = self.refused()
+        self.assertIn(str(ca), message)
+        self.assertNotIn(good.splitlines()[1], message, "key material in an error")
+        ca.write_text(good)
+        ca.chmod(0o644)
+        self.assertIn(str(ca), self.refused())
+        self.assertEqual(ca.read_text(), good, "nothing is changed on disk")
+
+    def test_a_state_directory_of_another_user_stops_the_start(self):
+        self.assertEqual(os.geteuid(), 0, "only root can become another user: run this as root")
+        self.folder.chmod(0o755)
+        self.assertEqual(self.start().stop(), 0)
+        # The programs may lie where other users cannot reach them.
+        program = self.folder / "osm-controller"
+        shutil.copy(self.bin / "osm-controller", program)
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "--mesh-dir",
+             self.mesh, "--state-dir", self.state], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"cannot open {self.state}/lock: Permission denied", done.stderr)
+
+    def test_a_full_disk_stops_the_start(self):
+        self.assertEqual(os.geteuid(), 0, "mounting needs root: run this as root")
+        # A file system of one page, in a mount namespace of its own.
+        script = ('mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero > "$1/full"; '
+                  'exec "$2" --mesh-dir "$3" --state-dir "$1" --ads-address 127.0.0.1:0 '
+                  '--http-address 127.0.0.1:0')
+        self.state.mkdir()
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, "sh", self.state,
+             self.bin / "osm-controller", self.mesh], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertIn(str(self.state), done.stderr)
+
+    def test_wrong_usage_ends_with_2_and_says_what_is_right(self):
+        for flags, words in (
+                (["--http-address", "::1:80"], "an IPv6 address needs brackets"),
+                (["--ads-address", "localhost"], "the port is missing"),
+                (["--osm-namespace", "A_B"], "is not a namespace name"),
+                (["--trust-domain", "spiffe://x"], "is not a trust domain"),
+                (["--log-level", "loud"], "not in {debug,info,warning,error}"),
+                (["--nonsense"], "--nonsense")):
+            with self.subTest(flags):
+                done = subprocess.run(
+                    [self.bin / "osm-controller", "--mesh-dir", self.mesh, *flags],
+                    capture_output=True, text=True, timeout=30)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(words, done.stderr)
+
+    def test_readiness_names_what_is_missing_and_which_file_is_in_the_way(self):
+        self.write("namespace.yaml", namespace("shop"))
+        self.write_text("broken.yaml", "kind: [unclosed\n")
+        controller = self.start()
+        status, body = controller.http("/health/ready")
+        self.assertEqual(status, 503)
+        self.assertIn("mesh specification", body)
+        self.assertEqual(controller.http("/health/alive")[0], 200)
+        status, body = controller.http("/health/ready")
+        while "broken.yaml" not in body:  # until the first look has happened
+            status, body = controller.http("/health/ready")
+            self.assertEqual(status, 503, body)
+        self.write_text("broken.yaml", "")
+        controller.wait_until_ready()
+        self.assertEqual(controller.stop(), 0)
+
+
+if __name__ == "__main__":
+    run()
