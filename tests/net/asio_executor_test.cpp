@@ -146,8 +146,8 @@ TEST_SUITE("net::AsioExecutor") {
     std::promise<void> assigned;
     watch = io.executor.watch(pipe.ends[0], [&] {
       if (calls == 0) assigned.get_future().wait();
-      ++calls;
       watch.reset();
+      ++calls;  // last: the test goes on with it
     });
     assigned.set_value();
     pipe.write("a");
