@@ -56,8 +56,13 @@ class MeshSpec : public SmiReader, public ServiceReader {
   // Whether the first complete list of every kind has been read. Until then nothing is served.
   virtual bool has_synced() const = 0;
 
-  // Everything that was left out or not understood, ordered.
+  // Everything that was left out or not understood, and every reference to an object that is not
+  // there, ordered. Nobody else reports these.
   virtual std::vector<Problem> list_problems() const = 0;
+
+  // Where an object stands now, for people who look for the cause of a problem. An empty path when
+  // there is no such object, or its store knows no places. Thread: any. Blocking: no.
+  virtual ObjectSource source_of(const ObjectKey&) const { return {}; }
 
   // Calls `on_change` with the keys whose decoded value changed; an empty list: only has_synced()
   // or list_problems() did.

@@ -55,6 +55,8 @@ struct Problem {
 
   // "mesh/a.yaml:12: TrafficTarget bookstore/buyer: spec.rules[0].kind: <cause> [invalid-field]"
   std::string text() const;
+  // Fills in `path` and `line` from where the object stands now.
+  void locate(const ObjectSource& source);
 
   friend bool operator==(const Problem&, const Problem&) = default;
   friend std::strong_ordering operator<=>(const Problem&, const Problem&) = default;

@@ -156,16 +156,10 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
   if (spec.targets.empty() && !spec.routes) return concerned;
   const RouteObjects routes = route_objects();
   TableEdit edit(next_.targets);
-  for (const smi::ObjectName& name : spec.targets) {
-    target_problems_.erase(name);
-    edit.remove(name);  // unless it is still there:
-  }
-  for (const auto& target : spec_.targets()) {
-    if (!spec.routes && !spec.targets.contains(target->name)) continue;
-    auto& problems = target_problems_[target->name];
-    problems.clear();
-    edit.put(resolve_target(*target, routes, problems));
-  }
+  for (const smi::ObjectName& name : spec.targets) edit.remove(name);  // unless it is still there:
+  for (const auto& target : spec_.targets())
+    if (spec.routes || spec.targets.contains(target->name))
+      edit.put(resolve_target(*target, routes));
   for (const auto& [name, after] : edit.edits()) {
     if (const auto before = edit.before().find(name)) add_parties(*before, concerned);
     if (after) add_parties(*after, concerned);
@@ -276,7 +270,6 @@ void MeshBuilder::refresh_problems() {
     all.insert(all.end(), some.begin(), some.end());
   };
   add(service_problems_);
-  for (const auto& [name, problems] : target_problems_) add(problems);
   add(workload_problems_);
   add(provider_problems_);
   std::map<model::PortConflict, WorkloadName> conflicts;  // with the first workload as the example

@@ -79,7 +79,6 @@ class MeshBuilder {
   std::vector<std::vector<Workload>> listed_workloads_;  // by provider: its last good list
   std::map<model::ProxyKey, std::vector<model::PortConflict>> port_conflicts_;
   std::vector<Problem> service_problems_;
-  std::map<smi::ObjectName, std::vector<Problem>> target_problems_;
   std::vector<Problem> workload_problems_;
   std::vector<Problem> provider_problems_;  // of workload providers that threw
 

@@ -32,7 +32,8 @@ struct Events {
 class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const MeshLoopOptions& options)
-      : clock_(options.clock),
+      : spec_(options.spec),
+        clock_(options.clock),
         log_(options.log),
         metrics_(options.metrics),
         builder_(options.spec, options.providers, options.workload_providers, options.trust_domain),
@@ -200,8 +201,14 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
                           std::back_inserter(fresh));
       for (const Problem& problem : fresh) call(problem);
     };
-    each_new(before, now, [&](const Problem& problem) {
-      log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))}});
+    each_new(before, now, [&](Problem problem) {
+      // Snapshots hold no places: an edit that only moves an object must change none.
+      if (problem.path.empty()) problem.locate(spec_.source_of(problem.object));
+      log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))},
+                                    {"object", problem.object.str()},
+                                    {"file", problem.path},
+                                    {"line", std::to_string(problem.line)},
+                                    {"field", problem.field}});
     });
     each_new(now, before, [&](const Problem& problem) {
       log_.info("resolved: " + problem.text(),
@@ -215,6 +222,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     problems_ = snapshot.problems;
   }
 
+  const MeshSpec& spec_;
   const Clock& clock_;
   LogSink& log_;
   MetricsSink& metrics_;

@@ -12,22 +12,10 @@ using model::ServiceEntry;
 using model::TargetEntry;
 using model::Upstream;
 
-Problem missing(const smi::TrafficTarget& target, std::size_t rule, std::string_view field,
-                std::string what) {
-  return {.code = ErrorCode::kDanglingReference,
-          .object = {"TrafficTarget", target.name.ns, target.name.name},
-          .path = {},
-          .field = "spec.rules[" + std::to_string(rule) + "]." + std::string(field),
-          .cause = std::move(what) +
-                   "; the rule grants nothing by it: create it or correct the "
-                   "name"};
-}
-
 class TargetResolver {
  public:
-  TargetResolver(const smi::TrafficTarget& target, const RouteObjects& routes,
-                 std::vector<Problem>& problems)
-      : target_(target), routes_(routes), problems_(problems) {
+  TargetResolver(const smi::TrafficTarget& target, const RouteObjects& routes)
+      : target_(target), routes_(routes) {
     policy_.target = target.name;
     for (const ServiceAccount& source : target.sources)
       policy_.sources.push_back(identity_of(source));
@@ -37,11 +25,11 @@ class TargetResolver {
   }
 
   TargetEntry resolve() && {
-    for (std::size_t i = 0; i < target_.rules.size(); ++i) {
-      if (target_.rules[i].kind == smi::RouteKind::kHttpRouteGroup) {
-        add_http(i);
+    for (const smi::TrafficTargetRule& rule : target_.rules) {
+      if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
+        add_http(rule);
       } else {
-        add_tcp(i);
+        add_tcp(rule);
       }
     }
     // Without a port list a TCPRoute means any port, and so does its union with others.
@@ -50,37 +38,23 @@ class TargetResolver {
   }
 
  private:
-  void add_http(std::size_t i) {
-    const smi::TrafficTargetRule& rule = target_.rules[i];
-    const smi::ObjectName name{target_.name.ns, rule.name};
-    const auto group = routes_.http.find(name);
-    if (group == routes_.http.end()) {
-      problems_.push_back(missing(target_, i, "name", "there is no HTTPRouteGroup " + name.str()));
-      return;
-    }
-    for (std::size_t m = 0; m < rule.matches.size(); ++m) {
-      const auto& matches = group->second->matches;
-      const auto match = std::find_if(
-          matches.begin(), matches.end(),
-          [&](const smi::HttpMatch& candidate) { return candidate.name == rule.matches[m]; });
-      if (match == matches.end()) {
-        problems_.push_back(
-            missing(target_, i, "matches[" + std::to_string(m) + ']',
-                    "HTTPRouteGroup " + name.str() + " has no match named " + rule.matches[m]));
-        continue;
-      }
-      auto& routes = policy_.http_routes;
-      if (std::find(routes.begin(), routes.end(), *match) == routes.end()) routes.push_back(*match);
+  void add_http(const smi::TrafficTargetRule& rule) {
+    const auto group = routes_.http.find({target_.name.ns, rule.name});
+    if (group == routes_.http.end()) return;
+    const auto& matches = group->second->matches;
+    auto& routes = policy_.http_routes;
+    for (const std::string& name : rule.matches) {
+      const auto match =
+          std::find_if(matches.begin(), matches.end(),
+                       [&](const smi::HttpMatch& candidate) { return candidate.name == name; });
+      if (match != matches.end() && std::find(routes.begin(), routes.end(), *match) == routes.end())
+        routes.push_back(*match);
     }
   }
 
-  void add_tcp(std::size_t i) {
-    const smi::ObjectName name{target_.name.ns, target_.rules[i].name};
-    const auto route = routes_.tcp.find(name);
-    if (route == routes_.tcp.end()) {
-      problems_.push_back(missing(target_, i, "name", "there is no TCPRoute " + name.str()));
-      return;
-    }
+  void add_tcp(const smi::TrafficTargetRule& rule) {
+    const auto route = routes_.tcp.find({target_.name.ns, rule.name});
+    if (route == routes_.tcp.end()) return;
     policy_.tcp = true;
     any_port_ |= route->second->ports.empty();
     ports_.insert(route->second->ports.begin(), route->second->ports.end());
@@ -88,7 +62,6 @@ class TargetResolver {
 
   const smi::TrafficTarget& target_;
   const RouteObjects& routes_;
-  std::vector<Problem>& problems_;
   InboundTrafficPolicy policy_;
   std::set<Port> ports_;
   bool any_port_ = false;
@@ -114,9 +87,8 @@ const typename Map::mapped_type& at_or_none(const Map& map, const ServiceIdentit
 
 }  // namespace
 
-TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes,
-                           std::vector<Problem>& problems) {
-  return TargetResolver(target, routes, problems).resolve();
+TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes) {
+  return TargetResolver(target, routes).resolve();
 }
 
 PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,

@@ -10,7 +10,6 @@
 
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/object.hpp"
 
 namespace osm::catalog {
 
@@ -20,9 +19,8 @@ struct RouteObjects {
 };
 
 // The routes and ports a target's rules grant, in the order they are written, each once. A rule
-// whose route object or match is missing contributes nothing and is a problem.
-model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes,
-                                  std::vector<Problem>& problems);
+// whose route object or match is missing contributes nothing; the specification reports it.
+model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes);
 
 // Whom a change concerns and what an identity is connected with, without scanning.
 class PolicyIndex {

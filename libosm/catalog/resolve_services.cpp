@@ -33,19 +33,11 @@ Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::st
 
 // The backends of `split` that exist, equal ones added up.
 std::vector<WeightedCluster> existing_backends(const smi::TrafficSplit& split,
-                                               const ServiceDrafts& drafts,
-                                               std::vector<Problem>& problems) {
+                                               const ServiceDrafts& drafts) {
   std::vector<WeightedCluster> kept;
-  for (std::size_t i = 0; i < split.backends.size(); ++i) {
-    const smi::SplitBackend& backend = split.backends[i];
+  for (const smi::SplitBackend& backend : split.backends) {
     const ServiceName name{split.name.ns, backend.service};
-    if (!drafts.contains(name)) {
-      problems.push_back(problem_of_split(
-          ErrorCode::kDanglingReference, split, "spec.backends[" + std::to_string(i) + "].service",
-          "there is no Service " + name.str() +
-              "; its share goes to the other backends: create it or remove the backend"));
-      continue;
-    }
+    if (!drafts.contains(name)) continue;
     const auto same = std::find_if(kept.begin(), kept.end(),
                                    [&](const WeightedCluster& c) { return c.service == name; });
     if (same == kept.end()) {
@@ -67,12 +59,7 @@ std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
   std::map<ServiceName, const smi::TrafficSplit*> of_apex;
   std::map<ServiceName, std::vector<WeightedCluster>> out;
   for (const auto& split : ordered) {
-    if (!drafts.contains(split->service)) {
-      problems.push_back(problem_of_split(
-          ErrorCode::kDanglingReference, *split, "spec.service",
-          "there is no Service " + split->service.str() + "; the split has no effect"));
-      continue;
-    }
+    if (!drafts.contains(split->service)) continue;
     const auto [first, added] = of_apex.try_emplace(split->service, split.get());
     if (!added) {
       problems.push_back(problem_of_split(ErrorCode::kDuplicateObject, *split, "spec.service",
@@ -81,7 +68,7 @@ std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
                                               "; the first by name is used: remove one"));
       continue;
     }
-    auto backends = existing_backends(*split, drafts, problems);
+    auto backends = existing_backends(*split, drafts);
     std::int64_t sum = 0;
     for (const WeightedCluster& backend : backends) sum += backend.weight;
     if (sum <= 0) {

@@ -27,10 +27,10 @@ struct SettledServices {
   std::vector<Problem> problems;
 };
 
-// All services together. Splits: backends as written that exist, the first split of an apex by
-// name; without weight left it is ignored. Addresses: a (cluster IP, port) or (headless address,
-// port) claimed by two services belongs to the first by name; the other loses that port, or that
-// headless address.
+// All services together. Splits: backends as written that exist (the specification reports those
+// that do not), the first split of an apex by name; without weight left it is ignored. Addresses: a
+// (cluster IP, port) or (headless address, port) claimed by two services belongs to the first by
+// name; the other loses that port, or that headless address.
 SettledServices settle_services(const ServiceDrafts& drafts,
                                 const SharedList<smi::TrafficSplit>& splits);
 

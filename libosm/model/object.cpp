@@ -23,4 +23,9 @@ std::string Problem::text() const {
   return out + cause + " [" + std::string(error_code_text(code)) + ']';
 }
 
+void Problem::locate(const ObjectSource& source) {
+  path = source.path;
+  line = source.line_of(field);
+}
+
 }  // namespace osm

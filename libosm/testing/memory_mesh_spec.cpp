@@ -35,6 +35,7 @@ struct MemoryMeshSpec::State {
   MeshConfig config;
   bool synced = true;
   std::vector<Problem> problems;
+  std::map<ObjectKey, ObjectSource> sources;
   Notifier<const std::vector<ObjectKey>&> notifier;
 
   template <class T>
@@ -145,6 +146,11 @@ void MemoryMeshSpec::set_problems(std::vector<Problem> problems) {
   notify({});
 }
 
+void MemoryMeshSpec::set_source(const ObjectKey& key, ObjectSource source) {
+  std::lock_guard lock(state_->mutex);
+  state_->sources[key] = std::move(source);
+}
+
 SharedList<smi::TrafficSplit> MemoryMeshSpec::list_traffic_splits() const {
   return state_->list<smi::TrafficSplit>();
 }
@@ -198,6 +204,12 @@ bool MemoryMeshSpec::has_synced() const {
 std::vector<Problem> MemoryMeshSpec::list_problems() const {
   std::lock_guard lock(state_->mutex);
   return state_->problems;
+}
+
+ObjectSource MemoryMeshSpec::source_of(const ObjectKey& key) const {
+  std::lock_guard lock(state_->mutex);
+  const auto at = state_->sources.find(key);
+  return at == state_->sources.end() ? ObjectSource{} : at->second;
 }
 
 Subscription MemoryMeshSpec::subscribe(

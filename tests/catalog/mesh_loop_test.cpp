@@ -133,16 +133,22 @@ TEST_SUITE("catalog::MeshLoop") {
     Manual mesh;
     mesh.start();
     mesh.executor.run_for(1s);
-    mesh.spec.put(split("s", "store", {{"gone", 1}, {"store", 1}}));
+    mesh.spec.put(split("s", "store", {{"gone", 1}}));
+    mesh.spec.set_source({"TrafficSplit", kNs, "s"},
+                         {.path = "mesh/a.yaml", .line = 3, .fields = {{"spec.backends", 9}}});
     mesh.executor.run_for(1s);
     mesh.move_store(1);
     mesh.executor.run_for(1s);
-    CHECK(mesh.log.count("warning: TrafficSplit shop/s: spec.backends[0].service") == 1);
-    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "dangling-reference"}}) == 1);
+    const auto lines =
+        mesh.log.lines_with("warning: mesh/a.yaml:9: TrafficSplit shop/s: spec.back");
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].fields.at("file") == "mesh/a.yaml");
+    CHECK(lines[0].fields.at("line") == "9");
+    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "invalid-weights"}}) == 1);
     mesh.spec.remove({"TrafficSplit", kNs, "s"});
     mesh.executor.run_for(1s);
     CHECK(mesh.log.count("resolved: TrafficSplit shop/s") == 1);
-    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "dangling-reference"}}) == 0);
+    CHECK(mesh.metrics.value("osm_mesh_problems", {{"code", "invalid-weights"}}) == 0);
   }
 
   TEST_CASE("a provider that throws is asked again until it answers") {

@@ -34,6 +34,8 @@ class MemoryMeshSpec final : public MeshSpec {
 
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
+  // Tells nobody: moving an object does not change it.
+  void set_source(const ObjectKey& key, ObjectSource source);
 
   SharedList<smi::TrafficSplit> list_traffic_splits() const override;
   SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override;
@@ -47,6 +49,7 @@ class MemoryMeshSpec final : public MeshSpec {
   MeshConfig get_mesh_config() const override;
   bool has_synced() const override;
   std::vector<Problem> list_problems() const override;
+  ObjectSource source_of(const ObjectKey& key) const override;
   Subscription subscribe(
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) override;
 

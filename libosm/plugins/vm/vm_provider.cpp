@@ -84,10 +84,7 @@ class StoreVmProvider final : public VmProvider {
     }
     // Lines move without the object changing: the store knows where it is now.
     for (Problem& problem : problems) {
-      if (const auto object = store_.get(problem.object)) {
-        problem.path = object->source.path;
-        problem.line = object->source.line_of(problem.field);
-      }
+      if (const auto object = store_.get(problem.object)) problem.locate(object->source);
     }
     std::sort(problems.begin(), problems.end());
     return problems;
