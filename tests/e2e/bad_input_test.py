@@ -142,7 +142,7 @@ class BadInput(meshcase.MeshCase):
         said = json.dumps(lines[0])
         metrics = self.rig.controller_http("/metrics")[1]
         samples = [s for s in metrics.splitlines() if s.startswith("osm_problem{")
-                   and f'code="{problem["code"]}"' in s and problem["path"] in s]
+                   and f'cause={json.dumps(problem["cause"])}' in s and problem["path"] in s]
         self.assertEqual(len(samples), 1, metrics)
         for part in (problem["code"], problem["path"], str(problem["line"]), problem["object"],
                      problem["field"]):
