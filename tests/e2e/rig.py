@@ -207,7 +207,7 @@ class Rig:
         return self
 
     def __exit__(self, kind, value, trace):
-        self.failed = self.failed or kind is not None
+        self.failed = self.failed or (kind is not None and issubclass(kind, Exception))
         self.close()
 
     # -- processes ------------------------------------------------------------------------------
