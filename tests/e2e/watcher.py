@@ -66,6 +66,8 @@ class ProxyWatcher:
         except (OSError, ValueError):
             return  # not up yet, or gone
         self.samples += 1
+        if "cluster_manager.warming_clusters" not in stats:
+            self._note(f"{machine.name}: Envoy does not have the counters that are watched", 0)
         for name, value in stats.items():
             rejected = name.endswith("update_rejected")
             if value and not name.endswith("warming_clusters"):
