@@ -13,8 +13,10 @@ namespace osm::bench {
 namespace {
 
 struct Flags {
-  std::vector<std::string> meshes{"10x10", "100x100", "200x100", "1000x200"};
-  std::string mode = "both";
+  std::vector<std::string> meshes{"smi-10x10",          "smi-100x100",        "smi-200x100",
+                                  "smi-1000x200",       "permissive-10x10",   "permissive-100x100",
+                                  "permissive-200x100", "permissive-1000x200"};
+  std::string mode;
   std::string baseline;
   bool gate = false, update = false;
   int patience_seconds = 120;
@@ -27,20 +29,26 @@ int fail(const Error& error) {
   return 1;
 }
 
-Result<std::vector<MeshSize>> sizes(const Flags& flags) {
-  std::vector<MeshSize> found;
-  for (bool permissive : {false, true}) {
-    if (flags.mode == (permissive ? "smi" : "permissive")) continue;
-    for (const std::string& text : flags.meshes) {
-      MeshSize size{.permissive = permissive};
-      if (std::sscanf(text.c_str(), "%dx%d", &size.proxies, &size.services) != 2 ||
-          size.services < 3 || size.services > size.proxies)
-        return Error{ErrorCode::kInvalidArgument,
-                     text + ": not a mesh; write PROXIESxSERVICES with 3 <= SERVICES <= PROXIES"};
-      found.push_back(size);
-    }
+// "smi-100x10": see MeshSize::name().
+Result<MeshSize> parse_size(const std::string& text) {
+  MeshSize size;
+  size.permissive = text.starts_with("permissive-");
+  const std::string numbers = text.substr(text.find('-') + 1);
+  if (std::sscanf(numbers.c_str(), "%dx%d", &size.proxies, &size.services) != 2 ||
+      size.services < 3 || size.services > size.proxies || size.name() != text)
+    return Error{ErrorCode::kInvalidArgument,
+                 text +
+                     ": not a mesh; write smi-PROXIESxSERVICES or permissive-PROXIESxSERVICES with "
+                     "3 <= SERVICES <= PROXIES"};
+  return size;
+}
+
+Result<std::vector<MeshSize>> parse_sizes(const std::vector<std::string>& texts) {
+  std::vector<MeshSize> sizes;
+  for (const std::string& text : texts) {
+    OSM_TRY(sizes.emplace_back(), parse_size(text));
   }
-  return found;
+  return sizes;
 }
 
 void print(const Measurement& m) {
@@ -71,7 +79,7 @@ void print(const Measurement& m) {
 }
 
 int run(const Flags& flags) {
-  auto meshes = sizes(flags);
+  auto meshes = parse_sizes(flags.meshes);
   if (!meshes) return fail(meshes.error());
   Baseline baseline;
   if (flags.gate || flags.update) {
@@ -105,8 +113,8 @@ int main_with_flags(int argc, char** argv) {
   CLI::App app("Measures libosm with simulated proxies over mutual TLS gRPC");
   app.require_subcommand(1);
   auto* runs = app.add_subcommand("run", "Measure, and compare with the baseline");
-  runs->add_option("--meshes", flags.meshes, "PROXIESxSERVICES, several")->delimiter(',');
-  runs->add_option("--mode", flags.mode)->check(CLI::IsMember({"smi", "permissive", "both"}));
+  runs->add_option("--meshes", flags.meshes, "smi-PROXIESxSERVICES or permissive-PROXIESxSERVICES")
+      ->delimiter(',');
   runs->add_option("--patience", flags.patience_seconds, "Seconds to wait for each step");
   auto* file = runs->add_option("--baseline", flags.baseline, "baseline.json");
   runs->add_flag("--gate", flags.gate, "Fail when a count is worse than the baseline")->needs(file);

@@ -1,3 +1,4 @@
+#include <grpc/support/log.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -50,6 +51,9 @@ boost::json::object change(MeasuredServer& server, const std::string& kind) {
 }  // namespace
 
 void serve(MeasuredServer& server) {
+  // gRPC's clients name a server without a name by its address, and its server logs each as
+  // unknown.
+  gpr_set_log_function([](gpr_log_func_args*) {});
   std::cout << boost::json::object{{"address", server.address()}} << std::endl;
   for (std::string command; std::getline(std::cin, command);) {
     const std::string prefix = "change ";

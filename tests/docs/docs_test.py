@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""The documents say what is so.
+
+usage: docs_test.py [--bin DIR] [UNITTEST ARGUMENT...]
+
+Without --bin: links lead somewhere, lists are complete. With it: the commands shown exist with their
+flags, and the YAML on the pages is a mesh without problems.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/daemons"))
+BIN = None  # set by main()
+
+
+def pages():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", "*.md"],
+        cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        names = sorted(name for name in listed.stdout.split("\0") if name)
+    else:  # an unpacked archive
+        names = sorted(str(p.relative_to(ROOT)) for p in ROOT.rglob("*.md")
+                       if "build" not in p.relative_to(ROOT).parts)
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def without_code(text):
+    """The page's prose: fenced blocks and code spans are no links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in headings}
+
+
+def blocks(page, language):
+    return [textwrap.dedent(block) for block in re.findall(
+        rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.M | re.S)]
+
+
+def table_codes(page):
+    """What stands as `code` in the first column of the page's tables."""
+    return re.findall(r"^\| `([^`]+)` \|", page.read_text(), re.M)
+
+
+class Text(unittest.TestCase):
+    def test_every_link_within_the_project_leads_somewhere(self):
+        checked = 0
+        for page in pages():
+            for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = (page.parent / path).resolve() if path else page
+                with self.subTest(page=name(page), link=target):
+                    self.assertTrue(file.exists(), "leads nowhere")
+                    if anchor:
+                        self.assertIn(anchor, anchors(file), "no such heading")
+                checked += 1
+        self.assertGreater(checked, 50)
+
+    def test_every_decision_record_stands_in_the_list(self):
+        records = {p.name for p in (ROOT / "docs/adr").glob("[0-9]*.md")}
+        listed = re.findall(r"^- \[.*\]\(([^)]+)\)", (ROOT / "docs/adr/README.md").read_text(), re.M)
+        self.assertEqual(sorted(records), sorted(listed))
+        numbers = [record[:4] for record in records]
+        self.assertEqual(len(numbers), len(set(numbers)), "two records have one number")
+
+    def test_every_error_code_is_explained(self):
+        code = (ROOT / "libosm/base/result.cpp").read_text()
+        texts = re.findall(r'return "([a-z-]+)";', code)
+        enumerators = re.findall(r"case ErrorCode::k", code)
+        self.assertEqual(len(texts), len(enumerators))
+        self.assertEqual(sorted(texts), sorted(table_codes(ROOT / "docs/error-codes.md")))
+
+    def test_every_metric_is_explained(self):
+        emitted = set()
+        for folder in ("libosm", "daemons"):
+            for file in (ROOT / folder).rglob("*.cpp"):
+                emitted |= set(re.findall(r'"(osm_[a-z0-9_]+)"', file.read_text()))
+        self.assertGreater(len(emitted), 20)
+        self.assertEqual(sorted(emitted), sorted(table_codes(ROOT / "docs/metrics.md")))
+
+    def test_every_room_stands_in_the_architecture(self):
+        rooms = re.findall(r"^osm_room\((\w+)", (ROOT / "libosm/CMakeLists.txt").read_text(), re.M)
+        drawn = (ROOT / "docs/architecture.md").read_text()
+        for room in rooms:
+            with self.subTest(room=room):
+                self.assertRegex(drawn, rf"(?m)^  (plugins/)?{room}/ ")
+
+
+def logical_lines(block):
+    """The commands of a shell block: continuation lines joined, comments taken off."""
+    joined = re.sub(r"\\\n\s*", " ", block)
+    return [line for line in (re.sub(r"(^|\s)#.*", "", text).strip() for text in joined.split("\n"))
+            if line]
+
+
+def command_lines():
+    """Every `osm ...` and `osm-controller ...` the pages show: (page, words)."""
+    for page in pages():
+        shown = [line for block in blocks(page, "sh") for line in logical_lines(block)]
+        shown += re.findall(r"`(osm(?:-controller)? [^`\n]+)`", page.read_text())
+        for line in shown:
+            for part in re.split(r"&&|\|", line):
+                words = part.split()
+                if words[:1] and words[0] in ("osm", "osm-controller") and "COMMAND" not in words:
+                    yield page, words
+
+
+def flags_in(help_text):
+    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*|-[a-z])(?=[ ,\n=])", help_text))
+
+
+class Commands(unittest.TestCase):
+    def help_of(self, program, *words):
+        ran = subprocess.run([BIN / program, *words, "--help"], capture_output=True, text=True)
+        return ran.stdout if ran.returncode == 0 else None
+
+    def subcommands(self, help_text):
+        found = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.M)
+        return set(re.findall(r"^  ([a-z_]+)", found.group(1), re.M)) if found else set()
+
+    def test_every_command_shown_exists_with_its_flags(self):
+        checked = 0
+        for page, words in command_lines():
+            with self.subTest(page=name(page), command=" ".join(words)):
+                path, rest = [], words[1:]
+                text = self.help_of(words[0])
+                while (known := self.subcommands(text)):
+                    if not rest:  # a group, named as such
+                        break
+                    self.assertIn(rest[0], known, "no such command")
+                    path.append(rest.pop(0))
+                    text = self.help_of(words[0], *path)
+                    self.assertIsNotNone(text)
+                used = {word.split("=")[0] for word in rest if word.startswith("-")}
+                self.assertLessEqual(used, flags_in(text) | {"--help", "--version"})
+                checked += 1
+        self.assertGreater(checked, 25)
+
+    def load(self, *documents):
+        """What a controller says of a mesh of these documents."""
+        from daemon import Controller
+        with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
+            mesh = pathlib.Path(folder) / "mesh"
+            mesh.mkdir()
+            for number, document in enumerate(documents):
+                (mesh / f"{number:02}.yaml").write_text(document)
+            controller = Controller(BIN / "osm-controller", str(mesh), f"{folder}/state")
+            try:
+                controller.wait_until_ready()
+                ran = subprocess.run(
+                    [BIN / "osm", "problems", "--state-dir", f"{folder}/state", "-o", "json"],
+                    capture_output=True, text=True, check=True)
+                counts = [controller.metric(f"osm_mesh_{what}") for what in ("services", "workloads")]
+                return json.loads(ran.stdout)["problems"], counts
+            finally:
+                controller.stop()
+
+    def test_the_mesh_of_the_objects_page_has_no_problems(self):
+        problems, counts = self.load(*blocks(ROOT / "docs/mesh-objects.md", "yaml"))
+        self.assertEqual(problems, [])
+        self.assertEqual(counts, [3, 3])
+
+    def test_the_machine_of_the_machines_page_has_no_problems(self):
+        problems, counts = self.load(*blocks(ROOT / "docs/vm.md", "yaml"))
+        self.assertEqual(problems, [])
+        self.assertEqual(counts, [0, 1])
+
+    def test_the_bookstore_has_no_problems(self):
+        files = sorted((ROOT / "examples/bookstore/mesh").glob("*.yaml"))
+        self.assertEqual(self.load(*(file.read_text() for file in files))[0], [])
+
+    def test_no_other_page_shows_yaml_that_nobody_loads(self):
+        loaded = {"docs/mesh-objects.md", "docs/vm.md"}
+        shown = {name(page) for page in pages() if blocks(page, "yaml")}
+        self.assertLessEqual(shown, loaded)
+
+    def test_a_bootstrapped_machine_has_the_files_of_the_machines_page(self):
+        from daemon import Controller
+        with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
+            mesh = pathlib.Path(folder) / "mesh"
+            mesh.mkdir()
+            (mesh / "mesh.yaml").write_text(blocks(ROOT / "docs/vm.md", "yaml")[0])
+            controller = Controller(BIN / "osm-controller", str(mesh), f"{folder}/state")
+            try:
+                controller.wait_until_ready()
+                subprocess.run([BIN / "osm", "vm", "bootstrap", "web-1", "-n", "shop", "--state-dir",
+                                f"{folder}/state", "--controller", "192.0.2.1:15128", "--out",
+                                f"{folder}/out"], check=True, capture_output=True)
+            finally:
+                controller.stop()
+            written = {p.name: p.stat().st_mode & 0o777 for p in pathlib.Path(folder, "out").iterdir()}
+        rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| (0\d+)", (ROOT / "docs/vm.md").read_text(), re.M)
+        told = {file: int(mode, 8) for names, mode in rows for file in re.findall(r"`([^`]+)`", names)}
+        self.assertEqual(written, told)
+
+
+def main():
+    global BIN
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bin", type=pathlib.Path, help="where osm and osm-controller are")
+    options, rest = parser.parse_known_args()
+    BIN = options.bin and options.bin.resolve()
+    unittest.main(argv=[sys.argv[0], *(rest or ["Text" if BIN is None else "Commands"])])
+
+
+if __name__ == "__main__":
+    main()
