@@ -311,6 +311,18 @@ TEST_SUITE("translate and a real Envoy") {
     CHECK(std::count(lines.begin(), lines.end(), '\n') == 1);  // a request is logged once
   }
 
+  TEST_CASE("the access log shows the path that was asked for, whatever headers claim") {
+    Rig rig;
+    rig.start({http_target("t", {kReader}, {{"all", ".*", {}, {}}})}, {kReader});
+    const Request request{kReader, "GET", "/real", {{"x-envoy-original-path", "/claimed"}}};
+    REQUIRE(http_status(rig.send(request)) == 200);
+    for (RealEnvoy* envoy : {&rig.server(), &rig.client(kReader)})
+      CHECK_MESSAGE(eventually([&] {
+                      return envoy->access_log().find(R"("path":"/real")") != std::string::npos;
+                    }),
+                    envoy->access_log());
+  }
+
   TEST_CASE("plain text from outside the mesh is cut, even in permissive mode, and logged once") {
     Rig rig;
     rig.mesh().snapshot.config.permissive = true;
