@@ -12,12 +12,19 @@
 namespace osm::catalog {
 namespace {
 
-Port resolve_target(const ServicePort& port, const endpoint::MergedService* endpoints) {
+// An endpoint that names no port of the service serves its only one.
+bool serves(const Endpoint& endpoint, const ServicePort& port, const Service& service) {
+  return endpoint.service_port == port.name ||
+         (endpoint.service_port.empty() && service.ports.size() == 1);
+}
+
+Port resolve_target(const ServicePort& port, const Service& service,
+                    const endpoint::MergedService* endpoints) {
   if (const Port* number = std::get_if<Port>(&port.target_port)) return *number;
   std::optional<Port> lowest;
   if (endpoints)
     for (const Endpoint& endpoint : endpoints->endpoints)
-      if (endpoint.service_port == port.name && (!lowest || endpoint.port < *lowest))
+      if (serves(endpoint, port, service) && (!lowest || endpoint.port < *lowest))
         lowest = endpoint.port;
   return lowest.value_or(Port{});
 }
@@ -153,7 +160,7 @@ model::ServiceEntry resolve_service(const Service& service,
     out.ports.push_back({.name = service.name,
                          .port_name = port.name,
                          .port = port.port,
-                         .target_port = resolve_target(port, endpoints),
+                         .target_port = resolve_target(port, service, endpoints),
                          .protocol = port.protocol});
     if (const auto* name = std::get_if<std::string>(&port.target_port))
       out.named_targets.emplace(port.name, *name);

@@ -1,5 +1,5 @@
 #include <limits>
-#include <set>
+#include <map>
 #include <tuple>
 
 #include "envoy/config/cluster/v3/cluster.pb.h"
@@ -125,14 +125,14 @@ struct PassthroughClusterValues {
 std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   for (const auto& [upstream, entry] : view.upstreams) {
-    std::set<Port> seen;  // ports that share a target port share the cluster
-    for (const MeshService& port : entry->ports) {
-      if (!seen.insert(port.target_port).second) continue;
+    // Ports that share a target port share the cluster, which speaks HTTP if one of them does.
+    std::map<ClusterName, bool> http;
+    for (const MeshService& port : entry->ports)
+      http[port.cluster_name()] |= is_http(port.protocol);
+    for (const auto& [name, speaks_http] : http)
       inputs.push_back(
-          make_input(port.cluster_name().str(),
-                     UpstreamClusterValues{view.snapshot.trust_domain, entry->name,
-                                           is_http(port.protocol), entry->identities}));
-    }
+          make_input(name.str(), UpstreamClusterValues{view.snapshot.trust_domain, entry->name,
+                                                       speaks_http, entry->identities}));
   }
   for (const auto& [service] : view.proxy_class.own_ports) {
     if (service.target_port == Port{0}) continue;

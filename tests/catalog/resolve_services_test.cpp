@@ -56,6 +56,10 @@ TEST_SUITE("catalog::resolve_service") {
          named_port("http", 80, "web"),
          {served_at("10.0.0.1", "a", 7000, "admin"), served_at("10.0.0.1", "a", 9000)},
          9000},
+        {"an endpoint that names no service port serves the only one",
+         named_port("http", 80, "web"),
+         {served_at("10.0.0.1", "a", 9000, "")},
+         9000},
     };
     for (const Case& one : cases) {
       CAPTURE(one.name);

@@ -67,6 +67,16 @@ TEST_SUITE("translate::cluster") {
               .typed_extension_protocol_options_size() == 0);
   }
 
+  TEST_CASE("a cluster that two service ports share speaks HTTP if one of them does") {
+    auto mesh = worked_example();
+    auto entry = server_entry();
+    entry.ports = {port(kServerService, 80, 14001, Protocol::kTcp, "z"),
+                   port(kServerService, 81, 14001, Protocol::kGrpc, "a")};
+    mesh.put(entry);
+    CHECK(mesh.cluster(client_class(), "server/server|14001")
+              .typed_extension_protocol_options_size() == 1);
+  }
+
   TEST_CASE("two service ports on one target port share one cluster") {
     auto mesh = worked_example();
     auto entry = server_entry();
