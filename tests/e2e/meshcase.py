@@ -36,7 +36,13 @@ class MeshCase(unittest.TestCase):
         result = self._outcome.result
         self.rig.failed = any(getattr(test, "test_case", test) is self
                               for test, _ in result.failures + result.errors)
-        self.rig.close()
+        try:
+            self.rig.watcher.check()  # of every run
+        except AssertionError:
+            self.rig.failed = True
+            raise
+        finally:
+            self.rig.close()
 
     def add_machine(self, name, address, ns=None, labels=None):
         """A machine of account `name` in a namespace of its own, and the objects that say so."""

@@ -96,7 +96,6 @@ class Policy(meshcase.MeshCase):
                 "policy", "check", "reader/reader", "server/server"))
             self.assertIn("DENIED", self.rig.osm(
                 "policy", "check", "server/server", "reader/reader", check=False))
-        self.rig.watcher.check()
 
     def assert_outsider_is_reset(self, port):
         with self.assertRaises(ConnectionResetError):

@@ -4,6 +4,7 @@ import time
 
 import meshcase
 import objects
+from processes import wait_for
 
 PAIRS = {"a": ("10.200.0.11", "10.200.0.12", "10.96.0.12"),
          "b": ("10.200.0.13", "10.200.0.14", "10.96.0.14")}
@@ -59,6 +60,23 @@ class Propagation(meshcase.MeshCase):
             rose = {c: n for c, n in counters.items() if n > before[name][1].get(c, 0)}
             self.assertEqual(rose, {}, name)
 
+    def test_one_more_machine_is_an_endpoint_for_its_clients_and_nothing_else(self):
+        before = self.known("server-a", "client-b", "server-b")
+        client = self.proxies()["client-a"]["types"]
+        self.rig.mesh.write("more.yaml", objects.machine(
+            "server-a", "more", "10.200.0.99", "server-a", {"app": "server-a"}))
+
+        def endpoints():
+            types = self.proxies()["client-a"]["types"]
+            return types if types["EDS"]["sent_version"] != client["EDS"]["sent_version"] else None
+
+        types = wait_for("client-a is sent endpoints", endpoints, 1)
+        for kind in ("CDS", "LDS", "RDS", "SDS"):
+            self.assertEqual(types[kind]["sent_version"], client[kind]["sent_version"], kind)
+        self.wait_until_synced(4)
+        self.assertIn("10.200.0.99:14001", self.rig.machines["client-a"].admin("/clusters")[1])
+        self.assert_nothing_received(before)
+
     def test_a_change_reaches_whom_it_concerns_and_nobody_else(self):
         for pair, other in (("a", "b"), ("b", "a")):
             with self.subTest("a route is changed", pair=pair):
@@ -83,7 +101,6 @@ class Propagation(meshcase.MeshCase):
             # An edit after it that shows: when it has arrived, so has the one before.
             self.assert_change("a", "b", lambda: self.write_routes("a", ".*"), 200)
             self.assert_nothing_received(before)
-        self.rig.watcher.check()
 
 
 if __name__ == "__main__":
