@@ -167,9 +167,8 @@ inline Mesh worked_example(Protocol protocol = Protocol::kHttp) {
   mesh.put(server_entry(protocol));
   mesh.put(model::ServiceEndpoints{kServerService, {endpoint("10.1.0.9", 14001, kServer)}});
   mesh.put(kClient, {upstream(kServerService, {kServer})});
-  const auto target = is_http(protocol)
-                          ? http_target("tt", {kClient}, {{"ok", "/status/.*", {"GET"}, {}}})
-                          : tcp_target("tt", {kClient});
+  InboundTrafficPolicy target = tcp_target("tt", {kClient});
+  if (is_http(protocol)) target = http_target("tt", {kClient}, {{"ok", "/status/.*", {"GET"}, {}}});
   mesh.put(kServer, {}, {target});
   return mesh;
 }
