@@ -28,7 +28,7 @@
 namespace osm::controller {
 namespace {
 
-// Issuing, administration and HTTP handlers may wait; they do it here.
+// Issuing and administration may wait; they do it here.
 constexpr unsigned kBlockingThreads = 4;
 
 class ControllerImpl final : public Controller {
@@ -140,8 +140,9 @@ class ControllerImpl final : public Controller {
                                    .snapshots = loop_->snapshots(),
                                    .secrets = *secrets_,
                                    .registry = *catalog_}));
+    // Its handlers wait for nothing, so health also tells that the mesh's threads are free.
     OSM_TRY(http_, net::HttpServer::start(
-                       {.listen = options_.http_address}, io_.executor(), blocking_.executor(),
+                       {.listen = options_.http_address}, io_.executor(), io_.executor(),
                        make_http_side({.metrics = metrics_,
                                        .missing = [this] { return missing(); },
                                        .problems = [this] { return problems_->list(); }}),
