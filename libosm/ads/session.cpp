@@ -53,14 +53,30 @@ Session::Effect Session::on_request(const Request& request) {
     return Effect::kInitial;
   }
   // An empty nonce can come again before the first response arrived; it then only changes names.
-  if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) return Effect::kStale;
+  if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) {
+    if (!request.error) return Effect::kStale;
+    // Parts of what was refused are applied: what it holds is unknown. Sent again at once, it would
+    // be overtaken by the answers still to come.
+    s.overtaken_nack = true;
+    if (*type == XdsType::kCluster)
+      of(XdsType::kSecret).delivered = of(XdsType::kEndpoint).delivered = nullptr;
+    if (*type == XdsType::kListener)
+      of(XdsType::kSecret).delivered = of(XdsType::kRoute).delivered = nullptr;
+    return Effect::kNack;
+  }
   const bool answers = s.awaiting && request.nonce == s.nonce;
   Effect effect = Effect::kSubscription;
   if (answers && request.error) {
     on_nack(*type, *request.error);
     effect = Effect::kNack;
   }
-  subscribe(*type, request);
+  const bool renamed = subscribe(*type, request);
+  // Repeated though nothing is unanswered: the proxy dropped and renewed a subscription. Clusters
+  // that re-warm make such requests for endpoints all the time; those are followed up on CDS's
+  // side.
+  if (!renamed && !answers && !s.awaiting &&
+      (*type == XdsType::kSecret || *type == XdsType::kRoute))
+    s.delivered = nullptr;
   // After a NACK Envoy changes subscriptions under the refused nonce and the old version, without
   // an error: only the version tells an ACK.
   if (answers && !request.error && request.version == s.announced) {
@@ -70,22 +86,25 @@ Session::Effect Session::on_request(const Request& request) {
   return effect;
 }
 
-void Session::subscribe(XdsType type, const Request& request) {
+bool Session::subscribe(XdsType type, const Request& request) {
   TypeState& s = of(type);
   const Digest raw = raw_digest(request.names);
-  if (raw == s.raw_names) return;
+  if (raw == s.raw_names) return false;
   s.raw_names = raw;
   s.names = is_wildcard(type, request.names) ? nullptr : pool_.intern(request.names);
-  if (!s.names) return;
+  if (!s.names) return true;
   // What is no longer subscribed the proxy forgets; subscribed again, it must be sent again.
   for (ResourceSetPtr* set : {&s.delivered, &s.sent, &s.acked, &s.good})
     if (*set) *set = only(*set, *s.names);
   if (s.names->empty()) s.uncertain = false;
+  return true;
 }
 
 void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
-  s.awaiting = s.uncertain = false;
+  s.awaiting = false;
+  s.uncertain = std::exchange(s.overtaken_nack, false);
+  if (s.uncertain) s.delivered = nullptr;
   s.acked = s.sent;
   s.responded = {};
   if (withheld(type)) {
@@ -110,7 +129,7 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   }
   if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
-  s.awaiting = false;
+  s.awaiting = s.overtaken_nack = false;
   s.uncertain = true;
   // Envoy applies the good members of a refused response: nothing is known to be delivered.
   s.acked = s.delivered = nullptr;
@@ -124,9 +143,14 @@ void Session::judge_claim(XdsType type) {
   TypeState& s = of(type);
   if (!s.claim || !s.base) return;
   const std::string claim = *std::exchange(s.claim, std::nullopt);
-  // A cluster that is sent waits for its endpoints again, a listener for its routes.
-  if (type == XdsType::kEndpoint && !skipped_[index_of(XdsType::kCluster)]) return;
-  if (type == XdsType::kRoute && !skipped_[index_of(XdsType::kListener)]) return;
+  // Whoever names them must have been skipped too: a cluster that is sent waits for its endpoints
+  // again, and what a proxy stopped naming for a while it dropped, but still claims.
+  const bool clusters = skipped_[index_of(XdsType::kCluster)];
+  const bool listeners = skipped_[index_of(XdsType::kListener)];
+  if (type == XdsType::kEndpoint && !clusters) return;
+  if (type == XdsType::kRoute && !listeners) return;
+  if (type == XdsType::kSecret && (!clusters || (of(XdsType::kListener).subscribed && !listeners)))
+    return;
   if (claim != wanted(s)->version()) return;
   s.delivered = s.sent = s.acked = wanted(s);
   s.announced = claim;
@@ -136,7 +160,9 @@ void Session::judge_claim(XdsType type) {
 
 std::optional<Response> Session::next_response(SteadyTime now) {
   if (writing_) return std::nullopt;
-  for (XdsType type : kXdsTypes) judge_claim(type);
+  for (XdsType type : {XdsType::kCluster, XdsType::kListener, XdsType::kSecret, XdsType::kEndpoint,
+                       XdsType::kRoute})
+    judge_claim(type);
   for (XdsType type : kXdsTypes)
     if (auto response = due(type, now)) return response;
   return std::nullopt;
@@ -169,6 +195,7 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
                           std::vector<EncodedPtr> resources, SteadyTime now) {
   TypeState& s = of(type);
   undeliver_dependants(type, *goal);
+  skipped_[index_of(type)] = false;
   s.responded.clear();
   if (!carries_whole_set(type))
     for (const EncodedPtr& resource : resources)
@@ -205,7 +232,10 @@ void Session::undeliver_dependants(XdsType type, const ResourceSet& goal) {
     NameSet then;
     NameSet added;
     add_references(goal.resources(), dependent, now);
-    if (before) add_references(before->resources(), dependent, then);
+    // Clusters and listeners share their secrets: what the others hold is not asked for anew.
+    for (const ResourceSetPtr& held :
+         {before, of(type == XdsType::kCluster ? XdsType::kListener : XdsType::kCluster).delivered})
+      if (held) add_references(held->resources(), dependent, then);
     now = ordered(std::move(now));
     then = ordered(std::move(then));
     std::set_difference(now.begin(), now.end(), then.begin(), then.end(),
@@ -339,10 +369,17 @@ Doubts Session::doubts() const {
   Doubts doubts = doubts_;
   for (XdsType type : kXdsTypes) {
     const TypeState& s = of(type);
-    if (!s.subscribed) continue;
-    // Undelivered: the proxy dropped something and would claim the version that has it.
-    const bool undelivered = s.delivered && s.sent && !changed(s.delivered, *s.sent).empty();
-    doubts[index_of(type)] = s.awaiting || s.uncertain || undelivered;
+    bool& doubt = doubts[index_of(type)];
+    if (!s.subscribed || s.claim) {
+      // What names it was sent, and it was not answered: an older claim says nothing of it.
+      const XdsType named_by = type == XdsType::kRoute ? XdsType::kListener : XdsType::kCluster;
+      if (!carries_whole_set(type) && !of(named_by).nonce.empty()) doubt = true;
+      continue;
+    }
+    // Asked for and not sent yet: the proxy may have dropped it, and would claim to have it.
+    const bool undelivered = !carries_whole_set(type) && s.base && s.names &&
+                             !changed(s.delivered, *only(s.base, *s.names)).empty();
+    doubt = s.awaiting || s.uncertain || undelivered;
   }
   return doubts;
 }

@@ -81,8 +81,10 @@ class Session {
 
   struct TypeState {
     bool subscribed = false;
-    bool asked = false;      // CDS, LDS: a first request is to be answered even with nothing
-    bool awaiting = false;   // the last response is unanswered
+    bool asked = false;     // CDS, LDS: a first request is to be answered even with nothing
+    bool awaiting = false;  // the last response is unanswered
+    bool overtaken_nack =
+        false;               // a response before the last was refused: resend once it is answered
     bool uncertain = false;  // after a NACK, until the next ACK: what the proxy holds is unknown
     NameSetPtr names;        // null: all of them
     Digest raw_names;        // of the request's own order, to tell repetitions without sorting
@@ -109,7 +111,8 @@ class Session {
   TypeState& of(XdsType type) { return types_[index_of(type)]; }
   const TypeState& of(XdsType type) const { return types_[index_of(type)]; }
 
-  void subscribe(XdsType type, const Request& request);
+  // Result: whether the names are other ones than before.
+  bool subscribe(XdsType type, const Request& request);
   void on_ack(XdsType type);
   void on_nack(XdsType type, std::string_view detail);
   void judge_claim(XdsType type);
@@ -127,7 +130,7 @@ class Session {
   NameSetPool& pool_;
   Doubts doubts_;
   std::array<TypeState, kXdsTypes.size()> types_;
-  std::array<bool, kXdsTypes.size()> skipped_{};  // answered by a believed claim
+  std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
   std::uint64_t last_nonce_ = 0;
   bool writing_ = false;
   bool emptied_ = false;

@@ -1,0 +1,285 @@
+// Random lives of one proxy: whatever happens, it ends with what a fresh proxy would get.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "ads/fake_envoy.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using ads::ResourceSet;
+using ads::ResourceSets;
+using ads::Session;
+
+namespace {
+
+// Services of one class by number; a variant changes bytes, and "bad" ones are refused by Envoy.
+struct Mesh {
+  struct Service {
+    int cluster = 0, endpoints = 0, route = 0;
+    bool http = false, bad_cluster = false, bad_endpoints = false, bad_route = false;
+  };
+  std::map<int, Service> services;
+  int listener = 0;
+  int secrets = 0;
+
+  ResourceSets sets() const {
+    std::array<std::vector<EncodedPtr>, 5> out;
+    const auto add = [&](XdsType type, const std::string& name, const std::string& bytes,
+                         std::vector<ads::EncodedResource::Reference> references = {}) {
+      out[index_of(type)].push_back(
+          resource(type, name, std::string(xds_type_text(type)) + name + bytes, references));
+    };
+    std::vector<ads::EncodedResource::Reference> listener_references;
+    std::string listener_bytes = std::to_string(listener);
+    for (const auto& [number, s] : services) {
+      const std::string name = "s" + std::to_string(number);
+      add(XdsType::kCluster, name, std::to_string(s.cluster) + (s.bad_cluster ? "bad" : ""),
+          {{XdsType::kEndpoint, name}, {XdsType::kSecret, "root"}, {XdsType::kSecret, "own"}});
+      add(XdsType::kEndpoint, name, std::to_string(s.endpoints) + (s.bad_endpoints ? "bad" : ""));
+      listener_bytes += name + (s.http ? "h" : "t");
+      if (s.http) {
+        add(XdsType::kRoute, "r" + name, std::to_string(s.route) + (s.bad_route ? "bad" : ""),
+            {{XdsType::kCluster, name}});
+        listener_references.push_back({XdsType::kRoute, "r" + name});
+      } else {
+        listener_references.push_back({XdsType::kCluster, name});
+      }
+    }
+    if (!services.empty()) add(XdsType::kListener, "out", listener_bytes, listener_references);
+    add(XdsType::kSecret, "root", "x");
+    add(XdsType::kSecret, "own", std::to_string(secrets));
+    ResourceSets sets;
+    for (XdsType type : kXdsTypes)
+      sets[index_of(type)] = ResourceSet::make(std::move(out[index_of(type)]));
+    return sets;
+  }
+
+  void heal() {
+    for (auto& [number, s] : services) {
+      // Good bytes that nobody refused before.
+      if (std::exchange(s.bad_cluster, false)) ++s.cluster;
+      if (std::exchange(s.bad_endpoints, false)) ++s.endpoints;
+      if (std::exchange(s.bad_route, false)) ++s.route;
+    }
+  }
+
+  void mutate(std::mt19937_64& random, bool refusals) {
+    Service& s = services[static_cast<int>(random() % 6)];
+    const bool bad = refusals && random() % 6 == 0;
+    switch (random() % 8) {
+      case 0:
+        ++s.cluster;
+        s.bad_cluster = bad;
+        break;
+      case 1:
+        ++s.endpoints;
+        s.bad_endpoints = bad;
+        break;
+      case 2:
+        ++s.route;
+        s.bad_route = bad;
+        break;
+      case 3:
+        s.http = !s.http;
+        break;
+      case 4:
+        ++listener;
+        break;
+      case 5:
+        ++secrets;
+        break;
+      case 6:
+        services.erase(services.begin());
+        break;
+      default:
+        if (random() % 8 == 0) {
+          services.clear();
+        } else {
+          services.erase(std::prev(services.end()));
+        }
+        break;
+    }
+  }
+};
+
+struct Life {
+  std::mt19937_64& random;
+  Mesh& mesh;
+  ads::NameSetPool pool;
+  FakeEnvoy envoy{random};
+  std::unique_ptr<Session> session;
+  ads::Doubts doubts{};
+  std::deque<Response> wire;  // written, not received
+  SteadyTime now{};
+  int closes = 0;
+
+  Life(std::mt19937_64& r, Mesh& m) : random(r), mesh(m) { reconnect(); }
+
+  void reconnect() {
+    if (session) doubts = session->doubts();
+    session = std::make_unique<Session>(pool, doubts);
+    session->set_resources(mesh.sets());
+    wire.clear();
+    envoy.connect();
+  }
+  void restart() {
+    session.reset();
+    doubts = {};
+    reconnect();
+  }
+  void serve() {
+    if (auto response = session->next_response(now)) {
+      CHECK(session->writing());
+      CHECK_FALSE(session->next_response(now));  // one write in flight
+      wire.push_back(std::move(*response));
+    } else if (session->emptied()) {
+      ++closes;
+      reconnect();
+    }
+  }
+  bool deliver() {
+    if (wire.empty()) return false;
+    const Response response = std::move(wire.front());
+    wire.pop_front();
+    session->on_write_done();
+    envoy.receive(response);
+    return true;
+  }
+  bool request() {
+    auto next = envoy.next_request();
+    if (!next) return false;
+    session->on_request(next->view());
+    return true;
+  }
+  void quiesce() {
+    for (int round = 0; round < 10000; ++round) {
+      serve();
+      const bool moved = deliver() | request();
+      if (!moved && !session->next_response(now)) {
+        if (!session->deadline()) return;
+        now += Session::kExpandedBound;  // removed clusters are not kept for ever
+      } else if (!moved) {
+        FAIL("a response appeared out of nothing");
+      }
+    }
+    FAIL("the proxy and the server never come to rest");
+  }
+};
+
+std::string text_of(const FakeEnvoy& envoy, XdsType type) {
+  std::string text;
+  for (const auto& [name, r] : envoy.applied(type)) text += name + "=" + r->any + " ";
+  return text;
+}
+
+void check_like_fresh(Life& life) {
+  Life fresh(life.random, life.mesh);
+  fresh.quiesce();
+  CHECK_FALSE(life.envoy.warming());
+  for (XdsType type : kXdsTypes) {
+    CAPTURE(xds_type_text(type));
+    REQUIRE(text_of(life.envoy, type) == text_of(fresh.envoy, type));
+    if (!life.envoy.applied(type).empty())
+      CHECK(life.envoy.version(type) == fresh.envoy.version(type));
+  }
+}
+
+std::uint64_t seed_of_run() {
+  const char* text = std::getenv("OSM_TEST_SEED");
+  const std::uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 20240501;
+  MESSAGE("OSM_TEST_SEED=" << seed);
+  return seed;
+}
+
+}  // namespace
+
+TEST_SUITE("ads::Session model") {
+  TEST_CASE("after any life a proxy holds what a fresh one gets, and reconnects in silence") {
+    std::mt19937_64 random(seed_of_run());
+    Mesh mesh;
+    Life life(random, mesh);
+    for (int step = 1; step <= 100'000; ++step) {
+      switch (random() % 16) {
+        case 0:
+          mesh.mutate(random, true);
+          life.session->set_resources(mesh.sets());
+          break;
+        case 1:
+          if (random() % 20 == 0) life.reconnect();
+          break;
+        case 2:
+          // What a proxy refused is known to the controller that it refused it to only.
+          if (random() % 20 == 0 && life.session->doubts() == ads::Doubts{}) life.restart();
+          break;
+        case 3:
+          life.now += std::chrono::seconds(random() % 4);
+          break;
+        case 4:
+        case 5:
+        case 6:
+        case 7:
+          life.serve();
+          break;
+        case 8:
+        case 9:
+        case 10:
+        case 11:
+          life.deliver();
+          break;
+        default:
+          life.request();
+          break;
+      }
+      if (step % 250 != 0) continue;
+      CAPTURE(step);
+      mesh.heal();
+      life.session->set_resources(mesh.sets());
+      life.quiesce();
+      check_like_fresh(life);
+      for (XdsType type : kXdsTypes)  // doubts about nothing are no doubts
+        REQUIRE((!life.session->doubts()[index_of(type)] || life.envoy.applied(type).empty()));
+      life.envoy.received = {};
+      random() % 2 ? life.reconnect() : life.restart();
+      life.quiesce();
+      for (XdsType type : kXdsTypes) {
+        CAPTURE(xds_type_text(type));
+        REQUIRE(life.envoy.received[index_of(type)] == 0);
+      }
+    }
+    CHECK(life.closes > 0);
+  }
+
+  TEST_CASE("no cluster goes while a listener or a route of the proxy names it") {
+    std::mt19937_64 random(seed_of_run());
+    Mesh mesh;
+    mesh.services[100];  // never removed from the middle: something always stays
+    mesh.services[-100];
+    Life life(random, mesh);
+    life.quiesce();
+    for (int step = 0; step < 20'000; ++step) {
+      if (step % 12 == 0) {
+        mesh.mutate(random, false);
+        mesh.services[100];
+        mesh.services[-100];
+        life.session->set_resources(mesh.sets());
+      }
+      switch (random() % 3) {
+        case 0:
+          life.serve();
+          break;
+        case 1:
+          life.deliver();
+          break;
+        default:
+          life.request();
+          break;
+      }
+    }
+    life.quiesce();
+    CHECK(life.envoy.broken == 0);
+    CHECK(life.closes == 0);
+    check_like_fresh(life);
+  }
+}

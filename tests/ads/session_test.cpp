@@ -1,0 +1,243 @@
+#include "ads/session.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "ads/fake_envoy.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using ads::ResourceSet;
+using ads::ResourceSets;
+using ads::Session;
+using Effect = Session::Effect;
+
+namespace {
+
+struct Fixture {
+  ads::NameSetPool pool;
+  Session session{pool};
+  SteadyTime now{};
+  ResourceSets sets;
+
+  Fixture() {
+    for (XdsType type : kXdsTypes) put(type, {});
+  }
+  void put(XdsType type, std::vector<EncodedPtr> resources) {
+    sets[index_of(type)] = ResourceSet::make(std::move(resources));
+    session.set_resources(sets);
+  }
+  static EncodedPtr cluster(const std::string& name, const std::string& bytes) {
+    return resource(XdsType::kCluster, name, bytes, {{XdsType::kEndpoint, name}});
+  }
+  static EncodedPtr endpoints(const std::string& name, const std::string& bytes) {
+    return resource(XdsType::kEndpoint, name, bytes);
+  }
+  Effect say(XdsType type, std::vector<std::string> names, std::string version = "",
+             std::string nonce = "", std::optional<std::string> error = {}) {
+    return session.on_request(
+        SentRequest{type, std::move(version), std::move(nonce), std::move(names), std::move(error)}
+            .view());
+  }
+  std::optional<Response> next() {
+    auto response = session.next_response(now);
+    if (response) session.on_write_done();
+    return response;
+  }
+  Response take(XdsType type) {
+    auto response = next();
+    REQUIRE(response);
+    REQUIRE(response->type == type);
+    return *response;
+  }
+  Effect ack(const Response& r, std::vector<std::string> names = {}) {
+    return say(r.type, std::move(names), r.version, r.nonce);
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("ads::Session") {
+  TEST_CASE_FIXTURE(Fixture, "every type is answered when asked, whatever is unanswered") {
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kSecret, {resource(XdsType::kSecret, "own", "key")});
+    put(XdsType::kEndpoint, {endpoints("a", "e")});
+    say(XdsType::kCluster, {});
+    take(XdsType::kCluster);
+    say(XdsType::kSecret, {"own"});
+    say(XdsType::kEndpoint, {"a"});
+    take(XdsType::kSecret);
+    take(XdsType::kEndpoint);
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "one write is in flight at a time") {
+    say(XdsType::kCluster, {});
+    say(XdsType::kListener, {});
+    REQUIRE(session.next_response(now));
+    CHECK_FALSE(session.next_response(now));
+    session.on_write_done();
+    CHECK(session.next_response(now));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a stale nonce is ignored and leaves the subscription untouched") {
+    put(XdsType::kEndpoint, {endpoints("a", "1"), endpoints("b", "1")});
+    say(XdsType::kEndpoint, {"a"});
+    const Response first = take(XdsType::kEndpoint);
+    put(XdsType::kEndpoint, {endpoints("a", "2"), endpoints("b", "1")});
+    take(XdsType::kEndpoint);
+    CHECK(say(XdsType::kEndpoint, {"a", "b"}, first.version, first.nonce) == Effect::kStale);
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an empty nonce twice adds names; their order does not matter") {
+    put(XdsType::kSecret,
+        {resource(XdsType::kSecret, "own", "key"), resource(XdsType::kSecret, "root", "ca")});
+    say(XdsType::kSecret, {"own"});
+    take(XdsType::kSecret);
+    CHECK(say(XdsType::kSecret, {"root", "own"}) == Effect::kSubscription);
+    const Response rest = take(XdsType::kSecret);
+    REQUIRE(rest.resources.size() == 1);
+    CHECK(rest.resources[0]->name == "root");
+    ack(rest, {"own", "root"});
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "no names mean everything for CDS and LDS, nothing for the others") {
+    put(XdsType::kEndpoint, {endpoints("a", "1")});
+    say(XdsType::kEndpoint, {});
+    CHECK_FALSE(next());
+    say(XdsType::kListener, {});
+    CHECK(take(XdsType::kListener).resources.empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a changed cluster is followed by its endpoints, changed or not") {
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    put(XdsType::kEndpoint, {endpoints("a", "e"), endpoints("b", "e")});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kEndpoint, {"a", "b"});
+    const Response endpoints_before = take(XdsType::kEndpoint);
+    ack(endpoints_before, {"a", "b"});
+    put(XdsType::kCluster, {cluster("a", "2"), cluster("b", "1")});
+    take(XdsType::kCluster);
+    const Response again = take(XdsType::kEndpoint);
+    REQUIRE(again.resources.size() == 1);
+    CHECK(again.resources[0]->name == "a");
+    CHECK(again.nonce != endpoints_before.nonce);
+    CHECK(again.version == endpoints_before.version);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "after a NACK the last good content comes back and the bad is held") {
+    put(XdsType::kCluster, {cluster("a", "1")});
+    say(XdsType::kCluster, {});
+    const Response good = take(XdsType::kCluster);
+    ack(good);
+    put(XdsType::kCluster, {cluster("a", "bad")});
+    const Response bad = take(XdsType::kCluster);
+    CHECK(say(XdsType::kCluster, {}, good.version, bad.nonce, "no such thing") == Effect::kNack);
+    CHECK(session.acknowledged(XdsType::kCluster) == nullptr);
+    const Response restored = take(XdsType::kCluster);
+    CHECK(restored.version == good.version);
+    CHECK(restored.nonce != bad.nonce);
+    ack(restored);
+    CHECK_FALSE(next());
+    CHECK(session.state(XdsType::kCluster).state == SyncState::kStale);
+    CHECK(session.state(XdsType::kCluster).nack_detail == "no such thing");
+    put(XdsType::kCluster, {cluster("a", "3")});
+    ack(take(XdsType::kCluster));
+    CHECK(session.state(XdsType::kCluster).state == SyncState::kSynced);
+    CHECK(session.state(XdsType::kCluster).nack_detail.empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "content that was good and is refused too is not sent a third time") {
+    put(XdsType::kListener, {resource(XdsType::kListener, "l", "1")});
+    say(XdsType::kListener, {});
+    const Response good = take(XdsType::kListener);
+    ack(good);
+    put(XdsType::kListener, {resource(XdsType::kListener, "l", "2")});
+    for (int i = 0; i < 2; ++i)
+      say(XdsType::kListener, {}, good.version, take(XdsType::kListener).nonce, "no");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "removed clusters stay until the listener without them is acknowledged") {
+    const auto listener = [](const std::string& to) {
+      return resource(XdsType::kListener, "l", "to" + to, {{XdsType::kCluster, to}});
+    };
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    put(XdsType::kListener, {listener("b")});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kListener, {});
+    ack(take(XdsType::kListener));
+    sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("a")});
+    put(XdsType::kCluster, {cluster("a", "1")});
+    const Response changed_listener = take(XdsType::kListener);  // b stays: CDS has nothing to say
+    CHECK_FALSE(next());
+    SUBCASE("by an ACK") { ack(changed_listener); }
+    SUBCASE("or until the bound passed") {
+      REQUIRE(session.deadline());
+      now = *session.deadline();
+    }
+    CHECK(take(XdsType::kCluster).resources.size() == 1);
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an empty CDS is answered when asked and never pushed") {
+    put(XdsType::kCluster, {cluster("a", "1")});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    put(XdsType::kCluster, {});
+    CHECK_FALSE(next());
+    CHECK(session.emptied());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "claims are believed together or not at all") {
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kEndpoint, {endpoints("a", "e")});
+    const std::string clusters = sets[index_of(XdsType::kCluster)]->version();
+    const std::string assignments = sets[index_of(XdsType::kEndpoint)]->version();
+    SUBCASE("both current: silence") {
+      say(XdsType::kCluster, {}, clusters, "7");
+      say(XdsType::kEndpoint, {"a"}, assignments);
+      CHECK_FALSE(next());
+    }
+    SUBCASE("clusters are old: the endpoints are sent although they are current") {
+      say(XdsType::kCluster, {}, "0123");
+      say(XdsType::kEndpoint, {"a"}, assignments);
+      take(XdsType::kCluster);
+      take(XdsType::kEndpoint);
+    }
+    SUBCASE("in doubt since the last stream: nothing is believed") {
+      ads::Doubts doubts{};
+      doubts[index_of(XdsType::kCluster)] = true;
+      Session other(pool, doubts);
+      other.set_resources(sets);
+      other.on_request(SentRequest{XdsType::kCluster, clusters, "", {}, {}}.view());
+      CHECK(other.next_response(now));
+    }
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a removal brings the proxy the new version with one resource") {
+    put(XdsType::kEndpoint, {endpoints("a", "1"), endpoints("b", "1")});
+    say(XdsType::kEndpoint, {"a", "b"});
+    ack(take(XdsType::kEndpoint), {"a", "b"});
+    put(XdsType::kEndpoint, {endpoints("a", "1")});
+    const Response moved = take(XdsType::kEndpoint);
+    CHECK(moved.resources.size() == 1);
+    CHECK(moved.version == sets[index_of(XdsType::kEndpoint)]->version());
+    ack(moved, {"a"});
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "requests of unknown types and garbage are told apart") {
+    ads::Request unknown;
+    unknown.type_url = "type.googleapis.com/unknown";
+    CHECK(session.on_request(unknown) == Effect::kUnknownType);
+    CHECK_FALSE(ads::parse_request("\x0a\xff").ok());
+    CHECK(ads::parse_request("").ok());
+  }
+}
