@@ -18,15 +18,31 @@ bool serves(const Endpoint& endpoint, const ServicePort& port, const Service& se
          (endpoint.service_port.empty() && service.ports.size() == 1);
 }
 
+// The lowest number a named port has on the endpoints, or 0 while there is none. It names the
+// port's cluster, so one that another port of the service has not `taken` is preferred: only ports
+// whose endpoints agree everywhere share a cluster.
 Port resolve_target(const ServicePort& port, const Service& service,
-                    const endpoint::MergedService* endpoints) {
-  if (const Port* number = std::get_if<Port>(&port.target_port)) return *number;
-  std::optional<Port> lowest;
+                    const endpoint::MergedService* endpoints, const std::set<Port>& taken) {
+  std::set<Port> candidates;
   if (endpoints)
     for (const Endpoint& endpoint : endpoints->endpoints)
-      if (serves(endpoint, port, service) && (!lowest || endpoint.port < *lowest))
-        lowest = endpoint.port;
-  return lowest.value_or(Port{});
+      if (serves(endpoint, port, service)) candidates.insert(endpoint.port);
+  for (Port candidate : candidates)
+    if (!taken.contains(candidate)) return candidate;
+  return candidates.empty() ? Port{} : *candidates.begin();
+}
+
+// `resolved` is in the order of the service's ports.
+void resolve_named_targets(const Service& service, const endpoint::MergedService* endpoints,
+                           std::vector<MeshService>& resolved) {
+  std::set<Port> taken;
+  for (const ServicePort& port : service.ports)
+    if (const Port* number = std::get_if<Port>(&port.target_port)) taken.insert(*number);
+  for (std::size_t i = 0; i < service.ports.size(); ++i) {
+    if (!std::holds_alternative<std::string>(service.ports[i].target_port)) continue;
+    resolved[i].target_port = resolve_target(service.ports[i], service, endpoints, taken);
+    taken.insert(resolved[i].target_port);
+  }
 }
 
 Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::string field,
@@ -157,14 +173,15 @@ model::ServiceEntry resolve_service(const Service& service,
   out.headless = service.headless;
   if (!service.headless) out.cluster_ip = service.cluster_ip;
   for (const ServicePort& port : service.ports) {
+    const Port* const number = std::get_if<Port>(&port.target_port);
     out.ports.push_back({.name = service.name,
                          .port_name = port.name,
                          .port = port.port,
-                         .target_port = resolve_target(port, service, endpoints),
+                         .target_port = number ? *number : Port{},
                          .protocol = port.protocol});
-    if (const auto* name = std::get_if<std::string>(&port.target_port))
-      out.named_targets.emplace(port.name, *name);
+    if (!number) out.named_targets.emplace(port.name, std::get<std::string>(port.target_port));
   }
+  resolve_named_targets(service, endpoints, out.ports);
   std::sort(out.ports.begin(), out.ports.end(), [](const MeshService& a, const MeshService& b) {
     return std::tie(a.port, a.port_name) < std::tie(b.port, b.port_name);
   });

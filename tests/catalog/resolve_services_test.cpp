@@ -73,6 +73,23 @@ TEST_SUITE("catalog::resolve_service") {
     }
   }
 
+  TEST_CASE("two named ports share a target port only where their endpoints leave no choice") {
+    const auto targets = [](std::vector<Endpoint> endpoints) {
+      const endpoint::MergedService merged{
+          .name = service_name("s"), .endpoints = std::move(endpoints), .problems = {}};
+      const auto entry = resolve_service(
+          service("s", "10.1.0.1", {named_port("a", 80, "web"), named_port("b", 81, "admin")}),
+          &merged);
+      return std::pair(number(entry.ports[0].target_port), number(entry.ports[1].target_port));
+    };
+    // Machines that listen the other way round: one cluster for both would mix them up.
+    CHECK(targets({served_at("10.0.0.1", "x", 8080, "a"), served_at("10.0.0.1", "x", 9090, "b"),
+                   served_at("10.0.0.2", "x", 9090, "a"), served_at("10.0.0.2", "x", 8080, "b")}) ==
+          std::pair<std::uint16_t, std::uint16_t>(8080, 9090));
+    CHECK(targets({served_at("10.0.0.1", "x", 8080, "a"), served_at("10.0.0.1", "x", 8080, "b")}) ==
+          std::pair<std::uint16_t, std::uint16_t>(8080, 8080));
+  }
+
   TEST_CASE("the accounts behind a service are ordered, unique, unhealthy ones included") {
     const endpoint::MergedService merged{
         .name = service_name("s"),
