@@ -7,6 +7,7 @@
 #include "base/system.hpp"
 #include "controller.hpp"
 #include "daemons/version.hpp"
+#include "grpc_log.hpp"
 #include "net/json_log.hpp"
 #include "options.hpp"
 
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   const sigset_t awaited = block_signals();
   const osm::SystemClock clock;
   osm::net::JsonLog log(STDERR_FILENO, options.log_level, clock);
+  const osm::controller::GrpcLog grpc_log(log);
 
   auto controller = osm::controller::Controller::start(options, clock, log);
   if (!controller.ok()) {

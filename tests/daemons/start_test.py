@@ -7,9 +7,10 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 
-from daemon import DaemonTest, namespace, run
+from daemon import DaemonTest, namespace, run, wait_for
 
 
 class Start(DaemonTest):
@@ -49,6 +50,23 @@ class Start(DaemonTest):
         with socket.create_connection((host, int(port))) as silent:
             silent.sendall(b"GET /health/alive HT")
             self.assertEqual(controller.stop(), 0)
+
+    def test_a_strangers_handshake_is_a_line_of_the_log_like_any_other(self):
+        controller = self.start()
+        host, port = controller.addresses["ads_address"].rsplit(":", 1)
+        stranger = ssl.create_default_context()
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        stranger.set_alpn_protocols(["h2"])
+        with socket.create_connection((host, int(port)), timeout=20) as plain:
+            try:
+                with stranger.wrap_socket(plain) as tls:
+                    self.assertEqual(tls.recv(1), b"")
+            except OSError:
+                pass  # refused during the handshake or after it: TLS 1.3 allows both
+        [line] = wait_for("gRPC's line", lambda: controller.log("gRPC"))
+        self.assertEqual(line["level"], "warning")
+        self.assertIn("did not return a certificate", line["detail"])
+        self.assertEqual([line for line in controller.lines if line["level"] == "not JSON"], [])
 
     def test_a_missing_mesh_directory_is_named_with_its_remedy(self):
         message = self.refused(mesh=self.folder / "nowhere")
