@@ -1,0 +1,84 @@
+#include "baseline.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace osm::bench {
+namespace {
+
+Measurement measured(int proxies, std::map<std::string, std::uint64_t> counts, double beyond) {
+  Measurement m;
+  m.size = {.permissive = false, .proxies = proxies, .services = 10};
+  m.counts = std::move(counts);
+  m.bare.resident_bytes_per_proxy = 100'000;
+  m.osm.resident_bytes_per_proxy = 100'000 + beyond;
+  return m;
+}
+
+const std::map<std::string, std::uint64_t> kCounts{{"start.responses", 500},
+                                                   {"start.bytes", 100'000}};
+
+Baseline baseline() {
+  return {.counts = {{"smi-100x10", kCounts}, {"smi-1000x10", kCounts}},
+          .bytes_per_proxy_beyond_bare = 25'000};
+}
+
+std::vector<std::string> judge(int proxies, std::map<std::string, std::uint64_t> counts,
+                               double beyond = 0) {
+  return regressions(measured(proxies, std::move(counts), beyond), baseline());
+}
+
+}  // namespace
+
+TEST_SUITE("bench::Baseline") {
+  TEST_CASE("what is not worse passes") {
+    CHECK(judge(100, kCounts).empty());
+    CHECK(judge(100, {{"start.responses", 499}, {"start.bytes", 1}}).empty());
+  }
+
+  TEST_CASE("one response more fails") {
+    const auto worse = judge(100, {{"start.responses", 501}, {"start.bytes", 100'000}});
+    REQUIRE(worse.size() == 1);
+    CHECK(worse[0] == "smi-100x10: start.responses rose from 500 to 501");
+  }
+
+  TEST_CASE("bytes may vary as signatures do, and no more") {
+    CHECK(judge(100, {{"start.responses", 500}, {"start.bytes", 102'000}}).empty());
+    CHECK(judge(100, {{"start.responses", 500}, {"start.bytes", 103'000}}).size() == 1);
+  }
+
+  TEST_CASE("a mesh or a count that the baseline does not know fails") {
+    CHECK(judge(50, kCounts).size() == 1);
+    CHECK(judge(100, {{"start.surprises", 1}}).size() == 1);
+  }
+
+  TEST_CASE("memory is judged where a thousand proxies tell it") {
+    CHECK(judge(1000, kCounts, 24'999).empty());
+    CHECK(judge(1000, kCounts, 25'001).size() == 1);
+    CHECK(judge(100, kCounts, 200'000).empty());
+  }
+
+  TEST_CASE(
+      "a baseline that was saved is read as it was; a missing or damaged one says what to do") {
+    std::string path = (std::filesystem::temp_directory_path() / "baseline.XXXXXX").string();
+    const int fd = mkstemp(path.data());
+    REQUIRE(fd >= 0);
+    close(fd);
+    REQUIRE(save_baseline(path, baseline()));
+    const auto loaded = load_baseline(path);
+    REQUIRE(loaded);
+    CHECK(loaded->counts == baseline().counts);
+    CHECK(loaded->bytes_per_proxy_beyond_bare == 25'000);
+
+    std::filesystem::resize_file(path, 20);
+    REQUIRE_FALSE(load_baseline(path));
+    CHECK(load_baseline(path).error().message.find("--update-baseline") != std::string::npos);
+    std::filesystem::remove(path);
+    CHECK(load_baseline(path).error().code == ErrorCode::kNotFound);
+  }
+}
+
+}  // namespace osm::bench
