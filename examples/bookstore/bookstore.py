@@ -167,10 +167,13 @@ class Load:
         expected = range(int(begin) + 1, int(end))
         for second in expected:
             seen = whole.get(second, {"requests": 0, "lines": 0})
-            if seen["requests"] < self.RATE:
-                faults.append(f"{seen['requests']} requests/s {second - event:+.0f} s")
+            if seen["requests"] < self.RATE / 2:
+                faults.append(f"only {seen['requests']} requests in the second {second - event:+.0f} s")
             if seen["lines"] < self.STREAMS:
                 faults.append(f"{seen['lines']} TCP lines/s {second - event:+.0f} s")
+        average = sum(whole[s]["requests"] for s in expected if s in whole) / len(expected)
+        if average < self.RATE:
+            faults.append(f"{average:.0f} requests/s on average")
         for what, count in (("http", self.CONNECTIONS), ("tcp", self.STREAMS)):
             if report[f"{what}_connections"] != count:
                 faults.append(f"{report[f'{what}_connections']} {what} connections were needed, "

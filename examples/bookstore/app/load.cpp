@@ -78,7 +78,8 @@ asio::awaitable<void> Load::request_loop(int index) {
       state.fail("http: " + (outcome.status != 0 ? "status " + std::to_string(outcome.status)
                                                  : outcome.error));
     }
-    next = std::max(next + period, end - period);  // catches up by one request at most
+    // What a stall of up to a second delayed is made up for.
+    next = std::max(next + period, end - std::chrono::seconds(1));
   }
 }
 
