@@ -22,7 +22,7 @@ struct HostPort {
   std::string host;
   std::string port;
 };
-// "HOST:PORT"; throws CLI::ValidationError-like std::invalid_argument otherwise.
+// Of "HOST:PORT"; throws std::invalid_argument, which main() reports.
 HostPort parse_host_port(const std::string& text);
 
 // Seconds since 1970, for reports that are compared across processes.
