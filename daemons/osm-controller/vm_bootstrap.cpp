@@ -21,7 +21,18 @@ struct BootstrapRequest {
   WorkloadName workload;
   std::string controller;
   std::string directory;
+  std::uint32_t proxy_uid = inject::kProxyUid;
 };
+
+// The user id Envoy runs as; absent: the usual one. What may not be one is the script's to refuse.
+Result<std::uint32_t> decode_proxy_uid(const json::object& fields) {
+  const json::value* field = fields.if_contains("proxy_uid");
+  if (!field) return inject::kProxyUid;
+  boost::system::error_code failed;
+  const auto uid = field->to_number<std::uint32_t>(failed);
+  if (failed) return Error{ErrorCode::kInvalidArgument, "the field 'proxy_uid' is no user id"};
+  return uid;
+}
 
 Result<BootstrapRequest> decode(const std::string& body) {
   boost::system::error_code failed;
@@ -43,6 +54,7 @@ Result<BootstrapRequest> decode(const std::string& body) {
     }
     *out = std::string(field->as_string());
   }
+  OSM_TRY(request.proxy_uid, decode_proxy_uid(value.as_object()));
   return request;
 }
 
@@ -100,7 +112,8 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
                                            .controller = decoded->controller,
                                            .directory = decoded->directory,
                                            .certificate = certificate,
-                                           .services = services_of(options.spec)});
+                                           .services = services_of(options.spec),
+                                           .interception = {.proxy_uid = decoded->proxy_uid}});
   if (!files.ok()) return net::error_response(files.error());
   options.catalog.expect_proxy({.common_name = certificate.subject.common_name,
                                 .proxy_id = workload->proxy_id,

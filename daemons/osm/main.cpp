@@ -90,12 +90,14 @@ void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
     osm::cli::WriteOptions write{
         std::filesystem::absolute(options->out, ignored).lexically_normal().string(),
         options->owner};
-    if (!write.owner && ::geteuid() == 0) write.owner = 1500;
+    // Envoy's user: it owns the files, and interception leaves its traffic alone.
+    if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
     const auto answer = flags.client().post("/v1/vm/bootstrap", {},
                                             json::object{{"name", options->name},
                                                          {"namespace", options->ns},
                                                          {"controller", options->controller},
-                                                         {"directory", write.directory}});
+                                                         {"directory", write.directory},
+                                                         {"proxy_uid", *write.owner}});
     if (!answer.ok()) {
       exit_code = fail(answer.error());
       return;
@@ -119,7 +121,7 @@ void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {
   CLI::App* dump = command(*get, flags, "config_dump",
                            "What the controller sent a proxy and what it acknowledged, as\n"
                            "envoy.admin.v3.ConfigDump (always JSON; keys never appear)",
-                           "osm proxy get config_dump shop/web-1", false);
+                           "osm proxy get config_dump shop/web-1");
   dump->add_option("NAME", *name, "NAMESPACE/WORKLOAD, a workload's name, or the proxy's UUID")
       ->required();
   dump->callback([&flags, &exit_code, name] {

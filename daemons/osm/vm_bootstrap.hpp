@@ -13,7 +13,7 @@ namespace osm::cli {
 
 struct WriteOptions {
   std::string directory;       // absolute; made when it is not there
-  std::optional<uid_t> owner;  // of the proxy's files; absent: left to the caller
+  std::optional<uid_t> owner;  // of the proxy's files
 };
 
 // `answer` is that of POST /v1/vm/bootstrap. The directory itself and what root runs stay the

@@ -175,7 +175,7 @@ class Admin(DaemonTest):
     def test_vm_bootstrap_writes_files_that_only_their_owner_reads(self):
         out = self.folder / "machine"
         code, text, err = self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
-                                   "192.0.2.1:15128", "--out", out, "--owner", str(os.getuid()))
+                                   "192.0.2.1:15128", "--out", out)
         self.assertEqual((code, err), (0, ""))
         self.assertIn("intercept.sh", text)
         for path in out.iterdir():
@@ -197,12 +197,28 @@ class Admin(DaemonTest):
         key = next(p for p in out.iterdir() if "PRIVATE KEY" in p.read_text())
         before = key.read_text()
         self.assertEqual(self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
-                                  "192.0.2.1:15128", "--out", out, "--owner", str(os.getuid()))[0], 0)
+                                  "192.0.2.1:15128", "--out", out)[0], 0)
         self.assertNotEqual(key.read_text(), before)
         self.assertEqual(len(self.controller.admin("/v1/proxies")[1]["expected"]), 1)
         # The controller keeps no machine's key.
         uses = {c["usage"] for c in self.controller.admin("/v1/certificates")[1]["certificates"]}
         self.assertNotIn("proxy", uses)
+
+    def test_the_owner_is_who_envoy_runs_as_and_whose_traffic_is_left_alone(self):
+        def bootstrap(owner):
+            return self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
+                            "192.0.2.1:15128", "--out", out, "--owner", str(owner))
+        out, owner = self.folder / "machine", os.getuid() or 2000
+        self.assertEqual(bootstrap(owner)[0], 0)
+        self.assertIn(f"setpriv --reuid={owner} ", (out / "bootstrap.yaml").read_text())
+        script = (out / "intercept.sh").read_text()
+        self.assertIn(f"--uid-owner {owner} ", script)
+        self.assertNotIn("--uid-owner 1500 ", script)
+        self.assertEqual((out / "sds_key.pem").stat().st_uid, owner)
+        self.assertEqual((out / "intercept.sh").stat().st_uid, os.getuid())
+        code, _, err = bootstrap(0)  # interception could not tell root's traffic from Envoy's
+        self.assertEqual(code, 1)
+        self.assertIn("root", err)
 
     def test_vm_bootstrap_of_an_unknown_or_refused_machine_says_why(self):
         def bootstrap(name):
