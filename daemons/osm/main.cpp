@@ -20,8 +20,15 @@ using osm::cli::AdminClient;
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
 
+// Read here and not by CLI11: every command has the flag, and one that is not used would let the
+// environment win over the one that is.
+std::string default_state_dir() {
+  const char* named = std::getenv("OSM_STATE_DIR");
+  return named && *named ? named : "/var/lib/osm";
+}
+
 struct Flags {
-  std::string state_dir = "/var/lib/osm";
+  std::string state_dir = default_state_dir();
   std::string output = "table";
   double timeout_seconds = 10;
 
@@ -49,9 +56,8 @@ CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* 
                   const char* example, bool prints = true) {
   CLI::App* app = parent.add_subcommand(name, what);
   app->footer(std::string("Example:\n  ") + example);
-  app->add_option("--state-dir", flags.state_dir, "The controller's --state-dir")
-      ->envname("OSM_STATE_DIR")
-      ->capture_default_str();
+  app->add_option("--state-dir", flags.state_dir,
+                  "The controller's --state-dir (default: $OSM_STATE_DIR, else /var/lib/osm)");
   app->add_option("--timeout", flags.timeout_seconds, "Seconds to wait for the controller")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
@@ -204,11 +210,27 @@ void add_version(CLI::App& root, Flags& flags, int& exit_code) {
   });
 }
 
+// Names the word that is no command, and the choices.
+std::string explain(const CLI::App* app, const CLI::Error& error) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  std::string text = std::string("osm: ") + error.what();
+  const auto choices = app->get_subcommands([](const CLI::App*) { return true; });
+  if (!choices.empty()) {
+    const auto words = app->remaining();
+    text =
+        words.empty() ? "osm: a command is missing" : "osm: '" + words.front() + "' is no command";
+    text += app->get_parent() ? " of '" + app->get_name() + "'; there are:" : "; there are:";
+    for (const CLI::App* choice : choices) text += ' ' + choice->get_name();
+  }
+  return text + "\n--help shows flags and examples.\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"osm: look into and manage an Open Service Mesh controller"};
   app.require_subcommand(1);
+  app.failure_message(explain);
   app.footer(
       "Exit codes: 0 done or allowed, 1 failed or denied, 2 wrong usage.\n"
       "`osm COMMAND --help` shows flags and examples.");

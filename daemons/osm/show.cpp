@@ -62,11 +62,23 @@ std::string problem_line(const json::value& problem) {
   return line + ": " + text(field(problem, "cause")) + " [" + text(field(problem, "code")) + "]\n";
 }
 
+// Proxies that this controller made a certificate for and that have not come to it yet.
+std::string expected_proxies(const json::value& answer) {
+  std::string out;
+  for (const json::value& proxy : items(field(answer, "expected"))) {
+    const json::value& claimed = field(proxy, "claimed");
+    if (claimed.is_bool() && claimed.as_bool()) continue;
+    out += "Expected, not connected yet: " + text(field(proxy, "common_name")) + '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string show_proxies(const json::value& answer) {
   const json::array& proxies = items(field(answer, "proxies"));
-  if (proxies.empty()) return "No proxy is connected.\n";
+  const std::string absent = expected_proxies(answer);
+  if (proxies.empty()) return "No proxy is connected.\n" + absent;
   std::vector<Row> rows;
   std::string refusals;
   for (const json::value& proxy : proxies) {
@@ -87,7 +99,7 @@ std::string show_proxies(const json::value& answer) {
   return table({"NAME", "IDENTITY", "SERVICES", "CDS", "EDS", "LDS", "RDS", "SDS", "LAG",
                 "CERTIFICATE ENDS"},
                rows) +
-         refusals;
+         refusals + absent;
 }
 
 std::string show_policy(const json::value& answer) {

@@ -59,6 +59,9 @@ class Help(DaemonTest):
             with self.subTest(command):
                 code, out, _ = self.osm(*command, state="x") if command else self.osm(state="x")
                 self.assertEqual((code, out), (2, ""))
+        self.assertIn("'nonsense' is no command; there are: vm proxy", self.osm("nonsense", state="x")[2])
+        self.assertIn("'tell' is no command of 'proxy'; there are: list get",
+                      self.osm("proxy", "tell", state="x")[2])
 
 
 class WithoutController(DaemonTest):
@@ -76,6 +79,12 @@ class WithoutController(DaemonTest):
         done = subprocess.run([self.bin / "osm", "problems"], capture_output=True, text=True,
                               timeout=30, env={**os.environ, "OSM_STATE_DIR": "/from/environment"})
         self.assertIn("/from/environment/admin.sock", done.stderr)
+        for command in (["problems"], ["version"], ["proxy", "list"], ["vm", "bootstrap", "a", "-n",
+                        "b", "--controller", "192.0.2.1:1", "--out", self.folder / "out"]):
+            done = subprocess.run(
+                [self.bin / "osm", *command, "--state-dir", "/from/flag"], capture_output=True,
+                text=True, timeout=30, env={**os.environ, "OSM_STATE_DIR": "/from/environment"})
+            self.assertIn("/from/flag/admin.sock", done.stderr)
 
     def test_the_commands_own_version_needs_no_controller(self):
         code, out, _ = self.osm("version", "--client")
@@ -281,6 +290,12 @@ class Admin(DaemonTest):
             if not line.startswith("#"):
                 self.assertRegex(line, r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? \S+$')
         self.assertNotIn("osm_metrics_dropped_total", kinds)
+
+    def test_a_machine_that_has_not_come_yet_is_told_of(self):
+        self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller", "192.0.2.1:15128",
+                 "--out", self.folder / "machine")
+        self.assertRegex(self.osm("proxy", "list")[1],
+                         r"^No proxy is connected\.\nExpected, not connected yet: \S+\.api\.shop\n$")
 
     def test_no_proxy_is_known_before_one_connects(self):
         self.assertEqual(self.osm("proxy", "list")[:2], (0, "No proxy is connected.\n"))
