@@ -50,6 +50,11 @@ Result<HostPort> parse_controller(const std::string& text) {
   } else if (!is_address(AF_INET, parsed.host) && !model::is_dns_subdomain(parsed.host)) {
     return wanted();
   }
+  if (parsed.host == "0.0.0.0" || parsed.host == "::") {
+    return invalid("controller", fmt::format("{} is where a server listens, not where the machine "
+                                             "reaches it: give the controller's address or name",
+                                             parsed.host));
+  }
   return parsed;
 }
 

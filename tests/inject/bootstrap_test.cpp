@@ -169,6 +169,14 @@ TEST_SUITE("inject::vm_bootstrap") {
     CHECK(contains(script, "-A OSM_PROXY_OUTBOUND -d fd00:96::2 -p tcp -j REJECT"));
   }
 
+  TEST_CASE("a controller that no machine can dial is refused") {
+    for (const char* controller : {"0.0.0.0:15128", "[::]:15128"}) {
+      Case bootstrap;
+      bootstrap.input.controller = controller;
+      CHECK(contains(bootstrap.failure(), "is where a server listens"));
+    }
+  }
+
   TEST_CASE("a controller that is not HOST:PORT is refused by name and value") {
     for (const char* controller :
          {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:15128x", ":15128",
