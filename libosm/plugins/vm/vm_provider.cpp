@@ -196,8 +196,7 @@ class StoreVmProvider final : public VmProvider {
     const bool healthy = store_is_healthy();
     // Once complete, a provider stays synced; a source that goes away later shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
-    if (synced && !synced_)
-      log_.info("virtual machines read");
+    if (synced && !synced_) log_.info("virtual machines read");
     synced_ = synced_ || synced;
     healthy_ = healthy;
     return news;
