@@ -300,7 +300,7 @@ void Hub::write(Stream& stream, const Response& response) {
 
 void Hub::on_write_done(StreamId id) {
   auto at = streams_.find(id);
-  if (at == streams_.end()) return;
+  if (at == streams_.end()) return end(id);
   Stream& stream = at->second;
   OSM_CHECK(stream.session && stream.write_started);
   deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "write"}},
@@ -321,18 +321,35 @@ void Hub::note_settled(Stream& stream) {
 
 // --- endings ---
 
-void Hub::on_closed(StreamId id) { close(id, CloseCode::kCancelled, "the proxy hung up"); }
+void Hub::on_closed(StreamId id) {
+  if (streams_.contains(id)) return close(id, CloseCode::kCancelled, "the proxy hung up");
+  end(id);
+}
 
 void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
   auto at = streams_.find(id);
   if (at == streams_.end()) return;
-  const std::shared_ptr<ProxyStream> transport = at->second.transport;
-  const Stream& stream = at->second;
+  Stream& stream = at->second;
   const std::string workload = stream.workload ? stream.workload->workload.name.str() : "";
   deps_.log.info("proxy disconnected",
                  {{"uuid", stream.key().second.str()}, {"workload", workload}, {"reason", text}});
+  const std::shared_ptr<ProxyStream> transport = stream.transport;
+  const bool after_write = stream.write_started && !cut;
+  if (after_write)
+    ending_[id] = {transport, code, text, *stream.write_started,
+                   std::exchange(stream.write_bytes, 0)};
   forget(at);
-  transport->close(code, text, cut);
+  if (!after_write) transport->close(code, text, cut);
+  pump();
+}
+
+// The write before the status is done, or has taken too long.
+void Hub::end(StreamId id, bool cut) {
+  const auto node = ending_.extract(id);
+  if (node.empty()) return;
+  const Ending& ending = node.mapped();
+  queue_.finished(ending.write_bytes);
+  ending.transport->close(ending.code, ending.text, cut);
   pump();
 }
 
@@ -362,30 +379,40 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
 
 void Hub::close_all(CloseCode code, const std::string& text) {
   while (!streams_.empty()) close(streams_.begin()->first, code, text);
+  while (!ending_.empty()) end(ending_.begin()->first);  // who waits for them bounds the wait
 }
 
 void Hub::tick() {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
   const SteadyTime now = deps_.clock.steady_now();
   const WallTime wall = deps_.clock.wall_now();
-  std::vector<StreamId> stalled;
+  cut_stalled(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
-    if (stream.write_started && now - *stream.write_started >= options_.stalled_write_bound)
-      stalled.push_back(id);
     check_certificate(stream, wall, expired);
     if (stream.session && stream.session->deadline() && *stream.session->deadline() <= now)
       queue_.push(id);
-  }
-  for (StreamId id : stalled) {
-    deps_.metrics.add("osm_streams_stalled_total", {}, 1);
-    close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
   }
   for (StreamId id : expired)
     close(id, CloseCode::kUnauthenticated,
           "certificate-expired: the proxy certificate has ended; issue a new one");
   classes_.drop_idle();
   pump();
+}
+
+void Hub::cut_stalled(SteadyTime now) {
+  const SteadyTime limit = now - options_.stalled_write_bound;
+  std::vector<StreamId> open;
+  std::vector<StreamId> ending;
+  for (const auto& [id, stream] : streams_)
+    if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
+  for (const auto& [id, stream] : ending_)
+    if (stream.write_started <= limit) ending.push_back(id);
+  deps_.metrics.add("osm_streams_stalled_total", {},
+                    static_cast<double>(open.size() + ending.size()));
+  for (StreamId id : open)
+    close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
+  for (StreamId id : ending) end(id, true);
 }
 
 void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired) {

@@ -85,6 +85,16 @@ class Hub {
     model::ProxyKey key() const { return {peer.identity.account.ns, peer.identity.id}; }
   };
 
+  // A stream that ended while a response was being written: its status follows the write, which
+  // may be stuck.
+  struct Ending {
+    std::shared_ptr<ProxyStream> transport;
+    CloseCode code{};
+    std::string text;
+    SteadyTime write_started;
+    std::size_t write_bytes = 0;
+  };
+
   // Whether a stream may be served now.
   struct Verdict {
     enum { kServe, kWait, kRefuse } what = kServe;
@@ -102,6 +112,7 @@ class Hub {
   void handle(Stream& stream, const std::string& bytes);
   void report_nack(const Stream& stream, XdsType type, std::string_view detail);
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
+  void end(StreamId id, bool cut = false);
   void forget(std::map<StreamId, Stream>::iterator at);
   void recheck(const model::Changes& changes);
   void on_class_changed(const ProxyClassPtr& entry);
@@ -109,6 +120,7 @@ class Hub {
   void write(Stream& stream, const Response& response);
   void note_settled(Stream& stream);
   void tick();
+  void cut_stalled(SteadyTime now);
   void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
   View view(const Stream& stream) const;
 
@@ -120,6 +132,7 @@ class Hub {
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::map<StreamId, Stream> streams_;
+  std::map<StreamId, Ending> ending_;
   std::map<model::ProxyKey, StreamId> serving_;
   std::map<model::ProxyKey, std::set<StreamId>> waiting_;
   std::map<ServiceName, std::set<StreamId>> selected_by_;  // services whose workload is a stream's
