@@ -170,6 +170,8 @@ void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& stat
   std::vector<EncodedPtr> resources;
   for (EncodedResource& resource : translate::encode_secrets(*certificate))
     resources.push_back(wiped_when_released(std::move(resource)));
+  deps_.metrics.add("osm_resources_encoded_total", {{"type", xds_type_text(XdsType::kSecret)}},
+                    static_cast<double>(resources.size()));
   ResourceSetPtr secrets = ResourceSet::make(std::move(resources));
   if (!state.secrets || state.secrets->version() != secrets->version())
     state.secrets = std::move(secrets);
