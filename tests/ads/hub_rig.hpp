@@ -1,0 +1,166 @@
+// A hub over transports in memory, on a clock and an executor that move when the test says so.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ads/hub.hpp"
+#include "ads/mesh_fixture.hpp"
+#include "envoy/service/discovery/v3/discovery.pb.h"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+
+namespace osm::ads_test {
+
+inline const std::vector<std::string> kSecretNames{"root-cert", "service-cert"};
+inline const std::vector<std::string> kAssignmentNames{"server/server|14001"};
+inline const std::vector<std::string> kRouteNames{"rds-outbound.80"};
+
+inline std::string request_bytes(XdsType type, const std::vector<std::string>& names,
+                                 const std::string& version = "", const std::string& nonce = "") {
+  envoy::service::discovery::v3::DiscoveryRequest request;
+  request.set_type_url(std::string(xds_type_url(type)));
+  request.set_version_info(version);
+  request.set_response_nonce(nonce);
+  for (const std::string& name : names) request.add_resource_names(name);
+  return request.SerializeAsString();
+}
+
+// Polices the hub: one read and one write at a time, nonces go up by one, nothing after close().
+class MemoryStream final : public ads::ProxyStream {
+ public:
+  struct Closed {
+    ads::CloseCode code{};
+    std::string text;
+    bool cut = false;
+  };
+
+  void read_next() override {
+    CHECK_FALSE(closed);
+    CHECK_FALSE(reading);
+    reading = true;
+  }
+  void write(const ads::Response& response) override {
+    CHECK_FALSE(closed);
+    CHECK_FALSE(writing);
+    CHECK(response.nonce == std::to_string(++last_nonce_));
+    writing = response;
+    writes.push_back(response);
+  }
+  void close(ads::CloseCode code, const std::string& text, bool cut) override {
+    CHECK_FALSE(closed);
+    closed = Closed{code, text, cut};
+  }
+
+  bool reading = false;
+  std::optional<ads::Response> writing;
+  std::vector<ads::Response> writes;
+  std::optional<Closed> closed;
+
+ private:
+  std::uint64_t last_nonce_ = 0;
+};
+
+struct HubRig {
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  TestCa ca{clock};
+  FakeSecrets secrets{ca};
+  FakeRegistry registry;
+  TestMesh mesh;
+  ads::Hub hub;
+  Subscription rotations;
+  ads::StreamId last_id = 0;
+
+  explicit HubRig(const ads::HubOptions& options = {})
+      : hub(options, {executor, executor, clock, log, metrics, secrets, registry}) {
+    rotations = secrets.subscribe([this](const ServiceIdentity& identity) {
+      executor.post([this, identity] { hub.on_secrets(identity); });
+    });
+    publish();
+  }
+
+  void publish() {
+    const auto snapshot = mesh.next();
+    hub.on_snapshot(snapshot, snapshot->changes);
+    executor.run_until_idle();
+  }
+  double encoded() const { return metrics.sum("osm_resources_encoded_total"); }
+};
+
+// One proxy at the other end of a MemoryStream.
+class RigProxy {
+ public:
+  RigProxy(HubRig& rig, const ProxyId& id, const ServiceIdentity& account,
+           const std::string& address = "10.0.0.1",
+           std::chrono::seconds life = std::chrono::hours(24))
+      : rig_(rig), id_(++rig.last_id), stream_(std::make_shared<MemoryStream>()) {
+    ads::Peer peer{{id, {account.ns, account.name}},
+                   CommonName("proxy"),
+                   "ipv4:" + address + ":40000",
+                   rig.clock.wall_now(),
+                   rig.clock.wall_now() + life};
+    rig.hub.open(id_, std::move(peer), stream_);
+    rig.executor.run_until_idle();
+  }
+
+  void ask(XdsType type, std::vector<std::string> names = {}) {
+    names_[type] = names;
+    say(request_bytes(type, names));
+  }
+  void ask_for_all() {
+    ask(XdsType::kCluster);
+    ask(XdsType::kSecret, kSecretNames);
+    ask(XdsType::kEndpoint, kAssignmentNames);
+    ask(XdsType::kListener);
+    ask(XdsType::kRoute, kRouteNames);
+  }
+  void finish_write() {
+    REQUIRE(stream_->writing);
+    stream_->writing.reset();
+    rig_.hub.on_write_done(id_);
+    rig_.executor.run_until_idle();
+  }
+  // Receives and acknowledges until nothing more comes. Result: what came, oldest first.
+  std::vector<ads::Response> settle() {
+    std::vector<ads::Response> received;
+    while (stream_->writing) {
+      received.push_back(*stream_->writing);
+      finish_write();
+      const ads::Response& r = received.back();
+      if (!stream_->closed) say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
+    }
+    return received;
+  }
+  void hang_up() {
+    rig_.hub.on_closed(id_);
+    rig_.executor.run_until_idle();
+  }
+
+  const MemoryStream& stream() const { return *stream_; }
+  bool open() const { return !stream_->closed; }
+
+ private:
+  void say(const std::string& bytes) {
+    REQUIRE(stream_->reading);
+    stream_->reading = false;
+    rig_.hub.on_request(id_, bytes);
+    rig_.executor.run_until_idle();
+  }
+
+  HubRig& rig_;
+  ads::StreamId id_;
+  std::shared_ptr<MemoryStream> stream_;
+  std::map<XdsType, std::vector<std::string>> names_;
+};
+
+}  // namespace osm::ads_test

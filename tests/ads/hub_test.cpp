@@ -1,0 +1,323 @@
+#include "ads/hub.hpp"
+
+#include <doctest/doctest.h>
+
+#include "ads/hub_rig.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using namespace std::chrono_literals;
+using ads::CloseCode;
+using ads::Response;
+using translate_test::kClient;
+using translate_test::kServer;
+using translate_test::kServerService;
+
+namespace {
+
+const ProxyId kOtherId{"33333333-3333-4333-8333-333333333333"};
+
+// Closed with `code`, and a text that starts with the stable word.
+void check_closed(const RigProxy& proxy, CloseCode code, const std::string& word, bool cut) {
+  REQUIRE(proxy.stream().closed);
+  CHECK(proxy.stream().closed->code == code);
+  CHECK(proxy.stream().closed->text.find(word + ": ") == 0);
+  CHECK(proxy.stream().closed->cut == cut);
+}
+
+std::vector<std::string> names_of(const Response& response) {
+  std::vector<std::string> names;
+  for (const auto& resource : response.resources) names.push_back(resource->name);
+  return names;
+}
+
+}  // namespace
+
+TEST_SUITE("ads::Hub admission") {
+  TEST_CASE("a workload that appears while its proxy waits is admitted and answered") {
+    HubRig rig;
+    RigProxy proxy(rig, kOtherId, kClient);
+    proxy.ask(XdsType::kCluster);
+    rig.executor.run_for(4s);
+    CHECK(proxy.stream().writes.empty());
+    CHECK(rig.registry.connected().empty());
+    rig.mesh.put(workload(kOtherId, kClient, {}));
+    rig.publish();
+    CHECK(proxy.settle().size() == 1);
+    CHECK(rig.registry.connected().contains(kOtherId));
+    rig.executor.run_for(10s);
+    CHECK(proxy.open());
+  }
+
+  TEST_CASE("a workload that does not appear is waited for five seconds") {
+    HubRig rig;
+    RigProxy proxy(rig, kOtherId, kClient);
+    rig.executor.run_for(4999ms);
+    CHECK(proxy.open());
+    rig.executor.run_for(1ms);
+    check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+  }
+
+  TEST_CASE("a workload that vanishes takes its stream with it") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask_for_all();
+    proxy.settle();
+    rig.mesh.remove_workload({kClient.ns, kClientId});
+    rig.publish();
+    check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+    CHECK(rig.registry.connected().empty());
+  }
+
+  TEST_CASE("a workload that changes its account is another: its proxy is refused") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient);
+    model::WorkloadEntry entry = workload(kClientId, kClient, {});
+    entry.workload.account.name = "somebody-else";
+    rig.mesh.put(entry);
+    rig.publish();
+    check_closed(proxy, CloseCode::kPermissionDenied, "identity-mismatch", false);
+  }
+
+  TEST_CASE("a workload that changes its services gets the resources of its new class") {
+    HubRig rig;
+    RigProxy proxy(rig, kServerId, kServer);
+    RigProxy bystander(rig, kClientId, kClient);
+    proxy.ask(XdsType::kListener);
+    bystander.ask_for_all();
+    REQUIRE(proxy.settle().size() == 1);
+    bystander.settle();
+    const std::size_t before = proxy.stream().writes.back().resources.size();
+    CHECK(names_of(proxy.stream().writes.back()) == std::vector<std::string>{"inbound-listener"});
+    rig.mesh.put(workload(kServerId, kServer, {}));
+    rig.publish();
+    // Nothing inbound is left: never pushed empty, told when it asks again.
+    check_closed(proxy, CloseCode::kUnavailable, "emptied", false);
+    RigProxy again(rig, kServerId, kServer);
+    again.ask(XdsType::kListener);
+    REQUIRE(again.settle().size() == 1);
+    CHECK(again.stream().writes.back().resources.empty());
+    rig.mesh.put(workload(kServerId, kServer, {kServerService}));
+    rig.publish();
+    REQUIRE(again.settle().size() == 1);
+    CHECK(again.stream().writes.back().resources.size() == before);
+    CHECK(bystander.settle().empty());
+  }
+
+  TEST_CASE("one certificate in turns from two addresses raises the alarm, once") {
+    HubRig rig;
+    const auto arrive = [&](const char* address, std::chrono::seconds after) {
+      rig.executor.run_for(after);
+      RigProxy proxy(rig, kClientId, kClient, address);
+    };
+    SUBCASE("quickly") {
+      for (const char* address : {"10.0.0.1", "10.0.0.2", "10.0.0.1"}) arrive(address, 10s);
+      CHECK(rig.log.count("proxy-flapping") == 0);
+      for (const char* address : {"10.0.0.2", "10.0.0.1"}) arrive(address, 10s);
+      REQUIRE(rig.log.count("proxy-flapping") == 1);
+      CHECK(rig.log.lines_with("proxy-flapping")[0].fields.at("previous_address") == "10.0.0.1");
+      CHECK(rig.metrics.value("osm_proxy_flapping_total") == 1);
+    }
+    SUBCASE("but not when it moves now and then, or reconnects from one address") {
+      for (const char* address : {"10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.2", "10.0.0.1"})
+        arrive(address, 31s);
+      for (int i = 0; i < 10; ++i) arrive("10.0.0.1", 1s);
+      CHECK(rig.log.count("proxy-flapping") == 0);
+    }
+  }
+
+  TEST_CASE("a certificate is warned of at a fifth of its life, and its end closes the stream") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient, "10.0.0.1", 1000s);
+    rig.executor.run_for(799s);
+    CHECK(rig.log.count("certificate-ending") == 0);
+    rig.executor.run_for(2s);
+    REQUIRE(rig.log.count("certificate-ending") == 1);
+    CHECK(rig.log.lines_with("certificate-ending")[0].fields.at("uuid") == kClientId.str());
+    rig.executor.run_for(198s);
+    CHECK(rig.log.count("certificate-ending") == 1);
+    CHECK(proxy.open());
+    rig.executor.run_for(1s);
+    check_closed(proxy, CloseCode::kUnauthenticated, "certificate-expired", false);
+    RigProxy late(rig, kClientId, kClient, "10.0.0.1", 0s);
+    check_closed(late, CloseCode::kUnauthenticated, "certificate-expired", false);
+  }
+}
+
+TEST_SUITE("ads::Hub writing") {
+  TEST_CASE("a write that stalls for its bound cuts the stream") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kCluster);
+    REQUIRE(proxy.stream().writing);
+    rig.executor.run_for(29s);
+    CHECK(proxy.open());
+    rig.executor.run_for(2s);
+    check_closed(proxy, CloseCode::kUnavailable, "stalled", true);
+    CHECK(rig.metrics.value("osm_streams_stalled_total") == 1);
+    CHECK(rig.registry.connected().empty());
+  }
+
+  TEST_CASE("the status of a stream that ends follows the write in flight") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kCluster);
+    REQUIRE(proxy.stream().writing);
+    rig.mesh.remove_workload({kClient.ns, kClientId});
+    rig.publish();
+    CHECK(rig.registry.connected().empty());
+    CHECK(proxy.open());
+    SUBCASE("when it is done") {
+      proxy.finish_write();
+      check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+      rig.executor.run_for(60s);  // and that was all
+    }
+    SUBCASE("when the proxy is gone") {
+      proxy.hang_up();
+      check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+    }
+    SUBCASE("when the controller ends") {
+      rig.hub.close_all(CloseCode::kUnavailable, "shutting-down");
+      check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+    }
+    SUBCASE("or cuts a write that stalls") {
+      rig.executor.run_for(31s);
+      check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", true);
+      CHECK(rig.metrics.value("osm_streams_stalled_total") == 1);
+    }
+  }
+
+  TEST_CASE("unfinished bytes hold the others back, who then take turns") {
+    HubRig rig({.max_unfinished_bytes = 1});
+    rig.mesh.put(workload(kOtherId, kClient, {}));
+    rig.publish();
+    RigProxy first(rig, kClientId, kClient);
+    RigProxy second(rig, kOtherId, kClient);
+    RigProxy third(rig, kServerId, kServer);
+    for (RigProxy* proxy : {&first, &second, &third}) proxy->ask(XdsType::kCluster);
+    for (RigProxy* proxy : {&first, &second}) proxy->ask(XdsType::kListener);
+    const auto writing = [](const RigProxy& proxy) { return proxy.stream().writing.has_value(); };
+    const auto only_writes = [&](const RigProxy& proxy) {
+      for (const RigProxy* other : {&first, &second, &third})
+        CHECK(writing(*other) == (other == &proxy));
+    };
+    only_writes(first);
+    first.finish_write();
+    only_writes(second);  // not the first's second response
+    second.finish_write();
+    only_writes(third);
+    SUBCASE("each again when its turn comes") {
+      third.finish_write();
+      only_writes(first);
+      first.finish_write();
+      only_writes(second);
+      second.finish_write();
+      for (const RigProxy* proxy : {&first, &second, &third}) CHECK_FALSE(writing(*proxy));
+    }
+    SUBCASE("also when the one who holds them back is cut") {
+      rig.executor.run_for(31s);
+      CHECK_FALSE(third.open());
+      CHECK(writing(first));
+    }
+    SUBCASE("and a write counts until it is done, whatever becomes of its stream") {
+      rig.mesh.remove_workload({kServer.ns, kServerId});
+      rig.publish();
+      CHECK_FALSE(writing(first));
+      third.finish_write();
+      CHECK_FALSE(third.open());
+      CHECK(writing(first));
+    }
+  }
+
+  TEST_CASE("a change of endpoints encodes one resource and writes to those who call it only") {
+    HubRig rig;
+    RigProxy client(rig, kClientId, kClient);
+    RigProxy server(rig, kServerId, kServer);
+    client.ask_for_all();
+    server.ask_for_all();
+    client.settle();
+    server.settle();
+    const double encoded = rig.encoded();
+    const std::size_t settled = rig.metrics.observations("osm_propagation_seconds").size();
+    rig.mesh.set_endpoints({"10.1.0.9", "10.1.0.10"});
+    rig.publish();
+    const std::vector<Response> news = client.settle();
+    REQUIRE(news.size() == 1);
+    CHECK(news[0].type == XdsType::kEndpoint);
+    CHECK(names_of(news[0]) == kAssignmentNames);
+    CHECK(server.settle().empty());
+    CHECK(rig.encoded() == encoded + 1);
+    CHECK(rig.metrics.observations("osm_propagation_seconds").size() == settled + 1);
+    rig.publish();  // a generation that changes nothing
+    CHECK(client.settle().empty());
+    CHECK(rig.encoded() == encoded + 1);
+  }
+}
+
+TEST_SUITE("ads::Hub secrets") {
+  TEST_CASE("secrets that come late reach the proxy that waits for them") {
+    HubRig rig;
+    rig.secrets.slow = true;
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kSecret, kSecretNames);
+    proxy.ask(XdsType::kCluster);
+    REQUIRE(proxy.settle().size() == 1);
+    CHECK(proxy.stream().writes.back().type == XdsType::kCluster);
+    rig.secrets.rotate(kServer);  // somebody else's
+    rig.executor.run_until_idle();
+    CHECK(proxy.settle().empty());
+    rig.secrets.rotate(kClient);
+    rig.executor.run_until_idle();
+    const std::vector<Response> late = proxy.settle();
+    REQUIRE(late.size() == 1);
+    CHECK(names_of(late[0]) == kSecretNames);
+  }
+
+  TEST_CASE("a rotation encodes the identity's secrets once, whoever they go to") {
+    HubRig rig;
+    rig.mesh.put(workload(kOtherId, kClient, {}));
+    rig.publish();
+    RigProxy one(rig, kClientId, kClient);
+    RigProxy other(rig, kOtherId, kClient);
+    for (RigProxy* proxy : {&one, &other}) {
+      proxy->ask(XdsType::kSecret, kSecretNames);
+      proxy->settle();
+    }
+    CHECK(rig.metrics.value("osm_resources_encoded_total", {{"type", "SDS"}}) == 2);
+    const double encoded = rig.encoded();
+    rig.secrets.rotate(kClient);
+    rig.executor.run_until_idle();
+    for (RigProxy* proxy : {&one, &other}) {
+      const std::vector<Response> news = proxy->settle();
+      REQUIRE(news.size() == 1);
+      CHECK(names_of(news[0]) == std::vector<std::string>{"service-cert"});
+    }
+    CHECK(rig.encoded() == encoded + 2);
+    CHECK(rig.metrics.value("osm_resources_encoded_total", {{"type", "SDS"}}) == 4);
+  }
+
+  TEST_CASE("the last proxy of an identity releases its secret, a minute after it went") {
+    HubRig rig;
+    rig.mesh.put(workload(kOtherId, kClient, {}));
+    rig.publish();
+    RigProxy one(rig, kClientId, kClient);
+    RigProxy other(rig, kOtherId, kClient);
+    one.hang_up();
+    rig.executor.run_for(120s);
+    CHECK(rig.secrets.released.empty());
+    other.hang_up();
+    rig.executor.run_for(30s);
+    {
+      RigProxy back(rig, kOtherId, kClient);
+      rig.executor.run_for(120s);
+      CHECK(rig.secrets.released.empty());
+      back.hang_up();
+    }
+    rig.executor.run_for(62s);
+    CHECK(rig.secrets.released == std::set<ServiceIdentity>{kClient});
+    // And whoever comes then gets a new one.
+    RigProxy later(rig, kClientId, kClient);
+    later.ask(XdsType::kSecret, kSecretNames);
+    CHECK(later.settle().size() == 1);
+  }
+}
