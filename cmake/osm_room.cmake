@@ -44,6 +44,6 @@ function(osm_room_test name)
   target_link_libraries(${name}_test PRIVATE osm::${name} ${TEST_LINK} osm_warnings doctest::doctest)
   target_compile_definitions(${name}_test PRIVATE
     OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
-  add_test(NAME ${OSM_TEST_PREFIX}unit.${name} COMMAND ${name}_test ${TEST_ARGUMENTS})
+  add_test(NAME ${OSM_TEST_PREFIX}unit.${name} COMMAND ${name}_test)
   set_tests_properties(${OSM_TEST_PREFIX}unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()
