@@ -103,6 +103,7 @@ bool Session::subscribe(XdsType type, const Request& request) {
 void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = false;
+  if (type == XdsType::kCluster) warming_ = {};
   s.uncertain = std::exchange(s.overtaken_nack, false);
   if (s.uncertain) s.delivered = nullptr;
   s.acked = s.sent;
@@ -121,6 +122,7 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
   const bool stand_in_refused = carries_whole_set(type) && withheld(type) && s.sent == s.good;
   s.good = stand_in_refused ? nullptr : s.acked;
+  if (type == XdsType::kCluster) warming_ = {};
   // A kept cluster may be the culprit: the set without it gets a chance of its own.
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
@@ -171,7 +173,7 @@ std::optional<Response> Session::next_response(SteadyTime now) {
 std::optional<Response> Session::due(XdsType type, SteadyTime now) {
   TypeState& s = of(type);
   if (!s.subscribed || !s.base) return std::nullopt;
-  const ResourceSetPtr goal = target(type, now);
+  const ResourceSetPtr goal = held_back(type, target(type, now), now);
   if (!goal) return std::nullopt;
   if (carries_whole_set(type)) {
     if (!s.asked && s.delivered && goal->version() == s.announced) return std::nullopt;
@@ -200,8 +202,10 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   if (!carries_whole_set(type))
     for (const EncodedPtr& resource : resources)
       s.responded.push_back({resource, s.base->find(resource->name)->hash});
-  if (type == XdsType::kCluster)
+  if (type == XdsType::kCluster) {
     sent_expanded_ = !withheld(type) && goal->version() != wanted(s)->version();
+    note_warming(*goal);
+  }
   s.asked = false;
   s.awaiting = writing_ = true;
   s.sent = s.delivered = goal;
@@ -337,9 +341,57 @@ NameSet Session::clusters_in_use() const {
   return ordered(std::move(names));
 }
 
+// A cluster that is new to the proxy is of use once CDS is acknowledged. One that went and came
+// back between two answers is new again.
+void Session::note_warming(const ResourceSet& goal) {
+  const ResourceSetPtr& before = of(XdsType::kCluster).sent;
+  NameSet warming;
+  for (const EncodedPtr& cluster : goal.resources())
+    if (!before || !before->find(cluster->name) ||
+        std::binary_search(warming_.begin(), warming_.end(), cluster->name))
+      warming.push_back(cluster->name);
+  warming_ = std::move(warming);
+}
+
+// Make before break: a listener or route that the proxy holds keeps its older version while the new
+// one starts to name clusters that warm. Traffic sent to those would get 503.
+ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
+  TypeState& s = of(type);
+  std::vector<EncodedPtr> older;
+  const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
+  if (may_wait && goal && s.delivered && !s.asked && !warming_.empty()) {
+    const auto is_warming = [&](const auto& reference) {
+      return reference.type == XdsType::kCluster &&
+             std::binary_search(warming_.begin(), warming_.end(), reference.name);
+    };
+    for (const EncodedPtr& resource : changed(s.delivered, *goal)) {
+      const EncodedPtr held = s.delivered->find(resource->name);
+      if (held && std::any_of(resource->references.begin(), resource->references.end(),
+                              [&](const auto& reference) {
+                                return is_warming(reference) &&
+                                       !std::binary_search(held->references.begin(),
+                                                           held->references.end(), reference);
+                              }))
+        older.push_back(held);
+    }
+  }
+  if (older.empty()) {
+    s.held_since.reset();
+    return goal;
+  }
+  if (!s.held_since) s.held_since = now;
+  if (now - *s.held_since >= kWarmingBound) return goal;
+  return merged(goal, std::move(older));
+}
+
 std::optional<SteadyTime> Session::deadline() const {
-  if (!expanded_since_) return std::nullopt;
-  return *expanded_since_ + kExpandedBound;
+  std::optional<SteadyTime> first;
+  const auto consider = [&](const std::optional<SteadyTime>& since, std::chrono::seconds bound) {
+    if (since && (!first || *since + bound < *first)) first = *since + bound;
+  };
+  consider(expanded_since_, kExpandedBound);
+  for (const TypeState& s : types_) consider(s.held_since, kWarmingBound);
+  return first;
 }
 
 ProxyTypeState Session::state(XdsType type) const {

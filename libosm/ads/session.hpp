@@ -1,10 +1,12 @@
 // One ADS stream as a state machine without I/O: requests and resource sets go in, at most one
-// response at a time comes out. docs/adr/0008 and 0011 explain versions and removals.
+// response at a time comes out. docs/adr/0008, 0011 and 0012 explain versions, removals and
+// additions.
 //
 // Level-triggered: for each type there is a target (what this proxy should hold of it now) and what
 // it was delivered; a response is due while they differ. Every due type is answered as soon as the
-// write before it is done, in the order SDS, CDS, EDS, LDS, RDS; no type ever waits for the ACK of
-// another, because Envoy acknowledges clusters only when SDS and EDS have warmed them.
+// write before it is done, in the order SDS, CDS, EDS, LDS, RDS. What is asked for never waits for
+// the ACK of another type, because Envoy acknowledges clusters only when SDS and EDS have warmed
+// them; an unasked change of a listener or route that starts to name such clusters does (0012).
 //
 // Thread: one at a time (the hub's strand).
 #pragma once
@@ -35,6 +37,8 @@ class Session {
  public:
   // How long removed clusters are kept for listeners and routes that are not acknowledged.
   static constexpr std::chrono::seconds kExpandedBound{10};
+  // How long listeners and routes that start to name new clusters wait for those to be warm.
+  static constexpr std::chrono::seconds kWarmingBound{5};
 
   explicit Session(NameSetPool& pool, const Doubts& doubts = {}) : pool_(pool), doubts_(doubts) {}
 
@@ -102,6 +106,7 @@ class Session {
     std::vector<Refusal> refusals;     // the same types: refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
+    std::optional<SteadyTime> held_since;  // LDS, RDS: changes wait for clusters to be warm
     // Memo of the target without NACKs and expansion.
     ResourceSetPtr wanted_base;
     NameSetPtr wanted_names;
@@ -122,6 +127,8 @@ class Session {
   ResourceSetPtr target(XdsType type, SteadyTime now);
   ResourceSetPtr expanded(const ResourceSetPtr& base, SteadyTime now);
   NameSet clusters_in_use() const;
+  void note_warming(const ResourceSet& goal);
+  ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
   std::optional<Response> due(XdsType type, SteadyTime now);
   Response respond(XdsType type, const ResourceSetPtr& target, std::vector<EncodedPtr> resources,
                    SteadyTime now);
@@ -137,6 +144,8 @@ class Session {
   // CDS: removed clusters are kept since then, for this base.
   std::optional<SteadyTime> expanded_since_;
   ResourceSetPtr expanded_base_;
+  // CDS: sent since the last answer, and not there before. Ordered.
+  NameSet warming_;
   bool sent_expanded_ = false;     // the last CDS response kept removed clusters
   std::string expansion_refused_;  // version of the inputs for which that was refused
 };

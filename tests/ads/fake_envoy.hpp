@@ -73,10 +73,14 @@ class FakeEnvoy {
         continue;
       }
       if (old == t.applied.end() || old->second->hash != r->hash) changed.insert(r->name);
+      if (old != t.applied.end()) note_premature(*old->second, *r);
       next[r->name] = r;
       if (response.type == XdsType::kEndpoint) waiting_for_endpoints_.erase(r->name);
     }
-    if (response.type == XdsType::kCluster) note_broken(next);
+    if (response.type == XdsType::kCluster) {
+      note_broken(next);
+      std::erase_if(warm_, [&](const std::string& name) { return !next.contains(name); });
+    }
     t.applied = std::move(next);
     t.nonce = response.nonce;
     if (!error) t.version = response.version;
@@ -126,7 +130,8 @@ class FakeEnvoy {
   const std::string& version(XdsType type) const { return types_[index_of(type)].version; }
 
   std::array<int, 5> received{};
-  int broken = 0;  // clusters removed while a listener or route still named them
+  int broken = 0;     // clusters removed while a listener or route still named them
+  int premature = 0;  // listeners or routes that started to name a cluster before it was warm
 
  private:
   struct Type {
@@ -170,6 +175,15 @@ class FakeEnvoy {
         if (of(XdsType::kCluster).applied.contains(name) && !next.contains(name)) ++broken;
   }
 
+  void note_premature(const ads::EncodedResource& old, const ads::EncodedResource& now) {
+    for (const auto& reference : now.references)
+      if (reference.type == XdsType::kCluster &&
+          of(reference.type).applied.contains(reference.name))
+        premature += !warm_.contains(reference.name) &&
+                     std::find(old.references.begin(), old.references.end(), reference) ==
+                         old.references.end();
+  }
+
   void resubscribe(bool rewarmed) {
     std::set<std::string> secrets = referenced(XdsType::kCluster, XdsType::kSecret);
     secrets.merge(referenced(XdsType::kListener, XdsType::kSecret));
@@ -192,6 +206,7 @@ class FakeEnvoy {
 
   void settle() {
     if (warming()) return;
+    for (const auto& [name, cluster] : of(XdsType::kCluster).applied) warm_.insert(name);
     outgoing_.insert(outgoing_.end(), cds_answers_.begin(), cds_answers_.end());
     cds_answers_.clear();
     subscribe(XdsType::kListener);
@@ -203,6 +218,7 @@ class FakeEnvoy {
   std::deque<Pending> outgoing_;
   std::deque<Pending> cds_answers_;
   std::set<std::string> waiting_for_endpoints_;
+  std::set<std::string> warm_;  // clusters that were, once since they were added
   std::uint64_t last_nonce_ = 0;
 };
 

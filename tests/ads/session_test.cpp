@@ -186,6 +186,80 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(next());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "routes that start to name a new cluster wait until it is warm") {
+    const auto route = [](const std::string& name, std::vector<std::string> to) {
+      std::vector<ads::EncodedResource::Reference> references;
+      for (const std::string& cluster : to) references.push_back({XdsType::kCluster, cluster});
+      return resource(XdsType::kRoute, name, name + std::to_string(to.size()), references);
+    };
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kRoute, {route("r", {"a"}), route("other", {"a"}), route("later", {"a", "b"})});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kRoute, {"other", "r"});
+    ack(take(XdsType::kRoute), {"other", "r"});
+    sets[index_of(XdsType::kRoute)] =
+        ResourceSet::make({route("r", {"a", "b"}), resource(XdsType::kRoute, "other", "new"),
+                           route("later", {"a", "b"})});
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    const Response clusters = take(XdsType::kCluster);
+    // What names no new cluster goes, and so does what is asked for.
+    const Response others = take(XdsType::kRoute);
+    REQUIRE(others.resources.size() == 1);
+    CHECK(others.resources[0]->name == "other");
+    ack(others, {"other", "r"});
+    say(XdsType::kRoute, {"later", "other", "r"}, others.version, others.nonce);
+    const Response asked = take(XdsType::kRoute);
+    REQUIRE(asked.resources.size() == 1);
+    CHECK(asked.resources[0]->name == "later");
+    ack(asked, {"later", "other", "r"});
+    CHECK_FALSE(next());
+    SUBCASE("as its acknowledgement says") { ack(clusters); }
+    SUBCASE("for five seconds at most") {
+      now += Session::kWarmingBound - std::chrono::milliseconds(1);
+      CHECK_FALSE(next());
+      REQUIRE(session.deadline());
+      now = *session.deadline();
+    }
+    const Response held = take(XdsType::kRoute);
+    REQUIRE(held.resources.size() == 1);
+    CHECK(held.resources[0]->name == "r");
+    CHECK(held.version == sets[index_of(XdsType::kRoute)]->version());
+    CHECK_FALSE(next());
+    CHECK_FALSE(session.deadline());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a listener that starts to name a new cluster waits until it is warm") {
+    const auto listener = [](const std::string& to) {
+      return resource(XdsType::kListener, "l", "to" + to, {{XdsType::kCluster, to}});
+    };
+    put(XdsType::kCluster, {cluster("a", "1")});
+    const EncodedPtr other = resource(XdsType::kListener, "other", "1");
+    put(XdsType::kListener, {listener("a"), other});
+    say(XdsType::kCluster, {});
+    const Response first = take(XdsType::kCluster);
+    say(XdsType::kListener, {});
+    const Response answer = take(XdsType::kListener);  // asked for: waits for nothing
+    ack(first);
+    ack(answer);
+    sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("b"), other});
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    const Response clusters = take(XdsType::kCluster);
+    CHECK_FALSE(next());
+    // The others do not wait with it.
+    put(XdsType::kListener, {listener("b"), resource(XdsType::kListener, "other", "2")});
+    const Response others = take(XdsType::kListener);
+    CHECK(others.resources.at(0)->any == "toa");
+    CHECK(others.resources.at(1)->any == "2");
+    ack(others);
+    ack(clusters);
+    const Response all = take(XdsType::kListener);
+    CHECK(all.resources.at(0)->any == "tob");
+    CHECK(all.version == sets[index_of(XdsType::kListener)]->version());
+    CHECK_FALSE(next());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "an empty CDS is answered when asked and never pushed") {
     put(XdsType::kCluster, {cluster("a", "1")});
     say(XdsType::kCluster, {});
