@@ -52,14 +52,12 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
     touch(entry);
   }
   for (const ServiceName& service : changes.endpoints) {
-    auto at = readers_.find(service);
-    if (at == readers_.end()) continue;
-    for (const ProxyClassPtr& entry : at->second) {
+    for_each_reader(service, [&](const ProxyClassPtr& entry) {
       if (!entry->touched_ && entry->touched_endpoints_.empty())
         entry->touched_at_ = deps_.clock.steady_now();
       entry->touched_endpoints_.insert(service);
       enqueue(entry);
-    }
+    });
   }
   pump();
   return members;
@@ -68,11 +66,13 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
 void ClassTable::touch_services(const std::set<ServiceName>& services,
                                 std::set<ProxyClassPtr>& touched) {
   for (const ServiceName& service : services) {
-    auto at = readers_.find(service);
-    if (at != readers_.end()) touched.insert(at->second.begin(), at->second.end());
+    std::size_t readers = 0;
+    for_each_reader(service, [&](const ProxyClassPtr& entry) {
+      touched.insert(entry);
+      ++readers;
+    });
     // In permissive mode everybody calls everybody: a service that is new concerns all.
-    if (snapshot_->config.permissive &&
-        (at == readers_.end() || at->second.size() < classes_.size()))
+    if (snapshot_->config.permissive && readers < classes_.size())
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
 }
@@ -124,8 +124,11 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, bool eve
                     {{"code", std::string(error_code_text(ErrorCode::kInternal))},
                      {"identity", entry->class_.identity.str()},
                      {"detail", fault}});
-  // Secrets may have changed meanwhile; the build knows nothing of them.
-  result.sets[index_of(XdsType::kSecret)] = entry->sets_[index_of(XdsType::kSecret)];
+  for (XdsType type : kXdsTypes) {
+    ResourceSetPtr& set = result.sets[index_of(type)];
+    // Secrets may have changed meanwhile; the build knows nothing of them, and they are not shared.
+    set = type == XdsType::kSecret ? entry->sets_[index_of(type)] : shared(std::move(set));
+  }
   const bool changed = !entry->built_ || result.sets != entry->sets_;
   entry->sets_ = std::move(result.sets);
   entry->built_ = true;
@@ -140,28 +143,54 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, bool eve
 }
 
 void ClassTable::catch_up(const ProxyClassPtr& entry) {
-  for (const ServiceName& service : entry->reads_) {
-    if (entry->missed_services_.contains(service)) entry->touched_ = true;
-    if (entry->missed_endpoints_.contains(service)) entry->touched_endpoints_.insert(service);
+  if (entry->reads_) {
+    for (const ServiceName& service : entry->reads_->first) {
+      if (entry->missed_services_.contains(service)) entry->touched_ = true;
+      if (entry->missed_endpoints_.contains(service)) entry->touched_endpoints_.insert(service);
+    }
   }
   entry->missed_services_.clear();
   entry->missed_endpoints_.clear();
 }
 
+// Classes whose sets are equal hold the same one: the endpoints of permissive mode, above all.
+ResourceSetPtr ClassTable::shared(ResourceSetPtr set) {
+  if (!set) return set;
+  std::weak_ptr<const ResourceSet>& known = sets_[set->version()];
+  if (ResourceSetPtr same = known.lock()) return same;
+  known = set;
+  return set;
+}
+
+void ClassTable::for_each_reader(const ServiceName& service,
+                                 const std::function<void(const ProxyClassPtr&)>& visit) const {
+  const auto at = readers_.find(service);
+  if (at == readers_.end()) return;
+  for (const ReadList* list : at->second)
+    for (const ProxyClassPtr& entry : list->second) visit(entry);
+}
+
 void ClassTable::index(const ProxyClassPtr& entry, std::vector<ServiceName> reads) {
+  if (entry->reads_ && entry->reads_->first == reads) return;
   unindex(entry);
-  entry->reads_ = std::move(reads);
-  for (const ServiceName& service : entry->reads_) readers_[service].insert(entry);
+  const auto [at, fresh] = read_lists_.try_emplace(std::move(reads));
+  if (fresh)
+    for (const ServiceName& service : at->first) readers_[service].insert(&*at);
+  at->second.insert(entry);
+  entry->reads_ = &*at;
 }
 
 void ClassTable::unindex(const ProxyClassPtr& entry) {
-  for (const ServiceName& service : entry->reads_) {
-    auto at = readers_.find(service);
-    if (at == readers_.end()) continue;
-    at->second.erase(entry);
+  ReadList* const list = std::exchange(entry->reads_, nullptr);
+  if (!list) return;
+  list->second.erase(entry);
+  if (!list->second.empty()) return;
+  for (const ServiceName& service : list->first) {
+    const auto at = readers_.find(service);
+    at->second.erase(list);
     if (at->second.empty()) readers_.erase(at);
   }
-  entry->reads_.clear();
+  read_lists_.erase(read_lists_.find(list->first));
 }
 
 void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
@@ -216,6 +245,7 @@ void ClassTable::leave(const ProxyClassPtr& entry, StreamId member) {
 }
 
 void ClassTable::drop_idle() {
+  std::erase_if(sets_, [](const auto& known) { return known.second.expired(); });
   const SteadyTime now = deps_.clock.steady_now();
   for (auto at = classes_.begin(); at != classes_.end();) {
     const ProxyClassPtr entry = at->second;

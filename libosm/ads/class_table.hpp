@@ -14,6 +14,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ads/class_builder.hpp"
@@ -27,6 +29,13 @@
 namespace osm::ads {
 
 using StreamId = std::uint64_t;
+
+class ProxyClassEntry;
+using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
+
+// The services that some classes read, ordered, and those classes. In permissive mode one such list
+// serves all of them.
+using ReadList = std::pair<const std::vector<ServiceName>, std::set<ProxyClassPtr>>;
 
 class ProxyClassEntry {
  public:
@@ -46,7 +55,7 @@ class ProxyClassEntry {
   ResourceSets sets_;
   bool built_ = false;
   std::set<StreamId> members_;
-  std::vector<ServiceName> reads_;
+  ReadList* reads_ = nullptr;  // null: not built yet
   std::set<ServiceName> touched_endpoints_;
   // Changed while a build from an older snapshot runs: matters if that build turns out to read it.
   std::set<ServiceName> missed_services_;
@@ -58,8 +67,6 @@ class ProxyClassEntry {
   SteadyTime changed_at_{};
   std::optional<SteadyTime> idle_since_;
 };
-using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
-
 struct ClassTableDependencies {
   Executor& pool;
   Executor& strand;
@@ -107,6 +114,9 @@ class ClassTable {
   void pump();
   void catch_up(const ProxyClassPtr& entry);
   void finish(const ProxyClassPtr& entry, BuildResult result, bool everything);
+  ResourceSetPtr shared(ResourceSetPtr set);
+  void for_each_reader(const ServiceName& service,
+                       const std::function<void(const ProxyClassPtr&)>& visit) const;
   void index(const ProxyClassPtr& entry, std::vector<ServiceName> reads);
   void unindex(const ProxyClassPtr& entry);
   void refresh_secrets(const ServiceIdentity& identity, Identity& state);
@@ -115,7 +125,9 @@ class ClassTable {
   ResourceCache cache_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::map<translate::ProxyClass, ProxyClassPtr> classes_;
-  std::map<ServiceName, std::set<ProxyClassPtr>> readers_;
+  std::map<std::vector<ServiceName>, std::set<ProxyClassPtr>> read_lists_;
+  std::map<ServiceName, std::set<ReadList*>> readers_;
+  std::unordered_map<std::string, std::weak_ptr<const ResourceSet>> sets_;  // by version
   std::map<ServiceIdentity, Identity> identities_;
   std::deque<ProxyClassPtr> queue_;
   std::set<ProxyClassPtr> building_;
