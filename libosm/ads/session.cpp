@@ -103,11 +103,11 @@ bool Session::subscribe(XdsType type, const Request& request) {
 void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = false;
-  if (type == XdsType::kCluster) warming_ = {};
+  if (type == XdsType::kCluster) NameSet().swap(warming_);
   s.uncertain = std::exchange(s.overtaken_nack, false);
   if (s.uncertain) s.delivered = nullptr;
   s.acked = s.sent;
-  s.responded = {};
+  std::vector<Responded>().swap(s.responded);  // `= {}` would keep the memory
   if (withheld(type)) {
     s.good = s.acked;
   } else {
@@ -122,7 +122,7 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
   const bool stand_in_refused = carries_whole_set(type) && withheld(type) && s.sent == s.good;
   s.good = stand_in_refused ? nullptr : s.acked;
-  if (type == XdsType::kCluster) warming_ = {};
+  if (type == XdsType::kCluster) NameSet().swap(warming_);
   // A kept cluster may be the culprit: the set without it gets a chance of its own.
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
