@@ -253,17 +253,19 @@ def main():
         return stop_kept(options.stop)
     began = time.monotonic()
     shop = Bookstore(Programs(options.bin, options.envoy), options.keep)
-    with shop.rig:
-        screen = Screen(shop)
-        try:
-            passed = Demo(shop, screen).run()
-            shop.rig.failed = not passed
-        finally:
-            screen.close()
-        print_summary(shop, screen, passed, time.monotonic() - began)
-    if options.keep:
-        print(f"The mesh goes on. End it with:\n  {os.path.relpath(__file__)} --stop "
-              f"{shop.rig.directory}")
+    try:
+        with shop.rig:
+            screen = Screen(shop)
+            try:
+                passed = Demo(shop, screen).run()
+                shop.rig.failed = not passed
+            finally:
+                screen.close()
+            print_summary(shop, screen, passed, time.monotonic() - began)
+    finally:  # also after Ctrl-C: what goes on can be ended
+        if options.keep:
+            print(f"The mesh goes on. End it with:\n  {os.path.relpath(__file__)} --stop "
+                  f"{shop.rig.directory}")
     return 0 if passed else 1
 
 
