@@ -56,6 +56,17 @@ class Demo(unittest.TestCase):
                 self.assertEqual([p for p in inside if pathlib.Path(f"/proc/{p}/ns").exists()
                                   and pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], [])
 
+    def test_what_is_kept_says_how_to_end_it_and_that_leaves_nothing(self):
+        demo = self.start("--keep")
+        wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid)
+                                             if pids_in(n)]) >= 4, 30)
+        demo.send_signal(signal.SIGINT)
+        output, _ = demo.communicate()
+        self.assertNotEqual(namespaces_of(demo.pid), [])
+        directory = re.search(r"--stop (\S+)", output)[1]
+        subprocess.run([sys.executable, DEMO, "--stop", directory], check=True, timeout=60)
+        self.assertEqual(leftovers(demo.pid), [])
+
 
 if __name__ == "__main__":
     meshcase.main()
