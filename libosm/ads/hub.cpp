@@ -326,13 +326,26 @@ void Hub::on_closed(StreamId id) {
   end(id);
 }
 
+void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
+  const std::string uuid = stream.peer.identity.id.str();
+  if (stream.session) {
+    deps_.log.info(
+        "proxy disconnected",
+        {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
+  } else if (code != CloseCode::kCancelled) {
+    deps_.log.warning("a stream is refused", {{"code", text.substr(0, text.find(':'))},
+                                              {"uuid", uuid},
+                                              {"account", stream.peer.identity.account.str()},
+                                              {"address", stream.peer.address},
+                                              {"detail", text}});
+  }
+}
+
 void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
   auto at = streams_.find(id);
   if (at == streams_.end()) return;
   Stream& stream = at->second;
-  const std::string workload = stream.workload ? stream.workload->workload.name.str() : "";
-  deps_.log.info("proxy disconnected",
-                 {{"uuid", stream.key().second.str()}, {"workload", workload}, {"reason", text}});
+  report_end(stream, code, text);
   const std::shared_ptr<ProxyStream> transport = stream.transport;
   const bool after_write = stream.write_started && !cut;
   if (after_write)

@@ -111,6 +111,7 @@ class Hub {
   void give_sets(Stream& stream, std::optional<SteadyTime> changed_at);
   void handle(Stream& stream, const std::string& bytes);
   void report_nack(const Stream& stream, XdsType type, std::string_view detail);
+  void report_end(const Stream& stream, CloseCode code, const std::string& text);
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
   void end(StreamId id, bool cut = false);
   void forget(std::map<StreamId, Stream>::iterator at);

@@ -56,6 +56,10 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(proxy.open());
     rig.executor.run_for(1ms);
     check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
+    const auto told = rig.log.lines_with("a stream is refused");
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].level == LogLevel::kWarning);
+    CHECK(told[0].fields.at("code") == "unknown-proxy");
   }
 
   TEST_CASE("a workload that vanishes takes its stream with it") {
