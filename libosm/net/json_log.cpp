@@ -8,23 +8,10 @@
 #include <chrono>
 #include <string>
 
+#include "base/log_level.hpp"
 #include "net/json_text.hpp"
 
 namespace osm::net {
-
-std::string_view log_level_text(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "error";
-}
 
 std::string rfc3339(WallTime time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);

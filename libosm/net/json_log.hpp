@@ -29,9 +29,6 @@ class JsonLog final : public LogSink {
   std::mutex mutex_;
 };
 
-// "debug", "info", "warning", "error".
-std::string_view log_level_text(LogLevel level);
-
 // "2026-01-02T03:04:05.678Z"
 std::string rfc3339(WallTime time);
 

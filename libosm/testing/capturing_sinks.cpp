@@ -1,26 +1,11 @@
 #include "osm/testing/capturing_sinks.hpp"
 
+#include "base/log_level.hpp"
+
 namespace osm::testing {
-namespace {
-
-std::string_view level_text(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string LogLine::text() const {
-  std::string out(level_text(level));
+  std::string out(log_level_text(level));
   out += ": " + message;
   for (const auto& [key, value] : fields) out += ' ' + key + '=' + value;
   return out;

@@ -1,0 +1,13 @@
+// The names of log levels, for every sink that writes text.
+#pragma once
+
+#include <string_view>
+
+#include "osm/log.hpp"
+
+namespace osm {
+
+// "debug", "info", "warning", "error".
+std::string_view log_level_text(LogLevel level);
+
+}  // namespace osm
