@@ -65,20 +65,27 @@ Status save_baseline(const std::string& path, const Baseline& baseline) {
   return {};
 }
 
-std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline) {
+std::vector<std::string> regressions(const std::string& name, const Counts& counts,
+                                     const Baseline& baseline) {
   std::vector<std::string> found;
-  const std::string mesh = measured.size.name();
-  const auto known = baseline.counts.find(mesh);
+  const auto known = baseline.counts.find(name);
   if (known == baseline.counts.end())
-    return {mesh + ": not in the baseline; add it with --update-baseline"};
-  for (const auto& [name, number] : measured.counts) {
-    const auto at = known->second.find(name);
+    return {name + ": not in the baseline; add it with --update-baseline"};
+  for (const auto& [count, number] : counts) {
+    const auto at = known->second.find(count);
     if (at == known->second.end()) {
-      found.push_back(fmt::format("{}: {} is not in the baseline", mesh, name));
-    } else if (number > allowed(name, at->second)) {
-      found.push_back(fmt::format("{}: {} rose from {} to {}", mesh, name, at->second, number));
+      found.push_back(fmt::format("{}: {} is not in the baseline", name, count));
+    } else if (number > allowed(count, at->second)) {
+      found.push_back(fmt::format("{}: {} rose from {} to {}", name, count, at->second, number));
     }
   }
+  return found;
+}
+
+std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline) {
+  const std::string mesh = measured.size.name();
+  std::vector<std::string> found = regressions(mesh, measured.counts, baseline);
+  if (!baseline.counts.contains(mesh)) return found;
   const double beyond = measured.bytes_per_proxy_beyond_bare();
   if (measured.size.proxies >= kProxiesToJudgeMemory &&
       beyond > baseline.bytes_per_proxy_beyond_bare)

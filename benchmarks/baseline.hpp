@@ -1,4 +1,4 @@
-// benchmarks/baseline.json: the counts that must not grow, per mesh.
+// benchmarks/baseline.json: the counts that must not grow, per mesh or cluster.
 #pragma once
 
 #include <map>
@@ -10,9 +10,12 @@
 
 namespace osm::bench {
 
+// By name: "endpoint.responses".
+using Counts = std::map<std::string, std::uint64_t>;
+
 struct Baseline {
-  // By MeshSize::name(), then by the name of the count.
-  std::map<std::string, std::map<std::string, std::uint64_t>> counts;
+  // By MeshSize::name() or ClusterSize::name().
+  std::map<std::string, Counts> counts;
   double bytes_per_proxy_beyond_bare = 25'000;
 };
 
@@ -23,5 +26,8 @@ Status save_baseline(const std::string& path, const Baseline& baseline);
 // baseline does not know is one of them. Bytes may grow by 2 %: signatures differ in length.
 // Memory is judged from 1,000 proxies on, below that what proxies share outweighs what each costs.
 std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline);
+// Of counts alone, under the name that the baseline knows them by.
+std::vector<std::string> regressions(const std::string& name, const Counts& counts,
+                                     const Baseline& baseline);
 
 }  // namespace osm::bench

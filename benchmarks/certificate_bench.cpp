@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/system.hpp"
-#include "certificate/directory_ca.hpp"
+#include "certificate/issuance.hpp"
 #include "model/names.hpp"
+#include "osm/directory_ca.hpp"
+#include "osm/system.hpp"
 #include "synthetic_mesh.hpp"
 
 namespace osm::bench {
@@ -25,11 +26,11 @@ void issue(benchmark::State& state, KeyType key) {
         state.SkipWithError(issuer.error().text().c_str());
         break;
       }
-      const auto issued = (*issuer)->issue(
-          {.subject = {.common_name = model::service_common_name(kTrustDomain, identity),
-                       .spiffe_id = spiffe_id(kTrustDomain, identity)},
-           .validity = std::chrono::hours(48),
-           .key = {.type = key}});
+      const auto issued =
+          certificate::issue(**issuer,
+                             {.common_name = model::service_common_name(kTrustDomain, identity),
+                              .spiffe_id = spiffe_id(kTrustDomain, identity)},
+                             std::chrono::hours(48), {.type = key}, clock);
       if (!issued) {
         state.SkipWithError(issued.error().text().c_str());
         break;

@@ -1,7 +1,8 @@
 #include "certificates.hpp"
 
-#include "certificate/directory_ca.hpp"
+#include "certificate/issuance.hpp"
 #include "model/names.hpp"
+#include "osm/directory_ca.hpp"
 #include "synthetic_mesh.hpp"
 
 namespace osm::bench {
@@ -30,11 +31,10 @@ Result<Credentials> BenchAuthority::controller_credentials() {
                 .usage = Usage::kController});
 }
 
-Result<Credentials> BenchAuthority::issue(certificate::Subject subject) {
+Result<Credentials> BenchAuthority::issue(const certificate::Subject& subject) {
   OSM_TRY(const auto issued,
-          issuer_->issue(
-              {.subject = std::move(subject), .validity = std::chrono::hours(24), .key = {}}));
-  return Credentials{.trust_bundle_pem = issuer_->trust_bundle_pem(),
+          certificate::issue(*issuer_, subject, std::chrono::hours(24), {}, clock_));
+  return Credentials{.trust_bundle_pem = issued.trust_bundle_pem,
                      .chain_pem = issued.chain_pem,
                      .key_pem = issued.private_key.pem()};
 }

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "base/system.hpp"
-#include "certificate/issuer.hpp"
 #include "osm/certificate.hpp"
+#include "osm/issuer.hpp"
 #include "osm/result.hpp"
+#include "osm/system.hpp"
 #include "osm/workload.hpp"
 
 namespace osm::bench {
@@ -27,7 +27,7 @@ class BenchAuthority {
   Result<Credentials> controller_credentials();
 
  private:
-  Result<Credentials> issue(certificate::Subject subject);
+  Result<Credentials> issue(const certificate::Subject& subject);
 
   SystemClock clock_;
   std::unique_ptr<certificate::Issuer> issuer_;

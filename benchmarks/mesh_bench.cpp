@@ -75,6 +75,10 @@ void print(const Measurement& m) {
         count(name + ".bytes"), count(name + ".resources_encoded"), latency.last_proxy_ms,
         latency.cpu_ms);
   }
+  if (m.counts.contains("added_service.delta.bytes"))
+    fmt::print(
+        "  one added Service     {:8} bytes to all proxies in delta, {} in state of the world\n",
+        count("added_service.delta.bytes"), count("added_service.sotw.bytes"));
   std::fflush(stdout);
 }
 

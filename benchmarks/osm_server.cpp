@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "ads/ads_server.hpp"
-#include "base/system.hpp"
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
-#include "certificate/directory_ca.hpp"
-#include "certificate/manager.hpp"
 #include "certificate/service_certificates.hpp"
 #include "counting_sinks.hpp"
 #include "measured_server.hpp"
 #include "model/names.hpp"
-#include "net/asio_executor.hpp"
+#include "osm/asio_executor.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/directory_ca.hpp"
+#include "osm/system.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::bench {

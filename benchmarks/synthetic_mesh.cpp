@@ -48,6 +48,8 @@ std::string change_text(Change change) {
       return "certificate";
     case Change::kBeacon:
       return "beacon";
+    case Change::kService:
+      return "service";
   }
   return "";
 }
@@ -171,6 +173,17 @@ void SyntheticMesh::apply(Change change, testing::MemoryMeshSpec& spec,
     case Change::kBeacon:
       provider.set_endpoints(kBeacon, {beacon(generation_)});
       break;
+    case Change::kService: {
+      // Called by the accounts of as many services as any other.
+      const int added = size_.services + 1;
+      spec.put(http_service(service(added), added));
+      spec.put_service_account(account(added));
+      if (!size_.permissive) spec.put(target(added, callers()));
+      Endpoint only = beacon(generation_);
+      only.identity = identity_of(account(added));
+      provider.set_endpoints(service(added), {only});
+      break;
+    }
     case Change::kCertificate:
       break;
   }
@@ -203,6 +216,8 @@ std::vector<Touch> SyntheticMesh::touched_by(Change change) const {
         break;
       case Change::kBeacon:
         reached = types({XdsType::kEndpoint});
+        break;
+      case Change::kService:  // of sessions without a server
         break;
     }
     if (reached.any()) touched.push_back({proxy, reached});

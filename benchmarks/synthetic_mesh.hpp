@@ -19,10 +19,11 @@
 
 namespace osm::bench {
 
-enum class Change { kEndpoint, kPolicy, kCertificate, kBeacon };
+enum class Change { kEndpoint, kPolicy, kCertificate, kBeacon, kService };
+// Those that a running server is measured with.
 inline constexpr std::array kChanges{Change::kEndpoint, Change::kPolicy, Change::kCertificate,
                                      Change::kBeacon};
-// "endpoint", "policy", "certificate", "beacon".
+// "endpoint", "policy", "certificate", "beacon", "service".
 std::string change_text(Change change);
 
 struct MeshSize {

@@ -3,7 +3,8 @@
 #
 #   osm_room(catalog DEPENDS model spec endpoint certificate [PLUGIN] [LINK libraries...])
 #
-# Includes are written "<room>/<file>.hpp". DEPENDS is transitive, as the arrows in
+# Rooms are for this repository's own tests; what hosts link is composed of their objects
+# (cmake/osm_products.cmake). Includes are written "<room>/<file>.hpp". DEPENDS is transitive, as the arrows in
 # docs/architecture.md are. INTERFACES names rooms whose headers are used but not their code.
 function(osm_room name)
   cmake_parse_arguments(ROOM "PLUGIN" "" "DEPENDS;LINK" ${ARGN})
@@ -11,19 +12,21 @@ function(osm_room name)
   if(ROOM_PLUGIN)
     set(folder ${CMAKE_CURRENT_SOURCE_DIR}/plugins/${name})
   endif()
-  # <build>/rooms/<room>/<room> → libosm/<room>, so that the include path shows this room alone.
-  set(view ${PROJECT_BINARY_DIR}/rooms/${name})
+  # <build>/osm_rooms/<room>/<room> → libosm/<room>, so that the include path shows this room alone.
+  set(view ${CMAKE_BINARY_DIR}/osm_rooms/${name})
   file(MAKE_DIRECTORY ${view})
   if(NOT EXISTS ${view}/${name})
     file(CREATE_LINK ${folder} ${view}/${name} SYMBOLIC)
   endif()
 
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
-  add_library(osm_${name} STATIC ${sources})
-  add_library(osm::${name} ALIAS osm_${name})
-  target_include_directories(osm_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
-  list(TRANSFORM ROOM_DEPENDS PREPEND osm::)
-  target_link_libraries(osm_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
+  add_library(osm_room_${name} STATIC ${sources})
+  add_library(osm::rooms::${name} ALIAS osm_room_${name})
+  target_include_directories(osm_room_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
+  list(TRANSFORM ROOM_DEPENDS PREPEND osm::rooms::)
+  target_link_libraries(osm_room_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
+  # What OSM_CHECK quotes is no path of the machine that built it.
+  target_compile_options(osm_room_${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endfunction()
 
 # Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry. A sanitizer's
@@ -41,7 +44,8 @@ function(osm_room_test name)
   endif()
   add_executable(${name}_test ${sources} ${PROJECT_SOURCE_DIR}/tests/main.cpp)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name}_test PRIVATE osm::${name} ${TEST_LINK} osm_warnings doctest::doctest)
+  target_link_libraries(${name}_test PRIVATE
+    $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK} osm_warnings doctest::doctest)
   target_compile_definitions(${name}_test PRIVATE
     OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
   add_test(NAME ${OSM_TEST_PREFIX}unit.${name} COMMAND ${name}_test)

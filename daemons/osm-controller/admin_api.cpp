@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "admin_json.hpp"
+#include "admin_status.hpp"
 #include "http_side.hpp"
-#include "net/router.hpp"
+#include "osm/json_log.hpp"
+#include "osm/router.hpp"
 #include "vm_bootstrap.hpp"
 
 namespace osm::controller {
@@ -28,15 +30,17 @@ json::array list(const std::vector<T>& values) {
 net::Response list_proxies(const AdminApiOptions& options) {
   json::array proxies;
   const SteadyTime now = options.clock.steady_now();
-  for (const Proxy& proxy : options.ads.list_proxies()) proxies.push_back(to_json(proxy, now));
-  return answer(json::object{{"proxies", std::move(proxies)},
-                             {"expected", list(options.catalog.list_proxy_certificates())}});
+  for (const Proxy& proxy : options.control_plane.list_proxies())
+    proxies.push_back(to_json(proxy, now));
+  return answer(
+      json::object{{"proxies", std::move(proxies)},
+                   {"expected", list(options.control_plane.catalog().list_proxy_certificates())}});
 }
 
 net::Response config_dump(const AdminApiOptions& options, const net::Request& request) {
   const auto name = request.required("name");
   if (!name.ok()) return net::error_response(name.error());
-  auto dump = options.ads.config_dump(*name);
+  auto dump = options.control_plane.config_dump(*name);
   if (!dump.ok()) return net::error_response(dump.error());
   return net::json_response(*std::move(dump));
 }
@@ -65,7 +69,7 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
   if (!source.ok()) return net::error_response(source.error());
   const auto destination = identity_parameter(request, "destination");
   if (!destination.ok()) return net::error_response(destination.error());
-  const auto decision = options.catalog.check_policy(*source, *destination);
+  const auto decision = options.control_plane.catalog().check_policy(*source, *destination);
   if (!decision.ok()) return net::error_response(decision.error());
 
   json::array deciding;
@@ -74,7 +78,7 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
     deciding.push_back(to_json(policy, object ? object->source : ObjectSource{}));
   }
   json::array problems;
-  for (const Problem& problem : options.problems())
+  for (const Problem& problem : options.control_plane.list_problems())
     if (concerns(problem, *source, *destination)) problems.push_back(to_json(problem));
   return answer(
       json::object{{"allowed", decision->allowed},
@@ -89,6 +93,17 @@ net::Response list_certificates(const AdminApiOptions& options) {
   for (const auto& certificate : options.manager.list_certificates())
     certificates.push_back(to_json(*certificate));
   return answer(json::object{{"certificates", std::move(certificates)}});
+}
+
+net::Response list_roots(const AdminApiOptions& options) {
+  json::array roots;
+  for (const RootStatus& root : options.roots.status())
+    roots.push_back(json::object{{"name", root.name},
+                                 {"state", root.state},
+                                 {"role", root.role},
+                                 {"since", net::rfc3339(root.since)},
+                                 {"waiting_for", root.waiting_for}});
+  return answer(json::object{{"roots", std::move(roots)}});
 }
 
 net::Response rotate(const AdminApiOptions& options, const net::Request& request) {
@@ -109,7 +124,7 @@ net::Handler make_admin_api(const AdminApiOptions& options) {
   const auto plain = [&](auto handler) {
     return [options, handler](const net::Request&) { return handler(options); };
   };
-  router.get("/v1/version", [](const net::Request&) { return version_response(); })
+  router.get("/v1/version", [](const net::Request&) { return daemon::version_response(); })
       .get("/v1/proxies", plain(list_proxies))
       .get("/v1/proxies/config_dump", route(config_dump))
       .get("/v1/policy/check", route(check_policy))
@@ -117,8 +132,14 @@ net::Handler make_admin_api(const AdminApiOptions& options) {
            [options](const net::Request&) {
              return answer(json::object{{"problems", list(options.problems())}});
            })
+      .get("/v1/status",
+           [options](const net::Request& request) {
+             return object_status(options.control_plane, options.store, request);
+           })
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
+      .get("/v1/roots", plain(list_roots))
+      .get("/v1/vm/subject", route(vm_subject))
       .post("/v1/vm/bootstrap", route(bootstrap_vm));
   return router;
 }

@@ -2,16 +2,13 @@
 // (they issue certificates and ask the ADS server), so they run on threads that may.
 #pragma once
 
-#include <functional>
-#include <vector>
-
-#include "ads/ads_server.hpp"
-#include "net/http.hpp"
 #include "osm/certificate.hpp"
 #include "osm/clock.hpp"
+#include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/mesh_cataloger.hpp"
+#include "osm/http.hpp"
 #include "osm/object_store.hpp"
+#include "osm/root_rotation.hpp"
 
 namespace osm::controller {
 
@@ -20,13 +17,13 @@ struct AdminApiOptions {
   TrustDomain trust_domain;
   const Clock& clock;
   LogSink& log;
-  const ObjectStore& store;
+  ObjectStore& store;
   const MeshSpec& spec;
   const WorkloadProvider& workloads;
   certificate::Manager& manager;
-  MeshCataloger& catalog;
-  const ads::AdsServer& ads;
-  std::function<std::vector<Problem>()> problems;
+  const RootRotation& roots;
+  ControlPlane& control_plane;
+  std::function<std::vector<Problem>()> problems;  // the control plane's and others'. Thread: any.
 };
 
 net::Handler make_admin_api(const AdminApiOptions& options);

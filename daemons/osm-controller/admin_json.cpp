@@ -3,7 +3,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "net/json_log.hpp"
+#include "osm/json_log.hpp"
 
 namespace osm::controller {
 namespace {
@@ -19,6 +19,10 @@ std::string_view usage_text(certificate::Usage usage) {
       return "proxy";
     case certificate::Usage::kController:
       return "controller";
+    case certificate::Usage::kWebhook:
+      return "webhook";
+    case certificate::Usage::kGateway:
+      return "gateway";
   }
   return "";
 }
@@ -59,6 +63,7 @@ json::object to_json(const Proxy& proxy, SteadyTime now) {
           {"peer_address", proxy.peer_address},
           {"connected_at", rfc3339(proxy.connected_at)},
           {"certificate_not_after", rfc3339(proxy.certificate_not_after)},
+          {"xds", xds_variant_text(proxy.xds)},
           {"types", std::move(types)}};
 }
 

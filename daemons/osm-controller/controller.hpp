@@ -9,7 +9,7 @@
 
 #include "options.hpp"
 #include "osm/clock.hpp"
-#include "osm/log.hpp"
+#include "osm/json_log.hpp"
 #include "osm/result.hpp"
 
 namespace osm::controller {
@@ -18,10 +18,11 @@ class Controller {
  public:
   virtual ~Controller() = default;
 
-  // Starts everything; the mesh is served once it is synced, which readiness tells.
+  // Starts everything; the mesh is served once it is synced, which readiness tells. `log` keeps
+  // what MeshConfig wants to see, else what the options do.
   // Failure: what is wrong and what to do, of the room it happened in. Blocking: briefly.
   static Result<std::unique_ptr<Controller>> start(const Options& options, const Clock& clock,
-                                                   LogSink& log);
+                                                   net::JsonLog& log);
 
   // Where it really listens.
   virtual std::string ads_address() const = 0;

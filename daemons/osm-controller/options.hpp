@@ -1,23 +1,33 @@
 // What osm-controller was told, checked.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
-#include "net/address.hpp"
+#include "ca_options.hpp"
+#include "osm/address.hpp"
 #include "osm/ids.hpp"
 #include "osm/log.hpp"
 
 namespace osm::controller {
 
 struct Options {
+  // Exactly one of these says where the mesh is.
   std::string mesh_dir;
+  std::string kubeconfig;
+  bool in_cluster = false;
   std::string state_dir;
   net::Address ads_address;
+  std::size_t ads_memory_mb = 1024;
   net::Address http_address;
+  net::Address validator_address;  // of Kubernetes' webhook
+  daemon::CaOptions ca;
   std::string osm_namespace;
   std::string mesh_name;
   TrustDomain trust_domain;
   LogLevel log_level = LogLevel::kInfo;
+
+  bool on_kubernetes() const { return in_cluster || !kubeconfig.empty(); }
 };
 
 // Result: the exit code to leave with when there is nothing to run (--help, wrong usage; what is to

@@ -5,9 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 
-#include "inject/bootstrap.hpp"
-#include "model/names.hpp"
-#include "net/json_log.hpp"
+#include "osm/json_log.hpp"
+#include "osm/vm_bootstrap.hpp"
 
 namespace osm::controller {
 namespace {
@@ -19,9 +18,11 @@ constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
 
 struct BootstrapRequest {
   WorkloadName workload;
+  std::string request_pem;
   std::string controller;
   std::string directory;
   std::uint32_t proxy_uid = inject::kProxyUid;
+  XdsVariant xds = XdsVariant::kDelta;
 };
 
 // The user id Envoy runs as; absent: the usual one. What may not be one is the script's to refuse.
@@ -34,6 +35,17 @@ Result<std::uint32_t> decode_proxy_uid(const json::object& fields) {
   return uid;
 }
 
+// How Envoy speaks xDS; absent: delta.
+Result<XdsVariant> decode_xds(const json::object& fields) {
+  const json::value* field = fields.if_contains("xds");
+  if (!field) return XdsVariant::kDelta;
+  const auto variant =
+      field->is_string() ? xds_variant_of(std::string_view(field->as_string())) : std::nullopt;
+  if (!variant)
+    return Error{ErrorCode::kInvalidArgument, "the field 'xds' is neither \"delta\" nor \"sotw\""};
+  return *variant;
+}
+
 Result<BootstrapRequest> decode(const std::string& body) {
   boost::system::error_code failed;
   const json::value value = json::parse(body, failed);
@@ -41,9 +53,8 @@ Result<BootstrapRequest> decode(const std::string& body) {
     return Error{ErrorCode::kInvalidArgument, "the body is not a JSON object"};
   BootstrapRequest request;
   const std::pair<const char*, std::string*> fields[] = {
-      {"name", &request.workload.name},
-      {"namespace", &request.workload.ns},
-      {"controller", &request.controller},
+      {"name", &request.workload.name},  {"namespace", &request.workload.ns},
+      {"request", &request.request_pem}, {"controller", &request.controller},
       {"directory", &request.directory},
   };
   for (const auto& [name, out] : fields) {
@@ -55,6 +66,7 @@ Result<BootstrapRequest> decode(const std::string& body) {
     *out = std::string(field->as_string());
   }
   OSM_TRY(request.proxy_uid, decode_proxy_uid(value.as_object()));
+  OSM_TRY(request.xds, decode_xds(value.as_object()));
   return request;
 }
 
@@ -64,7 +76,7 @@ Result<Workload> find_workload(const AdminApiOptions& options, const WorkloadNam
       std::find_if(all.begin(), all.end(), [&](const Workload& w) { return w.name == name; });
   if (found != all.end()) return *found;
   std::string why;
-  for (const Problem& problem : options.problems())
+  for (const Problem& problem : options.control_plane.list_problems())
     if (problem.object.kind == "VirtualMachine" && problem.object.ns == name.ns &&
         problem.object.name == name.name)
       why += "; " + problem.text();
@@ -80,29 +92,44 @@ std::vector<Service> services_of(const MeshSpec& spec) {
   return services;
 }
 
-Result<certificate::CertificatePtr> issue(const AdminApiOptions& options,
-                                          const Workload& workload) {
-  const ServiceName named = workload.services.empty()
-                                ? ServiceName{workload.name.ns, workload.name.name}
-                                : workload.services.front();
-  const certificate::Subject subject{
-      model::proxy_common_name(workload.proxy_id, named),
-      model::proxy_spiffe_id(options.trust_domain, {workload.proxy_id, workload.account}),
-      certificate::Usage::kProxy};
-  auto issued = options.manager.issue_certificate(subject, kProxyValidity);
-  // Whatever the answer: the cache must neither keep the key nor renew what nobody would fetch.
-  options.manager.release_certificate(subject.common_name);
-  return issued;
+std::string_view algorithm_of(KeyType type) {
+  switch (type) {
+    case KeyType::kRsa:
+      return "RSA";
+    case KeyType::kEd25519:
+      return "Ed25519";
+    case KeyType::kEcdsaP256:
+      break;
+  }
+  return "ECDSA";
 }
 
 }  // namespace
+
+net::Response vm_subject(const AdminApiOptions& options, const net::Request& request) {
+  const auto name = request.required("name");
+  if (!name.ok()) return net::error_response(name.error());
+  const auto ns = request.required("namespace");
+  if (!ns.ok()) return net::error_response(ns.error());
+  const auto workload = find_workload(options, {*ns, *name});
+  if (!workload.ok()) return net::error_response(workload.error());
+  const certificate::Subject subject = options.control_plane.proxy_subject(*workload);
+  const MeshConfig config = options.spec.get_mesh_config();
+  return net::json_response(
+      json::serialize(json::object{{"uuid", workload->proxy_id.str()},
+                                   {"common_name", subject.common_name.str()},
+                                   {"spiffe_id", subject.spiffe_id.str()},
+                                   {"key_algorithm", algorithm_of(config.key_type)},
+                                   {"rsa_key_bits", config.rsa_key_bits}}));
+}
 
 net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request) {
   const auto decoded = decode(request.body);
   if (!decoded.ok()) return net::error_response(decoded.error());
   const auto workload = find_workload(options, decoded->workload);
   if (!workload.ok()) return net::error_response(workload.error());
-  const auto issued = issue(options, *workload);
+  const auto issued = options.control_plane.issue_proxy_certificate(*workload, decoded->request_pem,
+                                                                    kProxyValidity);
   if (!issued.ok()) return net::error_response(issued.error());
   const certificate::Certificate& certificate = **issued;
 
@@ -113,12 +140,9 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
                                            .directory = decoded->directory,
                                            .certificate = certificate,
                                            .services = services_of(options.spec),
-                                           .interception = {.proxy_uid = decoded->proxy_uid}});
+                                           .interception = {.proxy_uid = decoded->proxy_uid},
+                                           .xds = decoded->xds});
   if (!files.ok()) return net::error_response(files.error());
-  options.catalog.expect_proxy({.common_name = certificate.subject.common_name,
-                                .proxy_id = workload->proxy_id,
-                                .ns = workload->name.ns,
-                                .not_after = certificate.not_after});
   options.log.info("proxy certificate issued for a machine",
                    {{"workload", workload->name.str()},
                     {"uuid", workload->proxy_id.str()},

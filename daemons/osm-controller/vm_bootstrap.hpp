@@ -1,12 +1,16 @@
-// POST /v1/vm/bootstrap: the certificate and files with which a machine joins the mesh.
+// GET /v1/vm/subject, POST /v1/vm/bootstrap: the certificate and files with which a machine joins
+// the mesh. Its key is made by whoever asks: it is not sent, and the controller never has it.
 #pragma once
 
 #include "admin_api.hpp"
 
 namespace osm::controller {
 
-// Issues the machine's proxy certificate and remembers it as expected. The key is in the answer and
-// nowhere else afterwards: it is the machine's, and the controller has no use for it.
+// Whom the machine's request for a certificate must name, and the kind of key the mesh wants.
+net::Response vm_subject(const AdminApiOptions& options, const net::Request& request);
+
+// Certifies the request, which must be for this machine's proxy and nobody else, and remembers the
+// certificate as expected.
 net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request);
 
 }  // namespace osm::controller

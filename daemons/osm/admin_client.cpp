@@ -3,7 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "net/http_client.hpp"
+#include "osm/http.hpp"
 
 namespace osm::cli {
 namespace {

@@ -2,76 +2,26 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json/serialize.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
-#include "admin_client.hpp"
+#include "command.hpp"
 #include "daemons/version.hpp"
 #include "show.hpp"
+#include "status.hpp"
+#include "table.hpp"
 #include "vm_bootstrap.hpp"
 
 namespace {
 
 namespace json = boost::json;
 using osm::Result;
-using osm::cli::AdminClient;
-
-enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
-
-// Read here and not by CLI11: every command has the flag, and one that is not used would let the
-// environment win over the one that is.
-std::string default_state_dir() {
-  const char* named = std::getenv("OSM_STATE_DIR");
-  return named && *named ? named : "/var/lib/osm";
-}
-
-struct Flags {
-  std::string state_dir = default_state_dir();
-  std::string output = "table";
-  double timeout_seconds = 10;
-
-  bool as_json() const { return output == "json"; }
-  AdminClient client() const {
-    return {state_dir, std::chrono::milliseconds(static_cast<long>(timeout_seconds * 1000))};
-  }
-};
-
-int fail(const osm::Error& error) {
-  std::cerr << "osm: " << error.message << '\n';
-  return kFailed;
-}
-
-// Prints an answer: as it is for programs, by `show` for people.
-int print(const Flags& flags, const Result<json::value>& answer,
-          std::string (*show)(const json::value&)) {
-  if (!answer.ok()) return fail(answer.error());
-  std::cout << (flags.as_json() || !show ? json::serialize(*answer) + '\n' : show(*answer));
-  return std::cout.flush() ? kDone : kFailed;
-}
-
-// Every command takes the flags that find the controller; those that print also take -o.
-CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* what,
-                  const char* example, bool prints = true) {
-  CLI::App* app = parent.add_subcommand(name, what);
-  app->footer(std::string("Example:\n  ") + example);
-  app->add_option("--state-dir", flags.state_dir,
-                  "The controller's --state-dir (default: $OSM_STATE_DIR, else /var/lib/osm)");
-  app->add_option("--timeout", flags.timeout_seconds, "Seconds to wait for the controller")
-      ->check(CLI::Range(0.1, 600.0))
-      ->capture_default_str();
-  if (prints) {
-    app->add_option("-o,--output", flags.output, "table, or json for programs")
-        ->check(CLI::IsMember({"table", "json"}))
-        ->capture_default_str();
-  }
-  return app;
-}
+using namespace osm::cli;
 
 void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
   struct Options {
     std::string name, ns, controller, out;
+    std::string xds = "delta";
     std::optional<uid_t> owner;
   };
   auto options = std::make_shared<Options>();
@@ -91,24 +41,23 @@ void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
       ->required();
   app->add_option("--owner", options->owner,
                   "User id that Envoy runs as (default: 1500 for root, else the current user)");
+  app->add_option("--xds", options->xds,
+                  "How Envoy is told of changes: delta (only what changed), or sotw (state of the\n"
+                  "world: all clusters or all listeners each time)")
+      ->check(CLI::IsMember({"delta", "sotw"}))
+      ->capture_default_str();
   app->callback([&flags, &exit_code, options] {
     std::error_code ignored;
-    osm::cli::WriteOptions write{
-        std::filesystem::absolute(options->out, ignored).lexically_normal().string(),
-        options->owner};
+    WriteOptions write{std::filesystem::absolute(options->out, ignored).lexically_normal().string(),
+                       options->owner};
     // Envoy's user: it owns the files, and interception leaves its traffic alone.
     if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
-    const auto answer = flags.client().post("/v1/vm/bootstrap", {},
-                                            json::object{{"name", options->name},
-                                                         {"namespace", options->ns},
-                                                         {"controller", options->controller},
-                                                         {"directory", write.directory},
-                                                         {"proxy_uid", *write.owner}});
-    if (!answer.ok()) {
-      exit_code = fail(answer.error());
-      return;
-    }
-    const Result<std::string> written = osm::cli::write_bootstrap(*answer, write);
+    const Result<std::string> written = bootstrap_machine(flags.client(),
+                                                          {.machine = {options->ns, options->name},
+                                                           .controller = options->controller,
+                                                           .proxy_uid = *write.owner,
+                                                           .xds = options->xds},
+                                                          write);
     if (written.ok()) std::cout << *written;
     exit_code = written.ok() ? kDone : fail(written.error());
   });
@@ -118,9 +67,8 @@ void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {
   CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
   command(*proxy, flags, "list", "Which proxies are connected and how current they are",
           "osm proxy list")
-      ->callback([&] {
-        exit_code = print(flags, flags.client().get("/v1/proxies"), osm::cli::show_proxies);
-      });
+      ->callback(
+          [&] { exit_code = print(flags, flags.client().get("/v1/proxies"), show_proxies); });
 
   CLI::App* get = proxy->add_subcommand("get", "One proxy in depth")->require_subcommand(1);
   auto name = std::make_shared<std::string>();
@@ -152,7 +100,7 @@ void add_policy(CLI::App& root, Flags& flags, int& exit_code) {
   app->callback([&flags, &exit_code, options] {
     const auto answer = flags.client().get(
         "/v1/policy/check", {{"source", options->source}, {"destination", options->destination}});
-    exit_code = print(flags, answer, osm::cli::show_policy);
+    exit_code = print(flags, answer, show_policy);
     if (exit_code != kDone) return;
     const json::value* allowed =
         answer->is_object() ? answer->as_object().if_contains("allowed") : nullptr;
@@ -160,26 +108,34 @@ void add_policy(CLI::App& root, Flags& flags, int& exit_code) {
   });
 }
 
-void add_certificate(CLI::App& root, Flags& flags, int& exit_code) {
-  CLI::App* group = root.add_subcommand("certificate", "Certificates the controller holds")
-                        ->require_subcommand(1);
-  command(*group, flags, "list", "Names, identities and when they end; never keys",
-          "osm certificate list")
-      ->callback([&] {
-        exit_code =
-            print(flags, flags.client().get("/v1/certificates"), osm::cli::show_certificates);
-      });
-  auto name = std::make_shared<std::string>();
-  CLI::App* rotate =
-      command(*group, flags, "rotate", "Replace a certificate now; proxies that use it are told",
-              "osm certificate rotate bookstore.bookstore.cluster.local");
-  rotate->add_option("COMMON_NAME", *name, "As `osm certificate list` prints it")->required();
-  rotate->callback([&flags, &exit_code, name] {
-    exit_code = print(
-        flags, flags.client().post("/v1/certificates/rotate", {{"common_name", *name}}),
-        [](const json::value& answer) {
-          return osm::cli::show_certificates(json::object{{"certificates", json::array{answer}}});
-        });
+void add_status(CLI::App& root, Flags& flags, int& exit_code) {
+  struct Options {
+    std::string kind, name, ns, timeout = "30s";
+    bool wait = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* app =
+      command(root, flags, "status", "Whether every proxy that an object concerns has applied it",
+              "osm status traffictarget shop/web-api --wait\n"
+              "  osm status vm web-1 -n shop -o json");
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 applied; 1 rejected, refused or failed; 2 not applied (in time), "
+              "or wrong usage");
+  app->remove_option(app->get_option("--timeout"));
+  app->add_option("KIND", options->kind, status_kinds())->required();
+  app->add_option("NAME", options->name, "[NAMESPACE/]NAME of the object")->required();
+  app->add_option("-n,--namespace", options->ns, "Its namespace, when NAME has none");
+  app->add_flag("--wait", options->wait, "Until it is applied, or --timeout has passed");
+  app->add_option("--timeout", options->timeout, "How long to wait: 500ms, 30s, 2m")
+      ->capture_default_str();
+  app->callback([&flags, &exit_code, options] {
+    const auto object = parse_status_object(options->kind, options->ns, options->name);
+    const auto timeout = parse_duration(options->timeout);
+    if (!object.ok() || !timeout.ok()) {
+      exit_code = fail(object.ok() ? timeout.error() : object.error());
+      return;
+    }
+    exit_code = run_status(flags.client(), *object, {options->wait, *timeout, flags.as_json()});
   });
 }
 
@@ -241,9 +197,9 @@ int main(int argc, char** argv) {
   add_policy(app, flags, exit_code);
   command(app, flags, "problems", "What the controller left out of the mesh, where and why",
           "osm problems")
-      ->callback([&] {
-        exit_code = print(flags, flags.client().get("/v1/problems"), osm::cli::show_problems);
-      });
+      ->callback(
+          [&] { exit_code = print(flags, flags.client().get("/v1/problems"), show_problems); });
+  add_status(app, flags, exit_code);
   add_certificate(app, flags, exit_code);
   add_version(app, flags, exit_code);
   try {

@@ -18,7 +18,7 @@ const json::value& field(const json::value& object, std::string_view name) {
 }
 
 std::string text(const json::value& value) {
-  if (value.is_string()) return value.as_string().empty() ? "-" : std::string(value.as_string());
+  if (value.is_string()) return value.as_string().empty() ? "-" : printable(value.as_string());
   if (value.is_int64()) return std::to_string(value.as_int64());
   if (value.is_uint64()) return std::to_string(value.as_uint64());
   if (value.is_bool()) return value.as_bool() ? "yes" : "no";
@@ -137,6 +137,36 @@ std::string show_certificates(const json::value& answer) {
   }
   if (rows.empty()) return "No certificates have been issued since the controller started.\n";
   return table({"COMMON NAME", "USE", "IDENTITY", "ENDS", "FINGERPRINT"}, rows);
+}
+
+std::string show_roots(const json::value& answer) {
+  std::vector<Row> rows;
+  for (const json::value& root : items(field(answer, "roots")))
+    rows.push_back({text(field(root, "name")), text(field(root, "state")),
+                    text(field(root, "role")), text(field(root, "since")),
+                    text(field(root, "waiting_for"))});
+  return table({"ROOT", "STATE", "ROLE", "SINCE", "NOTE"}, rows);
+}
+
+std::string show_status(const json::value& answer) {
+  std::string out = text(field(answer, "object")) + ": " + text(field(answer, "phase"));
+  const json::value& removed = field(answer, "removed");
+  if (removed.is_bool() && removed.as_bool()) out += " (it is not in the mesh)";
+  out += "\ngeneration " + text(field(answer, "generation")) + ", applied by " +
+         text(field(answer, "applied")) + " of " + text(field(answer, "concerned")) +
+         " connected proxies\n";
+  std::vector<Row> rows;
+  for (const json::value& lag : items(field(answer, "lagging"))) {
+    const json::value& refused = field(lag, "refused");
+    rows.push_back({text(field(lag, "workload")), refused.is_bool() && refused.as_bool()
+                                                      ? "refused: " + text(field(lag, "detail"))
+                                                      : "has not answered"});
+  }
+  if (!rows.empty()) out += table({"BEHIND", "WHY"}, rows);
+  const std::string absent = joined(field(answer, "not_connected"));
+  if (absent != "-") out += "Not connected: " + absent + '\n';
+  for (const json::value& problem : items(field(answer, "problems"))) out += problem_line(problem);
+  return out;
 }
 
 }  // namespace osm::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace osm::cli {
@@ -10,5 +11,9 @@ using Row = std::vector<std::string>;
 
 // Every row has as many cells as the header.
 std::string table(const Row& header, const std::vector<Row>& rows);
+
+// What others wrote (a proxy's refusal, a key of a file), for a terminal: control characters, which
+// could move its cursor or write its clipboard, become "\\x1b".
+std::string printable(std::string_view text);
 
 }  // namespace osm::cli

@@ -5,10 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+
+#include "osm/certificate_request.hpp"
+#include "osm/vm_bootstrap.hpp"
 
 namespace osm::cli {
 namespace {
@@ -80,8 +85,39 @@ Status write_file(const File& file, const WriteOptions& options) {
   return {};
 }
 
+Error malformed_answer() {
+  return {ErrorCode::kInternal, "the controller's answer is not of this version"};
+}
+
+std::string text_member(const json::value& answer, const char* name) {
+  const auto* value = answer.is_object() ? answer.as_object().if_contains(name) : nullptr;
+  return value && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+Result<certificate::KeyParameters> decode_key(const json::value& subject) {
+  const std::string algorithm = text_member(subject, "key_algorithm");
+  if (algorithm == "ECDSA") return certificate::KeyParameters{KeyType::kEcdsaP256};
+  if (algorithm == "Ed25519") return certificate::KeyParameters{KeyType::kEd25519};
+  const auto* bits =
+      subject.is_object() ? subject.as_object().if_contains("rsa_key_bits") : nullptr;
+  if (algorithm != "RSA" || !bits || !bits->is_int64()) return malformed_answer();
+  return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits->as_int64())};
+}
+
+// Of the kind the mesh asks for, for whom the controller says the machine is.
+Result<certificate::KeyAndRequest> make_key(const AdminClient& client,
+                                            const WorkloadName& machine) {
+  OSM_TRY(const json::value subject,
+          client.get("/v1/vm/subject", {{"name", machine.name}, {"namespace", machine.ns}}));
+  OSM_TRY(const certificate::KeyParameters key, decode_key(subject));
+  return certificate::make_request(
+      {CommonName(text_member(subject, "common_name")), SpiffeId(text_member(subject, "spiffe_id")),
+       certificate::Usage::kProxy},
+      key);
+}
+
 Result<File> decode_file(const json::value& value) {
-  const Error malformed{ErrorCode::kInternal, "the controller's answer is not of this version"};
+  const Error malformed = malformed_answer();
   const json::object* object = value.if_object();
   if (!object) return malformed;
   const auto* name = object->if_contains("name");
@@ -102,22 +138,18 @@ Result<File> decode_file(const json::value& value) {
 
 std::string next_steps(const json::value& answer, const WriteOptions& options,
                        const std::string& names) {
-  const auto member = [&](const char* name) {
-    const auto* value = answer.as_object().if_contains(name);
-    return value && value->is_string() ? std::string(value->as_string()) : std::string("-");
-  };
   return fmt::format(
       "Wrote {0}: {1}\nProxy {2}, certificate {3} until {4}.\n\n"
       "On the machine, as root:\n"
       "  cat {0}/hosts >> /etc/hosts      # the mesh's names\n"
       "  {0}/intercept.sh                 # undo with --remove\n"
       "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",
-      options.directory, names, member("uuid"), member("common_name"), member("not_after"));
+      options.directory, names, text_member(answer, "uuid"), text_member(answer, "common_name"),
+      text_member(answer, "not_after"));
 }
 
-}  // namespace
-
-Result<std::string> write_bootstrap(const json::value& answer, const WriteOptions& options) {
+Result<std::string> write_bootstrap(const json::value& answer, const certificate::PrivateKey& key,
+                                    const WriteOptions& options) {
   const json::object* object = answer.if_object();
   const json::value* files = object ? object->if_contains("files") : nullptr;
   if (!files || !files->is_array() || files->as_array().empty()) {
@@ -129,13 +161,31 @@ Result<std::string> write_bootstrap(const json::value& answer, const WriteOption
     return Error{ErrorCode::kStorage,
                  fmt::format("{}: {}. Choose another --out", options.directory, failed.message())};
   }
-  std::string names;
+  const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
+  if (const Status written = write_file(key_file, options); !written.ok()) return written.error();
+  std::string names = key_file.name;
   for (const json::value& value : files->as_array()) {
     OSM_TRY(const File file, decode_file(value));
     if (const Status written = write_file(file, options); !written.ok()) return written.error();
-    names += (names.empty() ? "" : ", ") + file.name;
+    names += ", " + file.name;
   }
   return next_steps(answer, options, names);
+}
+
+}  // namespace
+
+Result<std::string> bootstrap_machine(const AdminClient& client, const BootstrapOptions& options,
+                                      const WriteOptions& write) {
+  OSM_TRY(const certificate::KeyAndRequest made, make_key(client, options.machine));
+  OSM_TRY(const json::value answer, client.post("/v1/vm/bootstrap", {},
+                                                json::object{{"name", options.machine.name},
+                                                             {"namespace", options.machine.ns},
+                                                             {"request", made.request_pem},
+                                                             {"controller", options.controller},
+                                                             {"directory", write.directory},
+                                                             {"proxy_uid", options.proxy_uid},
+                                                             {"xds", options.xds}}));
+  return write_bootstrap(answer, made.key, write);
 }
 
 }  // namespace osm::cli

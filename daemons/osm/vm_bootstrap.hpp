@@ -1,12 +1,14 @@
-// Writes what the controller made for a machine: each file atomically, with its mode and owner.
+// A machine's key, made here and sent nowhere, and what the controller makes for it: written as
+// files, each atomically, with its mode and owner.
 #pragma once
 
 #include <sys/types.h>
 
-#include <boost/json/value.hpp>
 #include <optional>
 #include <string>
 
+#include "admin_client.hpp"
+#include "osm/ids.hpp"
 #include "osm/result.hpp"
 
 namespace osm::cli {
@@ -16,9 +18,19 @@ struct WriteOptions {
   std::optional<uid_t> owner;  // of the proxy's files
 };
 
-// `answer` is that of POST /v1/vm/bootstrap. The directory itself and what root runs stay the
-// caller's, so that the proxy's user cannot replace them. A file is there whole or not at all.
-// Failure: kStorage naming the file and the remedy. Result: what to do next, for people.
-Result<std::string> write_bootstrap(const boost::json::value& answer, const WriteOptions& options);
+// Which machine, and how its Envoy is to speak with whom.
+struct BootstrapOptions {
+  WorkloadName machine;
+  std::string controller;  // "HOST:PORT"
+  uid_t proxy_uid = 0;
+  std::string xds;
+};
+
+// Makes a key, has the controller certify it, and writes everything. The directory itself and what
+// root runs stay the caller's, so that the proxy's user cannot replace them. A file is there whole
+// or not at all. Failure: the controller's; kStorage naming the file and the remedy.
+// Result: what to do next, for people.
+Result<std::string> bootstrap_machine(const AdminClient& client, const BootstrapOptions& options,
+                                      const WriteOptions& write);
 
 }  // namespace osm::cli

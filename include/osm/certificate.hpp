@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/clock.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
 #include "osm/subscription.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 
 // Key material: zeroed when destroyed, never printed, never logged.
-class PrivateKey {
+class OSM_API PrivateKey {
  public:
   PrivateKey() = default;
   // Leaves nothing of the key in `pem`. A copy that the caller made is the caller's to erase.
@@ -28,16 +29,20 @@ class PrivateKey {
 
   // PKCS#8 PEM. Hand it only to a TLS context or to a file of mode 0600.
   const std::string& pem() const noexcept { return pem_; }
+  // Whether there is no key: moved from, or never set.
   bool empty() const noexcept { return pem_.empty(); }
 
  private:
   std::string pem_;
 };
 
+// What a certificate may be used for.
 enum class Usage {
   kWorkload,    // clientAuth and serverAuth: mutual TLS between workloads
   kProxy,       // clientAuth: a proxy towards the control plane
   kController,  // serverAuth: the control plane towards proxies
+  kWebhook,     // serverAuth: towards an API server, which asks for a DNS SAN: the common name
+  kGateway,     // clientAuth: an ingress gateway towards workloads; with its DNS names
 };
 
 // What a certificate says: one common name, exactly one URI SAN, one use.
@@ -45,10 +50,12 @@ struct Subject {
   CommonName common_name;
   SpiffeId spiffe_id;
   Usage usage = Usage::kWorkload;
+  std::vector<std::string> dns_names{};  // of kWebhook and kGateway only
 
   friend bool operator==(const Subject&, const Subject&) = default;
 };
 
+// A certificate with its key and the roots to verify its peers with. Immutable once handed out.
 struct Certificate {
   Subject subject;
   std::string chain_pem;  // leaf first, then intermediates, without the root
@@ -56,6 +63,7 @@ struct Certificate {
   std::string trust_bundle_pem;  // the roots to verify peers with
   std::string serial_number;     // hex
   std::string fingerprint;       // SHA-256 of the leaf, hex: safe to show
+  std::string issuer_id{};       // which CA signed it: Issuer::id() of then
   WallTime not_before;
   WallTime not_after;
 };
@@ -74,7 +82,8 @@ struct ProxyCertificate {
   friend bool operator==(const ProxyCertificate&, const ProxyCertificate&) = default;
 };
 
-class Manager {
+// Issues, caches, renews and hands out the mesh's certificates.
+class OSM_API Manager {
  public:
   virtual ~Manager() = default;
 
@@ -90,6 +99,14 @@ class Manager {
   // Result: a new certificate with a new key in place of the cached one; subscribers are told.
   // Failure: kNotFound when none is cached under that name; as above. Thread, blocking: as above.
   virtual Result<CertificatePtr> rotate_certificate(const CommonName& common_name) = 0;
+
+  // Result: a certificate over the key of `request_pem` (PKCS#10), which stays with whoever made
+  // it: the result's private_key is empty. Never cached, never renewed. Failure: kInvalidArgument
+  // (names that are not exactly the subject's, a key that is not taken), kUnavailable, kInternal.
+  // Thread, blocking: as above.
+  virtual Result<CertificatePtr> certify_request(const Subject& subject,
+                                                 const std::string& request_pem,
+                                                 std::chrono::seconds validity) = 0;
 
   // Forgets the certificate and zeroes its key once nobody holds it. Unknown names are ignored.
   // Thread: any. Blocking: no.
@@ -107,4 +124,4 @@ class Manager {
   virtual Subscription subscribe(std::function<void(const CertificatePtr& rotated)> on_rotated) = 0;
 };
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cstdint>
 
-namespace osm {
+#include "osm/api.hpp"
+
+namespace osm::inline v1 {
 
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 using SteadyTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
-class Clock {
+// What time it is, in both meanings.
+class OSM_API Clock {
  public:
   virtual ~Clock() = default;
   // Calendar time: for certificates. May jump. Thread: any. Blocking: no.
@@ -19,11 +22,12 @@ class Clock {
 };
 
 // Not for keys: those come from OpenSSL's generator.
-class Rng {
+// Randomness for jitter and ids that need not be secret.
+class OSM_API Rng {
  public:
   virtual ~Rng() = default;
   // Uniform over all 64-bit values. Thread: any. Blocking: no.
   virtual std::uint64_t next() = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -1,5 +1,5 @@
 // Where workloads are, on one platform. A provider knows its platform and how a service name
-// resolves there; it knows nothing of SMI semantics, proxies or sidecars.
+// resolves there, not SMI, proxies or sidecars. Nothing throws. All clauses: docs/provider-guide.md
 #pragma once
 
 #include <functional>
@@ -7,19 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/endpoint.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 #include "osm/subscription.hpp"
 #include "osm/workload.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
-class EndpointsProvider {
+class OSM_API EndpointsProvider {
  public:
   virtual ~EndpointsProvider() = default;
 
-  // A short constant name: "vm", "kubernetes". Thread: any. Blocking: no.
+  // A short constant DNS label: "vm", "kubernetes". Thread: any. Blocking: no.
   virtual std::string id() const = 0;
 
   // Whether the first complete list has been read. Stays true when the platform goes away later.
@@ -37,15 +38,33 @@ class EndpointsProvider {
   virtual std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
-  // Calls `on_change` with the services whose endpoints changed; an empty list: only has_synced()
-  // or healthy() did. Duplicates are harmless.
+  // Calls `on_change` with the services that changed, readable by then; an empty list: has_synced()
+  // or healthy() did. Duplicates and any order are harmless. No lock is held meanwhile.
   // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(
       std::function<void(const std::vector<ServiceName>& changed)> on_change) = 0;
 };
 
-// Which workload a proxy belongs to. Implemented beside a provider by platforms that run sidecars.
-class WorkloadProvider {
+// A provider as a part of a mesh.
+struct ProviderEntry {
+  EndpointsProvider* provider = nullptr;  // never null; outlives the mesh
+  bool required = true;                   // nothing is served before it has synced
+};
+
+// What the mesh makes of a provider's answers.
+struct ProviderStatus {
+  std::string id;
+  bool required = true;
+  bool synced = false;  // once true, stays true
+  bool stale = false;   // unreachable: what it listed last is kept
+  std::string failure;  // what it last threw; empty once it answers again
+
+  friend bool operator==(const ProviderStatus&, const ProviderStatus&) = default;
+};
+
+// Which workloads there are, and whose proxies theirs are. Implemented beside a provider by
+// platforms that run sidecars.
+class OSM_API WorkloadProvider {
  public:
   virtual ~WorkloadProvider() = default;
 
@@ -56,10 +75,9 @@ class WorkloadProvider {
   // Every workload of the platform, ordered by name. Thread: any. Blocking: no.
   virtual std::vector<Workload> list_workloads() const = 0;
 
-  // Result: nullopt when there is none with that UUID in that namespace, or several claim it.
-  // Thread: any. Blocking: no.
-  virtual std::optional<Workload> get_workload(const std::string& ns,
-                                               const ProxyId& proxy_id) const = 0;
+  // The workload of that name; nullopt: none. Asked for each that changed, so that what a change
+  // costs does not depend on how many workloads there are. Thread: any. Blocking: no.
+  virtual std::optional<Workload> find_workload(const WorkloadName& name) const = 0;
 
   // What was left out and why, ordered. Thread: any. Blocking: no.
   virtual std::vector<Problem> list_problems() const = 0;
@@ -71,4 +89,4 @@ class WorkloadProvider {
       std::function<void(const std::vector<WorkloadName>& changed)> on_change) = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -5,11 +5,12 @@
 #include <chrono>
 #include <functional>
 
+#include "osm/api.hpp"
 #include "osm/subscription.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
-class Executor {
+class OSM_API Executor {
  public:
   virtual ~Executor() = default;
 
@@ -23,4 +24,4 @@ class Executor {
   virtual Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

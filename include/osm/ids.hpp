@@ -10,14 +10,18 @@
 #include <string_view>
 #include <utility>
 
-namespace osm {
+#include "osm/api.hpp"
 
+namespace osm::inline v1 {
+
+// Text that is one kind of name and no other.
 template <class Tag>
 class StrongString {
  public:
   StrongString() = default;
   explicit StrongString(std::string text) : text_(std::move(text)) {}
 
+  // The text / whether there is none.
   const std::string& str() const noexcept { return text_; }
   bool empty() const noexcept { return text_.empty(); }
 
@@ -42,6 +46,7 @@ struct NamespacedName {
 
   // "ns/name"
   std::string str() const { return ns + '/' + name; }
+  // Whether both parts are.
   bool empty() const noexcept { return ns.empty() && name.empty(); }
 
   friend bool operator==(const NamespacedName&, const NamespacedName&) = default;
@@ -56,19 +61,28 @@ using WorkloadName = NamespacedName<struct WorkloadNameTag>;  // a VirtualMachin
 // Who a workload is to the mesh: its service account, proven by mutual TLS.
 using ServiceIdentity = NamespacedName<struct ServiceIdentityTag>;
 
+// The identity of whoever runs as `account`.
 inline ServiceIdentity identity_of(const ServiceAccount& account) {
   return {account.ns, account.name};
 }
 
 // "spiffe://<trust-domain>/ns/<namespace>/sa/<account>": the exact URI SAN of a workload.
-SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& identity);
+OSM_API SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& identity);
 // "spiffe://<trust-domain>/ns/": what every workload of the mesh starts with (permissive mode).
-std::string workload_spiffe_prefix(const TrustDomain& domain);
+OSM_API std::string workload_spiffe_prefix(const TrustDomain& domain);
 
+// RFC 1123: lower case, digits and '-', 1 to 63 bytes / labels joined by dots, 253 bytes at most.
+OSM_API bool is_dns_label(std::string_view text);
+OSM_API bool is_dns_subdomain(std::string_view text);
+// Canonical lower-case UUID text.
+OSM_API bool is_uuid(std::string_view text);
+
+// A TCP port; a type of its own, so that it is no count and no weight.
 enum class Port : std::uint16_t {};
+// 80 of Port{80}.
 constexpr std::uint16_t number(Port port) { return static_cast<std::uint16_t>(port); }
 
-}  // namespace osm
+}  // namespace osm::inline v1
 
 template <class Tag>
 struct std::hash<osm::StrongString<Tag>> {

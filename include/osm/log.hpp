@@ -5,16 +5,21 @@
 #include <string>
 #include <string_view>
 
-namespace osm {
+#include "osm/api.hpp"
 
+namespace osm::inline v1 {
+
+// From what only a developer reads to what somebody has to see to.
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
+// A key and its value. Values are never secrets.
 struct LogField {
   std::string_view key;
   std::string value;
 };
 
-class LogSink {
+// Where log lines go.
+class OSM_API LogSink {
  public:
   virtual ~LogSink() = default;
 
@@ -26,6 +31,7 @@ class LogSink {
   virtual void write(LogLevel level, std::string_view message,
                      std::initializer_list<LogField> fields) = 0;
 
+  // All four: write() at that level, if such a line would be kept. Thread: any, concurrently.
   void debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
     if (enabled(LogLevel::kDebug)) write(LogLevel::kDebug, message, fields);
   }
@@ -40,4 +46,4 @@ class LogSink {
   }
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

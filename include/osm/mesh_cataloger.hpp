@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/certificate.hpp"
 #include "osm/endpoint.hpp"
 #include "osm/mesh_spec.hpp"
@@ -13,14 +14,15 @@
 #include "osm/service.hpp"
 #include "osm/traffic_policy.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 // All reads: Thread: any. Blocking: no. Failure where a Result is returned: kNotReady before the
 // first sync, kNotFound for a name the mesh does not know. Results are values, ordered.
-class MeshReader {
+class OSM_API MeshReader {
  public:
   virtual ~MeshReader() = default;
 
+  // The specification behind these answers. Lifetime: the cataloger's.
   virtual const MeshSpec& get_smi_spec() const = 0;
 
   // Who may call `identity` / whom `identity` may call.
@@ -49,7 +51,7 @@ class MeshReader {
 
 // Proxies and their certificates, as far as this replica knows them. Never a precondition for
 // serving a proxy. Thread: any. Blocking: no.
-class ProxyRegistry {
+class OSM_API ProxyRegistry {
  public:
   virtual ~ProxyRegistry() = default;
 
@@ -62,12 +64,15 @@ class ProxyRegistry {
   // Failure: kUnknownProxy when no workload has that UUID there.
   virtual Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                                   const ProxyId& id) const = 0;
+  // Every certificate that expect_proxy() was told of and that has not ended, claimed or not. Those
+  // of a workload that is gone are forgotten with its last stream.
   virtual std::vector<certificate::ProxyCertificate> list_proxy_certificates() const = 0;
 };
 
-class MeshCataloger : public MeshReader, public ProxyRegistry {
+// Everything there is to ask of a mesh. Thread: any. Blocking: no.
+class OSM_API MeshCataloger : public MeshReader, public ProxyRegistry {
  public:
-  // Whether `source` may call `destination`, and which object decides.
+  // Whether `source` may call `destination`, and which object decides. Failure: as MeshReader's.
   virtual Result<PolicyDecision> check_policy(const ServiceIdentity& source,
                                               const ServiceIdentity& destination) const = 0;
   // Participants of the mesh: issued proxy certificates whose proxies are connected and whose
@@ -75,4 +80,4 @@ class MeshCataloger : public MeshReader, public ProxyRegistry {
   virtual std::vector<ProxyId> list_participants() const = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

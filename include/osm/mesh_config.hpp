@@ -1,20 +1,123 @@
 // MeshConfig (config.openservicemesh.io/v1alpha2): the settings of the whole mesh that have effect.
+// docs/mesh-objects.md says when each takes effect.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
-namespace osm {
+#include "osm/ids.hpp"
+#include "osm/log.hpp"
 
-enum class KeyType { kEcdsaP256, kRsa };
+namespace osm::inline v1 {
 
+// spec.certificate's key algorithm. Only service certificates follow it.
+enum class KeyType { kEcdsaP256, kRsa, kEd25519 };
+
+// As in Envoy's TlsParameters. Older versions are not offered.
+enum class TlsVersion { kAuto, kTls12, kTls13 };
+
+// How workloads' proxies speak TLS with each other: spec.sidecar's TLS fields.
+struct TlsSettings {
+  TlsVersion minimum = TlsVersion::kTls12;
+  TlsVersion maximum = TlsVersion::kTls13;
+  std::vector<std::string> cipher_suites{};  // of TLS 1.2; empty: Envoy's own choice
+  std::vector<std::string> ecdh_curves{};    // empty: Envoy's own choice
+  // All of them, to be compared.
+  auto fields() const { return std::tie(minimum, maximum, cipher_suites, ecdh_curves); }
+  friend bool operator==(const TlsSettings&, const TlsSettings&) = default;
+};
+
+// Where a sidecar delivers what it received for its workload.
+enum class LocalProxyMode { kLocalhost, kPodIp };
+
+// What an injected pod gets, from spec.sidecar. Pods that are there keep what they have.
+struct SidecarConfig {
+  std::string envoy_image{};           // empty: the injector's own
+  std::string init_container_image{};  // empty: the injector's own
+  std::string log_level = "error";     // Envoy's --log-level
+  bool privileged_init_container = false;
+  LocalProxyMode local_proxy_mode = LocalProxyMode::kLocalhost;
+  // Kubernetes' quantities by resource: {"cpu", "500m"}. No request exceeds its limit.
+  std::map<std::string, std::string> limits{};
+  std::map<std::string, std::string> requests{};
+
+  friend bool operator==(const SidecarConfig&, const SidecarConfig&) = default;
+};
+
+// What of an injected pod's traffic bypasses its sidecar, from spec.traffic. A pod's annotations
+// add to it.
+struct TrafficExclusions {
+  // IPv4 networks, "10.0.0.0/8". Exclusion beats inclusion.
+  std::vector<std::string> outbound_ip_ranges{};
+  std::vector<std::string> outbound_included_ip_ranges{};  // empty: all
+  std::vector<Port> outbound_ports{};
+  std::vector<Port> inbound_ports{};
+  std::vector<std::string> network_interfaces{};
+
+  friend bool operator==(const TrafficExclusions&, const TrafficExclusions&) = default;
+};
+
+// spec.observability.tracing: where sidecars send their spans, in Zipkin's v2 JSON.
+struct TracingConfig {
+  bool enabled = false;
+  // Of the collector: a host name or an IP address. What spec says nothing of is
+  // jaeger.<osm-namespace>.svc.cluster.local.
+  std::string address{};
+  Port port{9411};
+  std::string endpoint = "/api/v2/spans";  // the path of the requests that bring spans
+
+  friend bool operator==(const TracingConfig&, const TracingConfig&) = default;
+};
+
+// spec.traffic.inboundExternalAuthorization: a gRPC service that sidecars ask about every HTTP
+// request they receive.
+struct ExternalAuthorization {
+  bool enabled = false;
+  std::string address{};  // a host name or an IP address; empty: nobody, who answers nothing
+  Port port{};
+  std::string stat_prefix = "inboundExtAuthz";
+  std::chrono::milliseconds timeout = std::chrono::seconds(1);
+  bool failure_mode_allow = false;  // whether requests pass while it cannot be asked
+
+  friend bool operator==(const ExternalAuthorization&, const ExternalAuthorization&) = default;
+};
+
+// spec.certificate.ingressGateway: the client certificate of an ingress gateway, kept in a Secret.
+struct IngressGatewayCertificate {
+  std::vector<std::string> subject_alt_names{};  // DNS names; at least one
+  std::chrono::seconds validity = std::chrono::hours(24);
+  std::string secret_name{};
+  std::string secret_namespace{};
+
+  friend bool operator==(const IngressGatewayCertificate&,
+                         const IngressGatewayCertificate&) = default;
+};
+
+// The settings in effect; what nobody set has its default here.
 struct MeshConfig {
   bool permissive = false;  // spec.traffic.enablePermissiveTrafficPolicyMode
   bool egress = false;      // spec.traffic.enableEgress
   std::chrono::seconds service_certificate_validity = std::chrono::hours(48);
   KeyType key_type = KeyType::kEcdsaP256;
   int rsa_key_bits = 2048;  // spec.certificate.certKeyBitSize; RSA only
+  TlsSettings tls{};
+  // spec.sidecar.maxDataPlaneConnections: proxies that one replica serves at a time. 0: any number.
+  std::size_t max_proxies = 0;
+  std::optional<LogLevel> log_level{};  // spec.observability.osmLogLevel; absent: the daemon's flag
+  SidecarConfig sidecar{};
+  TrafficExclusions exclusions{};
+  TracingConfig tracing{};
+  ExternalAuthorization external_authorization{};
+  std::optional<IngressGatewayCertificate> ingress_gateway{};
+  // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.
+  bool active_health_checks = false;
 
   friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

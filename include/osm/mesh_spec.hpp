@@ -12,21 +12,25 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/mesh_config.hpp"
+#include "osm/mesh_root_certificate.hpp"
 #include "osm/object.hpp"
 #include "osm/service.hpp"
 #include "osm/smi.hpp"
 #include "osm/subscription.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 template <class T>
 using SharedList = std::vector<std::shared_ptr<const T>>;
 
-class SmiReader {
+// The SMI objects of the mesh.
+class OSM_API SmiReader {
  public:
   virtual ~SmiReader() = default;
 
+  // All of one kind / the same for each of the four kinds.
   virtual SharedList<smi::TrafficSplit> list_traffic_splits() const = 0;
   virtual SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const = 0;
   virtual SharedList<smi::TcpRoute> list_tcp_traffic_specs() const = 0;
@@ -35,10 +39,12 @@ class SmiReader {
   virtual std::vector<ServiceAccount> list_service_accounts() const = 0;
 };
 
-class ServiceReader {
+// The services of the mesh, the accounts they run as, and the namespaces it consists of.
+class OSM_API ServiceReader {
  public:
   virtual ~ServiceReader() = default;
 
+  // Every Service of the monitored namespaces.
   virtual SharedList<Service> list_services() const = 0;
   // Null when there is no such service in the mesh.
   virtual std::shared_ptr<const Service> get_service(const ServiceName& name) const = 0;
@@ -48,10 +54,14 @@ class ServiceReader {
   virtual std::vector<std::string> list_namespaces() const = 0;
 };
 
-class MeshSpec : public SmiReader, public ServiceReader {
+class OSM_API MeshSpec : public SmiReader, public ServiceReader {
  public:
   // The MeshConfig object, or its defaults when there is none.
   virtual MeshConfig get_mesh_config() const = 0;
+
+  // The CAs that the control plane's namespace declares, ordered by name. One that is invalid keeps
+  // its last valid value; empty: the controller's own flags say which CA signs.
+  virtual SharedList<MeshRootCertificate> list_root_certificates() const = 0;
 
   // Whether the first complete list of every kind has been read. Until then nothing is served.
   virtual bool has_synced() const = 0;
@@ -71,4 +81,4 @@ class MeshSpec : public SmiReader, public ServiceReader {
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

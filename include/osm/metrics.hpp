@@ -6,11 +6,14 @@
 #include <string_view>
 #include <utility>
 
-namespace osm {
+#include "osm/api.hpp"
+
+namespace osm::inline v1 {
 
 using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-class MetricsSink {
+// Where counters, gauges and histograms go.
+class OSM_API MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
@@ -20,4 +23,4 @@ class MetricsSink {
   virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

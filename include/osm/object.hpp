@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/result.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
-struct ObjectKey {
+// What identifies an object in a mesh.
+struct OSM_API ObjectKey {
   std::string kind;  // "TrafficTarget"
   std::string ns;    // empty for cluster-scoped kinds
   std::string name;
@@ -25,7 +27,7 @@ struct ObjectKey {
 };
 
 // Where an object was read. For stores without files, `path` is the store's own name of it.
-struct ObjectSource {
+struct OSM_API ObjectSource {
   std::string path;
   int line = 0;                       // of the document's first line; 0: unknown
   std::map<std::string, int> fields;  // "spec.rules[0].kind" → line
@@ -34,6 +36,7 @@ struct ObjectSource {
   int line_of(std::string_view field) const;
 };
 
+// An object as its store holds it: shared, immutable, not yet understood.
 struct Object {
   ObjectKey key;
   std::string api_version;
@@ -45,7 +48,7 @@ struct Object {
 };
 
 // One thing wrong with one object or source. What operators see in logs, /metrics and the CLI.
-struct Problem {
+struct OSM_API Problem {
   ErrorCode code = ErrorCode::kInvalidField;
   ObjectKey object;  // empty kind: the source itself
   std::string path;  // file
@@ -62,4 +65,4 @@ struct Problem {
   friend std::strong_ordering operator<=>(const Problem&, const Problem&) = default;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

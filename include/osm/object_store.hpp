@@ -2,17 +2,19 @@
 // are stored (a directory, Kubernetes, etcd). A store keeps what it last read; calls read that.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/object.hpp"
 #include "osm/subscription.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
-class ObjectStore {
+class OSM_API ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
@@ -28,6 +30,14 @@ class ObjectStore {
   // Thread: any. Blocking: no.
   virtual bool has_synced() const = 0;
 
+  // Reads now what was changed before this call, and tells subscribers, rather than when the store
+  // comes to it. Result: false when it is not done yet, or cannot be, within `timeout`.
+  // Thread: any but the store's. Blocking: up to `timeout`.
+  virtual bool catch_up(std::chrono::milliseconds timeout) {
+    static_cast<void>(timeout);
+    return true;  // a store that is never behind
+  }
+
   // What is wrong with sources and documents (syntax, duplicates, size), ordered. Problems of an
   // object's meaning are its reader's. Thread: any. Blocking: no.
   virtual std::vector<Problem> list_problems() const = 0;
@@ -39,4 +49,4 @@ class ObjectStore {
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) = 0;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

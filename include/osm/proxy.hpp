@@ -7,23 +7,35 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/certificate.hpp"
 #include "osm/clock.hpp"
 #include "osm/ids.hpp"
 #include "osm/workload.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 // The five xDS types, in the order unasked pushes are sent.
 enum class XdsType { kSecret, kCluster, kEndpoint, kListener, kRoute };
 inline constexpr std::array kXdsTypes{XdsType::kSecret, XdsType::kCluster, XdsType::kEndpoint,
                                       XdsType::kListener, XdsType::kRoute};
 // "SDS", "CDS", "EDS", "LDS", "RDS".
-std::string_view xds_type_text(XdsType type);
+OSM_API std::string_view xds_type_text(XdsType type);
 // "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-std::string_view xds_type_url(XdsType type);
-std::optional<XdsType> xds_type_of(std::string_view type_url);
+OSM_API std::string_view xds_type_url(XdsType type);
+// The type with that URL; nullopt: none of the five.
+OSM_API std::optional<XdsType> xds_type_of(std::string_view type_url);
 
+// The two ways xDS is spoken: state of the world (StreamAggregatedResources), where a response of
+// clusters or listeners carries all of them, and delta (DeltaAggregatedResources), where every
+// response carries what changed.
+enum class XdsVariant { kSotw, kDelta };
+// "sotw", "delta".
+OSM_API std::string_view xds_variant_text(XdsVariant variant);
+// The variant of that name; nullopt: neither.
+OSM_API std::optional<XdsVariant> xds_variant_of(std::string_view text);
+
+// Whether a proxy has, of one type, what it should have.
 enum class SyncState {
   kNotSubscribed,  // the proxy asks for nothing of this type, or for nothing there is
   kSynced,         // applied what it was last sent
@@ -31,8 +43,9 @@ enum class SyncState {
   kStale,          // refused the newest; keeps an older one
 };
 // "NOT SENT", "SYNCED", "PENDING", "STALE".
-std::string_view sync_state_text(SyncState state);
+OSM_API std::string_view sync_state_text(SyncState state);
 
+// One xDS type on one proxy's stream. Versions are hashes of content; nonces, of this stream alone.
 struct ProxyTypeState {
   SyncState state = SyncState::kNotSubscribed;
   std::string last_sent_version;
@@ -51,7 +64,8 @@ struct Proxy {
   std::string peer_address;
   WallTime connected_at;
   WallTime certificate_not_after;
+  XdsVariant xds = XdsVariant::kSotw;   // how its stream speaks
   std::array<ProxyTypeState, 5> types;  // by XdsType
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

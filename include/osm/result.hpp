@@ -10,7 +10,9 @@
 #include <utility>
 #include <variant>
 
-namespace osm {
+#include "osm/api.hpp"
+
+namespace osm::inline v1 {
 
 // Stable: a code keeps its meaning and its text (error_code_text) for ever.
 enum class ErrorCode {
@@ -28,27 +30,32 @@ enum class ErrorCode {
   kConflictingAddress,   // two services claim one address and port, or one host name
   kTooLarge,             // deeper or larger than the bound
   kUnreadableSource,     // a file or directory cannot be read; its last good content stays
+  kRefusedByProxy,       // Envoy refuses what follows from it; left out until it changes
   // Proxies and certificates.
   kUnknownProxy,          // no workload has this proxy UUID in this namespace
   kIdentityMismatch,      // the certificate's account is not the workload's
   kWrongCertificateKind,  // a certificate that is not a proxy certificate
-  kCertificateExpired,
-  kInvalidCertificate,  // key material that cannot be parsed, does not match, or is not a CA
+  kCertificateExpired,    // its time is over, or that of the CA
+  kInvalidCertificate,    // key material that cannot be parsed, does not match, or is not a CA
   // Surroundings.
-  kNotFound,
-  kInvalidArgument,
-  kNotReady,
-  kUnavailable,  // try again later
-  kDeadlineExceeded,
-  kPermissionDenied,
-  kStorage,  // disk full, unreadable, wrong mode
-  kInternal,
+  kNotFound,          // no such proxy, service, account or object
+  kAlreadyExists,     // an object of that name is there already
+  kConflict,          // it was changed since it was read; read it again
+  kGone,              // that version is too old to go on from; read everything again
+  kInvalidArgument,   // what was passed makes no sense; the message says why
+  kNotReady,          // the mesh has not been read completely yet
+  kUnavailable,       // try again later
+  kDeadlineExceeded,  // it took longer than it was given
+  kPermissionDenied,  // the caller may not do this
+  kStorage,           // disk full, unreadable, wrong mode
+  kInternal,          // a defect of this library, or of one it uses
 };
 
 // "dangling-reference": the stable text of a code, used in logs, metrics, status and the CLI.
-std::string_view error_code_text(ErrorCode code);
+OSM_API std::string_view error_code_text(ErrorCode code);
 
-struct Error {
+// What went wrong: a stable code, and words for people.
+struct OSM_API Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
 
@@ -60,6 +67,7 @@ struct Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
+// A T, or why there is none. Moved from like its value; not thread-safe, as values are not.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -68,6 +76,7 @@ class [[nodiscard]] Result {
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
+  // Whether there is a value.
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
@@ -80,6 +89,7 @@ class [[nodiscard]] Result {
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
+  // The value, or `fallback`. No precondition.
   T value_or(T fallback) const& { return ok() ? value() : std::move(fallback); }
 
   // Precondition: !ok().
@@ -90,14 +100,18 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+// Success, or why not.
 template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
+  // A failure.
   Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit
 
+  // Whether it succeeded.
   bool ok() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return ok(); }
+  // Precondition: !ok().
   const Error& error() const& { return (assert(!ok()), *error_); }
   Error&& error() && { return (assert(!ok()), std::move(*error_)); }
 
@@ -107,7 +121,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-}  // namespace osm
+}  // namespace osm::inline v1
 
 #define OSM_CONCAT_IMPL_(a, b) a##b
 #define OSM_CONCAT_(a, b) OSM_CONCAT_IMPL_(a, b)

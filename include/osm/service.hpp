@@ -9,18 +9,23 @@
 #include <variant>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/ids.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
+// What is spoken on a port.
 enum class Protocol { kHttp, kGrpc, kTcp, kTcpServerFirst };
+// Whether routes and HTTP policies apply to it.
 constexpr bool is_http(Protocol p) { return p == Protocol::kHttp || p == Protocol::kGrpc; }
 // "http", "grpc", "tcp", "tcp-server-first".
-std::string_view protocol_text(Protocol protocol);
+OSM_API std::string_view protocol_text(Protocol protocol);
 // By `appProtocol` (any case), else by the port name's prefix ("tcp-server-first-", "http-",
 // "tcp-", "grpc-", or the whole name), else http. nullopt: an appProtocol the mesh does not speak.
-std::optional<Protocol> protocol_of(std::string_view app_protocol, std::string_view port_name);
+OSM_API std::optional<Protocol> protocol_of(std::string_view app_protocol,
+                                            std::string_view port_name);
 
+// One port as a Service object declares it.
 struct ServicePort {
   std::string name;  // empty when the Service has one port
   Port port{};
@@ -42,7 +47,7 @@ struct Service {
 };
 
 // One port of a service: what a client dials, a cluster serves, a policy allows.
-struct MeshService {
+struct OSM_API MeshService {
   ServiceName name;
   std::string port_name;
   Port port{};         // that clients dial
@@ -60,6 +65,7 @@ struct MeshService {
   friend std::strong_ordering operator<=>(const MeshService&, const MeshService&) = default;
 };
 
-std::string service_fqdn(const ServiceName& name);
+// "<name>.<namespace>.svc.cluster.local"
+OSM_API std::string service_fqdn(const ServiceName& name);
 
-}  // namespace osm
+}  // namespace osm::inline v1

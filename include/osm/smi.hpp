@@ -10,7 +10,7 @@
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 
-namespace osm::smi {
+namespace osm::inline v1::smi {
 
 using ObjectName = NamespacedName<struct SmiObjectTag>;
 
@@ -24,6 +24,7 @@ struct HttpMatch {
   friend bool operator==(const HttpMatch&, const HttpMatch&) = default;
 };
 
+// Named HTTP matches that targets refer to.
 struct HttpRouteGroup {
   ObjectName name;
   std::vector<HttpMatch> matches;
@@ -31,6 +32,7 @@ struct HttpRouteGroup {
   friend bool operator==(const HttpRouteGroup&, const HttpRouteGroup&) = default;
 };
 
+// Ports that targets refer to.
 struct TcpRoute {
   ObjectName name;
   std::vector<Port> ports;  // the workload's ports; empty: any
@@ -38,8 +40,10 @@ struct TcpRoute {
   friend bool operator==(const TcpRoute&, const TcpRoute&) = default;
 };
 
+// Which kind of object a rule names.
 enum class RouteKind { kHttpRouteGroup, kTcpRoute };
 
+// A part of a target: one route object, or some matches of it.
 struct TrafficTargetRule {
   RouteKind kind = RouteKind::kHttpRouteGroup;
   std::string name;                  // of the route object, in the target's namespace
@@ -48,6 +52,7 @@ struct TrafficTargetRule {
   friend bool operator==(const TrafficTargetRule&, const TrafficTargetRule&) = default;
 };
 
+// Allows its sources to call its destination by its rules.
 struct TrafficTarget {
   ObjectName name;
   ServiceAccount destination;           // in the target's own namespace
@@ -57,6 +62,7 @@ struct TrafficTarget {
   friend bool operator==(const TrafficTarget&, const TrafficTarget&) = default;
 };
 
+// One share of a split.
 struct SplitBackend {
   std::string service;  // in the split's namespace
   int weight = 0;
@@ -64,6 +70,7 @@ struct SplitBackend {
   friend bool operator==(const SplitBackend&, const SplitBackend&) = default;
 };
 
+// Divides what clients send to one service among others, by weight.
 struct TrafficSplit {
   ObjectName name;
   ServiceName service;  // the apex clients call
@@ -72,4 +79,4 @@ struct TrafficSplit {
   friend bool operator==(const TrafficSplit&, const TrafficSplit&) = default;
 };
 
-}  // namespace osm::smi
+}  // namespace osm::inline v1::smi

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-namespace osm {
+namespace osm::inline v1 {
 
 class [[nodiscard]] Subscription {
  public:
@@ -17,6 +17,7 @@ class [[nodiscard]] Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
+  // Ends it now, as the destructor would.
   void reset() { handle_.reset(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
 
@@ -24,4 +25,4 @@ class [[nodiscard]] Subscription {
   std::shared_ptr<void> handle_;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -9,8 +9,9 @@
 #include "osm/service.hpp"
 #include "osm/smi.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
+// One destination of traffic that is divided.
 struct WeightedCluster {
   ServiceName service;
   int weight = 0;
@@ -59,4 +60,4 @@ struct PolicyDecision {
   std::vector<TrafficPolicy> deciding;  // the targets that allow; empty when denied or permissive
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -8,7 +8,7 @@
 #include "osm/ids.hpp"
 #include "osm/service.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 struct Workload {
   WorkloadName name;
@@ -21,4 +21,4 @@ struct Workload {
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

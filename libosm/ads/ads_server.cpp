@@ -1,5 +1,6 @@
 #include "ads/ads_server.hpp"
 
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -15,14 +16,21 @@
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMinClientPingMs = 10'000;
 constexpr int kMaxStreamsPerConnection = 100;
-constexpr int kMaxRequestBytes = 16 << 20;
+// kMaxNames names of usual length, each with the version it is held in.
+constexpr int kMaxRequestBytes = 8 << 20;
+// gRPC's own is two minutes, for anybody who opens a connection and says nothing.
+constexpr int kHandshakeTimeoutMs = 10'000;
+// A connection takes new streams for so long (GOAWAY; those it has go on for ever). A stream that
+// is opened later comes on a connection of its own, and shows the certificate that its proxy has
+// then.
+constexpr int kConnectionTakesStreamsMs = 10'000;
 constexpr std::chrono::seconds kGrace{1};
 
 // Snapshots between the writer's thread and the strand: only the newest is kept, with the changes
@@ -93,41 +101,21 @@ class Server final : public AdsServer {
         strand_(deps.executor),
         hub_({.unknown_workload_wait = options.unknown_workload_wait},
              {deps.executor, strand_, deps.clock, deps.log, deps.metrics, deps.secrets,
-              deps.registry}),
+              deps.registry, deps.hook}),
         service_(
             [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
               open(id, std::move(peer), std::move(stream));
             },
-            {[this](StreamId id, std::string bytes) {
-               strand_.post([this, id, b = std::move(bytes)] { hub_.on_request(id, b); });
-             },
-             [this](StreamId id) { strand_.post([this, id] { hub_.on_write_done(id); }); },
-             [this](StreamId id) { strand_.post([this, id] { hub_.on_closed(id); }); },
+            {[this](StreamId id, std::string bytes) { on_request(id, std::move(bytes)); },
+             [this](StreamId id) { on_write_done(id); },
+             [this](StreamId id) { on_closed(id); },
              {}}) {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
-  Status listen() {
-    OSM_TRY(const std::string host, host_of(options_.address));
-    grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(&service_);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                               kMinClientPingMs);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-    builder.SetMaxSendMessageSize(-1);
-    int port = 0;
-    builder.AddListeningPort(options_.address, credentials_, &port);
-    server_ = builder.BuildAndStart();
-    if (!server_ || port == 0)
-      return Error{ErrorCode::kUnavailable,
-                   "ADS cannot listen on " + options_.address +
-                       ": is the port taken, or the controller's certificate missing?"};
-    address_ = host + ":" + std::to_string(port);
+  Status start() {
+    if (!options_.address.empty())
+      if (Status listening = listen(); !listening) return listening;
     snapshots_ = deps_.snapshots.subscribe(
         [this](const SnapshotInbox::SnapshotPtr& snapshot) { receive(snapshot); });
     receive(deps_.snapshots.load());
@@ -135,6 +123,21 @@ class Server final : public AdsServer {
       strand_.post([this, identity] { hub_.on_secrets(identity); });
     });
     return {};
+  }
+
+  void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) override {
+    strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
+      hub_.open(id, identify_peer(options_.trust_domain, peer), stream);
+    });
+  }
+  void on_request(StreamId id, std::string bytes) override {
+    strand_.post([this, id, b = std::move(bytes)] { hub_.on_request(id, b); });
+  }
+  void on_write_done(StreamId id) override {
+    strand_.post([this, id] { hub_.on_write_done(id); });
+  }
+  void on_closed(StreamId id) override {
+    strand_.post([this, id] { hub_.on_closed(id); });
   }
 
   std::string address() const override { return address_; }
@@ -159,15 +162,55 @@ class Server final : public AdsServer {
     return translate::config_dump_json(resources);
   }
 
+  std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const override {
+    return on_strand<std::vector<ProxyProgress>>([this, proxies] { return hub_.progress(proxies); })
+        .value_or(std::vector<ProxyProgress>());
+  }
+  CertificateProgress certificate_progress(const CertificateGoal& goal) const override {
+    return on_strand<CertificateProgress>([this, goal] { return hub_.certificate_progress(goal); })
+        .value_or(CertificateProgress());
+  }
+  void recall(const std::string& issuer_key_id) override {
+    strand_.post([this, issuer_key_id] { hub_.recall(issuer_key_id); });
+  }
+  Subscription subscribe_progress(
+      std::function<void(const model::ProxyKey*)> on_progress) override {
+    return hub_.subscribe_progress(std::move(on_progress));
+  }
+
+  Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) override {
+    return hub_.subscribe_refusals(std::move(on_refusal));
+  }
+  void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
+              std::function<void(const TrialResult&)> done) override {
+    strand_.post([this, proxy, mesh = std::move(mesh), done = std::move(done)] {
+      hub_.try_on(proxy, mesh, done);
+    });
+  }
+  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
+    strand_.post([this, proxy, generation] { hub_.end_trial(proxy, generation); });
+  }
+  void find_witness(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
+                    std::function<void(Witness)> done) override {
+    strand_.post([this, proxy, type, without = std::move(without), done = std::move(done)] {
+      hub_.find_witness(proxy, type, without, done);
+    });
+  }
+
+  void refresh_resources() override {
+    strand_.post([this] { hub_.on_hook_changed(); });
+  }
+
   Status shutdown(std::chrono::milliseconds deadline) override {
     std::lock_guard lock(shutdown_mutex_);
-    if (!server_) return {};
+    if (std::exchange(ended_, true)) return {};
     snapshots_.reset();
     secrets_.reset();
     strand_.stop();
     // Nothing runs on the strand any more: this thread may use what was the strand's.
     hub_.close_all(CloseCode::kUnavailable, "shutting-down");
     service_.close_all(CloseCode::kUnavailable, "shutting-down");
+    if (!server_) return {};
     const bool ended = service_.wait_until_empty(deadline);
     server_->Shutdown(std::chrono::system_clock::now());  // cuts what is left
     server_->Wait();
@@ -178,10 +221,32 @@ class Server final : public AdsServer {
   }
 
  private:
-  void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
-    strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
-      hub_.open(id, identify_peer(options_.trust_domain, peer), stream);
-    });
+  Status listen() {
+    OSM_TRY(const std::string host, host_of(options_.address));
+    grpc::ServerBuilder builder;
+    builder.RegisterCallbackGenericService(&service_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kMinClientPingMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kConnectionTakesStreamsMs);
+    builder.SetResourceQuota(grpc::ResourceQuota().Resize(options_.max_transport_bytes));
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    builder.SetMaxSendMessageSize(-1);
+    credentials_ = mutual_tls(options_.server_certificate);
+    int port = 0;
+    builder.AddListeningPort(options_.address, credentials_, &port);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port == 0)
+      return Error{ErrorCode::kUnavailable,
+                   "ADS cannot listen on " + options_.address +
+                       ": is the port taken, or the controller's certificate missing?"};
+    address_ = host + ":" + std::to_string(port);
+    return {};
   }
 
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
@@ -212,12 +277,12 @@ class Server final : public AdsServer {
   Hub hub_;
   GrpcService service_;
   SnapshotInbox inbox_;
-  // Outlives server_, whose handshakes call it.
-  const std::shared_ptr<grpc::ServerCredentials> credentials_ =
-      mutual_tls(options_.server_certificate);
+  std::shared_ptr<grpc::ServerCredentials>
+      credentials_;  // outlives server_, whose handshakes call it
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::mutex shutdown_mutex_;
+  bool ended_ = false;
   Subscription snapshots_;
   Subscription secrets_;
 };
@@ -227,8 +292,8 @@ class Server final : public AdsServer {
 Result<std::unique_ptr<AdsServer>> AdsServer::start(const AdsServerOptions& options,
                                                     const AdsServerDependencies& dependencies) {
   auto server = std::make_unique<Server>(options, dependencies);
-  if (Status listening = server->listen(); !listening) return std::move(listening).error();
+  if (Status started = server->start(); !started) return std::move(started).error();
   return std::unique_ptr<AdsServer>(std::move(server));
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "ads/progress.hpp"
+#include "ads/stream_host.hpp"
+#include "ads/trial.hpp"
 #include "base/snapshot_cell.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "model/secret_source.hpp"
@@ -18,12 +21,15 @@
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 struct AdsServerOptions {
-  std::string address = "0.0.0.0:15128";  // port 0: the kernel's choice, see address()
+  // Port 0: the kernel's choice, see address(). Empty: no gRPC at all; streams come by StreamHost.
+  std::string address = "0.0.0.0:15128";
   TrustDomain trust_domain{"cluster.local"};
   std::chrono::milliseconds unknown_workload_wait{5000};
+  // What gRPC may hold for connections, calls and messages; beyond, it reads no more and cancels.
+  std::size_t max_transport_bytes = std::size_t{1} << 30;
   // The server's own certificate and the roots for its clients, read at every handshake.
   std::function<certificate::CertificatePtr()> server_certificate;
 };
@@ -38,17 +44,18 @@ struct AdsServerDependencies {
   SnapshotCell<model::MeshSnapshot>& snapshots;
   model::SecretSource& secrets;
   ProxyRegistry& registry;
+  const ResourceHook* hook = nullptr;
 };
 
-class AdsServer {
+class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
  public:
-  virtual ~AdsServer() = default;  // shutdown(), with a second's grace
+  ~AdsServer() override = default;  // shutdown(), with a second's grace
 
   // Failure: kInvalidArgument (address), kUnavailable (port taken). Blocking: briefly.
   static Result<std::unique_ptr<AdsServer>> start(const AdsServerOptions& options,
                                                   const AdsServerDependencies& dependencies);
 
-  // "HOST:PORT" with the real port.
+  // "HOST:PORT" with the real port; empty when it does not listen.
   virtual std::string address() const = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
@@ -59,8 +66,11 @@ class AdsServer {
   // Failure: kNotFound, kInvalidArgument (ambiguous). Thread: any but the executor's.
   virtual Result<std::string> config_dump(const std::string& name) const = 0;
 
+  // The hook answers differently from now on. Thread: any. Blocking: no.
+  virtual void refresh_resources() = 0;
+
   // Ends every stream and the listener; idempotent. Failure: kDeadlineExceeded (streams were cut).
   virtual Status shutdown(std::chrono::milliseconds deadline) = 0;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 constexpr std::array kClassTypes{XdsType::kCluster, XdsType::kEndpoint, XdsType::kListener,
@@ -26,7 +26,7 @@ ResourceSetPtr set_of(std::vector<EncodedPtr> resources, const ResourceSetPtr& p
 
 }  // namespace
 
-void leave_out_contradictions(std::array<std::vector<EncodedPtr>, kXdsTypes.size()>& resources,
+void leave_out_contradictions(translate::ResourcesByType& resources,
                               std::vector<std::string>& faults) {
   const auto name_of = [](const EncodedPtr& r) {
     return std::string(xds_type_text(r->type)) + " " + r->name;
@@ -70,16 +70,24 @@ BuildResult build(const BuildJob& job, ResourceCache& cache) {
     endpoints = merged(endpoints, std::move(changed_ones));
     return result;
   }
-  std::array<std::vector<EncodedPtr>, kXdsTypes.size()> resources;
+  result.reads = translate::services_read_by(*job.snapshot, job.proxy_class);
+  translate::ResourcesByType resources;
   for (XdsType type : kClassTypes)
     resources[index_of(type)] =
         encode_all(translate::inputs_for(*job.snapshot, job.proxy_class, type), cache);
+  if (job.hook) {
+    auto changed = translate::hooked(*job.hook, job.proxy_class, resources);
+    if (!changed.ok()) {
+      result.faults.push_back(changed.error().message);
+      return result;
+    }
+    resources = std::move(changed).value();
+  }
   leave_out_contradictions(resources, result.faults);
   for (XdsType type : kClassTypes)
     result.sets[index_of(type)] =
         set_of(std::move(resources[index_of(type)]), job.previous[index_of(type)]);
-  result.reads = translate::services_read_by(*job.snapshot, job.proxy_class);
   return result;
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -9,8 +9,9 @@
 #include "ads/resource_cache.hpp"
 #include "ads/session.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "translate/hooked.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 struct BuildJob {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
@@ -18,19 +19,21 @@ struct BuildJob {
   ResourceSets previous;   // nulls at first
   bool everything = true;  // else only the endpoints of:
   std::vector<ServiceName> endpoints_of;
+  const ResourceHook* hook = nullptr;
 };
 
 struct BuildResult {
-  ResourceSets sets;                // unchanged sets are the previous ones, by pointer
-  std::vector<ServiceName> reads;   // of an `everything` job
-  std::vector<std::string> faults;  // resources left out because they contradict others
+  ResourceSets sets;               // unchanged sets are the previous ones, by pointer
+  std::vector<ServiceName> reads;  // of an `everything` job
+  // Resources left out because they contradict others, or why the hook failed.
+  std::vector<std::string> faults;
 };
 
 BuildResult build(const BuildJob& job, ResourceCache& cache);
 
 // Before anything is sent: names are unique, every cluster's ClusterLoadAssignment and every
 // listener's route configuration exist. What fails is left out and named in `faults`.
-void leave_out_contradictions(std::array<std::vector<EncodedPtr>, kXdsTypes.size()>& resources,
+void leave_out_contradictions(translate::ResourcesByType& resources,
                               std::vector<std::string>& faults);
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

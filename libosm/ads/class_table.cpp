@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 double seconds(std::chrono::nanoseconds time) {
@@ -32,6 +32,7 @@ ClassTable::~ClassTable() {
 
 std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                                            const model::Changes& changes) {
+  untouched_ = snapshot_ ? snapshot_->generation : 0;
   snapshot_ = std::move(snapshot);
   std::set<ProxyClassPtr> touched;
   if (changes.everything) {
@@ -53,8 +54,7 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
   }
   for (const ServiceName& service : changes.endpoints) {
     for_each_reader(service, [&](const ProxyClassPtr& entry) {
-      if (!entry->touched_ && entry->touched_endpoints_.empty())
-        entry->touched_at_ = deps_.clock.steady_now();
+      note_touched(*entry);
       entry->touched_endpoints_.insert(service);
       enqueue(entry);
     });
@@ -77,9 +77,14 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
   }
 }
 
+void ClassTable::note_touched(ProxyClassEntry& entry) {
+  if (entry.current()) entry.held_ = untouched_;
+  if (!entry.touched_ && entry.touched_endpoints_.empty())
+    entry.touched_at_ = deps_.clock.steady_now();
+}
+
 void ClassTable::touch(const ProxyClassPtr& entry) {
-  if (!entry->touched_ && entry->touched_endpoints_.empty())
-    entry->touched_at_ = deps_.clock.steady_now();
+  note_touched(*entry);
   entry->touched_ = true;
   enqueue(entry);
 }
@@ -102,25 +107,24 @@ void ClassTable::pump() {
                  entry->class_,
                  entry->sets_,
                  std::exchange(entry->touched_, false) || !entry->built_,
-                 {entry->touched_endpoints_.begin(), entry->touched_endpoints_.end()}};
+                 {entry->touched_endpoints_.begin(), entry->touched_endpoints_.end()},
+                 deps_.hook};
     entry->touched_endpoints_.clear();
     deps_.pool.post(gate_.guard([this, entry, job = std::move(job)] {
       const SteadyTime started = deps_.clock.steady_now();
       auto result = std::make_shared<BuildResult>(build(job, cache_));
       deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
                             seconds(deps_.clock.steady_now() - started));
-      deps_.strand.post([this, entry, result, everything = job.everything] {
-        finish(entry, std::move(*result), everything);
-      });
+      deps_.strand.post([this, entry, result, job] { finish(entry, std::move(*result), job); });
     }));
   }
 }
 
-void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, bool everything) {
+void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job) {
   building_.erase(entry);
   entry->building_ = false;
   for (const std::string& fault : result.faults)
-    deps_.log.error("a resource contradicts another and is left out",
+    deps_.log.error("not everything that was translated can be sent",
                     {{"code", std::string(error_code_text(ErrorCode::kInternal))},
                      {"identity", entry->class_.identity.str()},
                      {"detail", fault}});
@@ -132,12 +136,16 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, bool eve
   const bool changed = !entry->built_ || result.sets != entry->sets_;
   entry->sets_ = std::move(result.sets);
   entry->built_ = true;
-  if (everything) index(entry, std::move(result.reads));
+  if (changed) entry->superseded_ = entry->held_;
+  entry->held_ = job.snapshot->generation;
+  if (job.everything) index(entry, std::move(result.reads));
   catch_up(entry);
   if (entry->touched_ || !entry->touched_endpoints_.empty()) enqueue(entry);
   if (changed) {
     entry->changed_at_ = entry->touched_at_;
     deps_.on_changed(entry);
+  } else {
+    deps_.on_unchanged(entry);
   }
   pump();
 }
@@ -196,6 +204,7 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
 void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
   const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
   if (!certificate) return;  // the source tells when it is there
+  state.facts = {certificate->issuer_id, digest_of(certificate->trust_bundle_pem)};
   std::vector<EncodedPtr> resources;
   for (EncodedResource& resource : translate::encode_secrets(*certificate))
     resources.push_back(wiped_when_released(std::move(resource)));
@@ -213,10 +222,22 @@ void ClassTable::on_secrets(const ServiceIdentity& identity) {
   for (const ProxyClassPtr& entry : at->second.classes) {
     ResourceSetPtr& secrets = entry->sets_[index_of(XdsType::kSecret)];
     if (secrets == at->second.secrets) continue;
+    entry->superseded_ = generation_of(*entry);
     secrets = at->second.secrets;
     entry->changed_at_ = deps_.clock.steady_now();
     if (entry->built_) deps_.on_changed(entry);
   }
+}
+
+const SecretFacts* ClassTable::secret_facts(const ServiceIdentity& identity) const {
+  const auto at = identities_.find(identity);
+  return at != identities_.end() && at->second.secrets ? &at->second.facts : nullptr;
+}
+
+void ClassTable::rebuild_all() {
+  untouched_ = snapshot_ ? snapshot_->generation : 0;
+  for (const auto& [key, entry] : classes_) touch(entry);
+  pump();
 }
 
 ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamId member) {
@@ -263,4 +284,4 @@ void ClassTable::drop_idle() {
   }
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -20,15 +20,22 @@
 
 #include "ads/class_builder.hpp"
 #include "ads/task_gate.hpp"
+#include "base/digest.hpp"
 #include "model/secret_source.hpp"
 #include "osm/clock.hpp"
 #include "osm/executor.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 using StreamId = std::uint64_t;
+
+// What the secrets of an identity were made from.
+struct SecretFacts {
+  std::string issuer_id;  // certificate::Certificate::issuer_id
+  Digest trust_bundle;    // of its text
+};
 
 class ProxyClassEntry;
 using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
@@ -46,6 +53,15 @@ class ProxyClassEntry {
   const std::set<StreamId>& members() const { return members_; }
   // When the change that led to the newest sets was noticed.
   SteadyTime changed_at() const { return changed_at_; }
+  // The generation whose sets were replaced last: newer ones had changed nothing of them.
+  std::uint64_t superseded() const { return superseded_; }
+  // Whether its sets are those of the newest snapshot.
+  bool current() const { return built_ && !touched_ && !building_ && touched_endpoints_.empty(); }
+  // The services that its sets are made of, ordered.
+  const std::vector<ServiceName>& reads() const {
+    static const std::vector<ServiceName> kNone;
+    return reads_ ? reads_->first : kNone;
+  }
 
  private:
   friend class ClassTable;
@@ -63,6 +79,8 @@ class ProxyClassEntry {
   bool touched_ = true;
   bool queued_ = false;
   bool building_ = false;
+  std::uint64_t held_ = 0;  // while not current(): the generation whose sets it has
+  std::uint64_t superseded_ = 0;
   SteadyTime touched_at_{};
   SteadyTime changed_at_{};
   std::optional<SteadyTime> idle_since_;
@@ -74,8 +92,11 @@ struct ClassTableDependencies {
   LogSink& log;
   MetricsSink& metrics;
   model::SecretSource& secrets;
+  const ResourceHook* hook;  // null: none
   // The sets of this class changed, or are there for the first time. Called on the strand.
   std::function<void(const ProxyClassPtr&)> on_changed;
+  // A build found that nothing of them is different. Called on the strand.
+  std::function<void(const ProxyClassPtr&)> on_unchanged;
 };
 
 class ClassTable {
@@ -94,26 +115,39 @@ class ClassTable {
   std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                                  const model::Changes& changes);
   void on_secrets(const ServiceIdentity& identity);
+  // The hook answers differently from now on: builds every class again.
+  void rebuild_all();
+
+  // The newest generation whose sets the class has; costs nothing per generation and class. 0:
+  // none.
+  std::uint64_t generation_of(const ProxyClassEntry& entry) const {
+    return entry.current() ? snapshot_->generation : entry.held_;
+  }
+
+  // Null until its secrets are issued.
+  const SecretFacts* secret_facts(const ServiceIdentity& identity) const;
 
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
   void leave(const ProxyClassPtr& entry, StreamId member);
   void drop_idle();
 
   std::size_t size() const { return classes_.size(); }
+  ResourceCache& cache() { return cache_; }
 
  private:
   struct Identity {
     ResourceSetPtr secrets;
-    std::string fingerprint;
+    SecretFacts facts;
     std::set<ProxyClassPtr> classes;
   };
 
   void touch(const ProxyClassPtr& entry);
+  void note_touched(ProxyClassEntry& entry);
   void touch_services(const std::set<ServiceName>& services, std::set<ProxyClassPtr>& touched);
   void enqueue(const ProxyClassPtr& entry);
   void pump();
   void catch_up(const ProxyClassPtr& entry);
-  void finish(const ProxyClassPtr& entry, BuildResult result, bool everything);
+  void finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job);
   ResourceSetPtr shared(ResourceSetPtr set);
   void for_each_reader(const ServiceName& service,
                        const std::function<void(const ProxyClassPtr&)>& visit) const;
@@ -124,6 +158,7 @@ class ClassTable {
   ClassTableDependencies deps_;
   ResourceCache cache_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
+  std::uint64_t untouched_ = 0;  // the generation before what touches classes now
   std::map<translate::ProxyClass, ProxyClassPtr> classes_;
   std::map<std::vector<ServiceName>, std::set<ProxyClassPtr>> read_lists_;
   std::map<ServiceName, std::set<ReadList*>> readers_;
@@ -134,4 +169,4 @@ class ClassTable {
   TaskGate gate_;  // last: closed before anything that a build uses is destroyed
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

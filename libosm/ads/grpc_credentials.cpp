@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 class MutualTls final : public grpc::ServerCredentials {
@@ -57,4 +57,4 @@ std::shared_ptr<grpc::ServerCredentials> mutual_tls(
   return std::make_shared<MutualTls>(std::move(server_certificate));
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -9,11 +9,11 @@
 
 #include "osm/certificate.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 // Clients must present a certificate that the trust bundle verifies. TLS 1.2 at least.
 // Lifetime: must outlive the server, which gRPC does not see to.
 std::shared_ptr<grpc::ServerCredentials> mutual_tls(
     std::function<certificate::CertificatePtr()> server_certificate);
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -1,5 +1,6 @@
 // The methods of the ADS server, as one generic service: authenticated streams of
-// StreamAggregatedResources go to the strand, every other method is UNIMPLEMENTED.
+// StreamAggregatedResources and DeltaAggregatedResources go to the strand, every other method is
+// UNIMPLEMENTED.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -10,11 +11,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "ads/grpc_stream.hpp"
 #include "ads/peer.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
+
+// A proxy has one stream, and another while that ends. Streams that are opened and reset faster
+// than they are let go of (HTTP/2 rapid reset) count until then, which HTTP/2's own limit does not.
+inline constexpr std::size_t kMaxStreamsPerCertificate = 16;
 
 class GrpcService final : public grpc::CallbackGenericService {
  public:
@@ -38,7 +44,12 @@ class GrpcService final : public grpc::CallbackGenericService {
   std::condition_variable stream_gone_;
   bool closed_ = false;
   StreamId last_id_ = 0;
-  std::map<StreamId, std::shared_ptr<GrpcStream>> streams_;
+  struct Open {
+    std::shared_ptr<GrpcStream> stream;
+    std::string holder;  // the certificate's identity
+  };
+  std::map<StreamId, Open> streams_;
+  std::map<std::string, std::size_t> held_;  // streams by holder
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

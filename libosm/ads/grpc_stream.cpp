@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 // For as long as a connection lives, gRPC keeps room in it for as many slices as its largest
@@ -30,7 +30,7 @@ grpc::ByteBuffer to_buffer(const Response& response) {
   std::vector<grpc::Slice> slices;
   std::string copied = response_head(response);
   for (const EncodedPtr& resource : response.resources) {
-    copied += resource_prefix(*resource);
+    copied += resource_prefix(response.variant, *resource);
     if (resource->any.size() < kWorthSharing) {
       copied += resource->any;
       continue;
@@ -75,4 +75,4 @@ void GrpcStream::OnWriteDone(bool ok) {
   ok ? events_.on_write_done(id_) : events_.on_closed(id_);
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

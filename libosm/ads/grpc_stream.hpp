@@ -14,7 +14,7 @@
 #include "ads/class_table.hpp"
 #include "ads/proxy_stream.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 // Called on gRPC's threads; they post to the strand.
 struct GrpcStreamEvents {
@@ -26,9 +26,9 @@ struct GrpcStreamEvents {
 
 class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStream {
  public:
-  GrpcStream(StreamId id, grpc::GenericCallbackServerContext& context,
+  GrpcStream(StreamId id, XdsVariant variant, grpc::GenericCallbackServerContext& context,
              const GrpcStreamEvents& events)
-      : id_(id), context_(context), events_(events) {}
+      : ProxyStream(variant), id_(id), context_(context), events_(events) {}
 
   void read_next() override { StartRead(&incoming_); }
   void write(const Response& response) override;
@@ -48,4 +48,4 @@ class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStre
   std::atomic<bool> finished_ = false;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

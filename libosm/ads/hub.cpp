@@ -5,10 +5,12 @@
 
 #include "base/check.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
+constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
+constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
 double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -35,7 +37,8 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
     : options_(options),
       deps_(dependencies),
       classes_({deps_.pool, deps_.strand, deps_.clock, deps_.log, deps_.metrics, deps_.secrets,
-                [this](const ProxyClassPtr& entry) { on_class_changed(entry); }}),
+                deps_.hook, [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
+                [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
       queue_(options.max_unfinished_bytes) {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -82,6 +85,17 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
                   "the certificate is for account " + who.account.str() + ", workload " +
                       workload->workload.name.str() + " runs as " +
                       workload->workload.account.str() + "; issue a new proxy certificate");
+  const std::size_t most = snapshot_->config.max_proxies;
+  if (most != 0 && serving_.size() >= most && !serving_.contains({who.account.ns, who.id})) {
+    deps_.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
+    Verdict verdict = refuse(
+        ErrorCode::kUnavailable,
+        "this replica serves " + std::to_string(serving_.size()) +
+            " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
+            "or add replicas");
+    verdict.code = CloseCode::kResourceExhausted;
+    return verdict;
+  }
   return Verdict{Verdict::kServe, {}, {}, std::move(workload)};
 }
 
@@ -89,8 +103,12 @@ void Hub::admit(Stream& stream) {
   Verdict verdict = judge(stream.peer);
   if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
   if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
-  waiting_[stream.key()].insert(stream.id);
   if (stream.wait) return;
+  // Each holds a request as long as it waits: of one certificate's streams only the newest may.
+  std::set<StreamId>& waiting = waiting_[stream.key()];
+  const std::set<StreamId> older = waiting;
+  waiting.insert(stream.id);
+  for (StreamId id : older) close(id, CloseCode::kAborted, kSuperseded);
   stream.wait = deps_.strand.post_after(
       options_.unknown_workload_wait,
       [this, id = stream.id, verdict] { close(id, verdict.code, verdict.text); });
@@ -105,8 +123,9 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   }
   supersede(stream);
   stream.workload = std::move(workload);
-  stream.session.emplace(names_, memory_.doubts(key));
+  stream.session.emplace(stream.transport->variant(), names_, memory_.doubts(key));
   serving_[key] = stream.id;
+  returning_.erase(key);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.clock.steady_now());
   if (arrival.again) deps_.metrics.add("osm_proxy_reconnect_count", {}, 1);
@@ -134,8 +153,7 @@ void Hub::supersede(Stream& newer) {
   deps_.metrics.add("osm_streams_superseded_total", {}, 1);
   // A write in flight to a half-dead connection would hold the status back.
   const bool cut = streams_.at(at->second).write_started.has_value();
-  close(at->second, CloseCode::kAborted, "superseded: a newer stream uses this proxy certificate",
-        cut);
+  close(at->second, CloseCode::kAborted, kSuperseded, cut);
 }
 
 void Hub::classify(Stream& stream) {
@@ -144,7 +162,10 @@ void Hub::classify(Stream& stream) {
   const translate::ProxyClass proxy_class =
       translate::class_of(*snapshot_, stream.workload->workload);
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
-  if (stream.proxy_class) classes_.leave(stream.proxy_class, stream.id);
+  if (stream.proxy_class) {
+    unsettle(stream, std::min(classes_.generation_of(*stream.proxy_class), generation_before_));
+    classes_.leave(stream.proxy_class, stream.id);
+  }
   stream.proxy_class = classes_.join(proxy_class, stream.id);
   if (stream.proxy_class->ready()) give_sets(stream, std::nullopt);
 }
@@ -153,6 +174,7 @@ void Hub::classify(Stream& stream) {
 
 void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes) {
+  generation_before_ = snapshot_ ? snapshot_->generation : 0;
   snapshot_ = std::move(snapshot);
   const std::set<StreamId> touched = classes_.on_snapshot(snapshot_, changes);
   recheck(changes);
@@ -163,6 +185,7 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   for (StreamId id : regroup)
     if (auto at = streams_.find(id); at != streams_.end() && at->second.session)
       classify(at->second);
+  progressed_.notify(nullptr);  // whoever is not touched has this generation
   pump();
 }
 
@@ -201,14 +224,17 @@ void Hub::on_secrets(const ServiceIdentity& identity) {
 void Hub::on_class_changed(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
     auto at = streams_.find(id);
-    if (at != streams_.end() && at->second.proxy_class == entry)
-      give_sets(at->second, entry->changed_at());
+    if (at == streams_.end() || at->second.proxy_class != entry) continue;
+    unsettle(at->second, entry->superseded());
+    give_sets(at->second, entry->changed_at());
   }
+  release_trials();
   pump();
 }
 
 void Hub::give_sets(Stream& stream, std::optional<SteadyTime> changed_at) {
-  stream.session->set_resources(stream.proxy_class->sets());
+  unsettle(stream, classes_.generation_of(*stream.proxy_class));
+  stream.session->set_resources(sets_for(stream));
   if (!stream.unsettled_since) stream.unsettled_since = changed_at;
   queue_.push(stream.id);
 }
@@ -228,29 +254,30 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
-  const Result<Request> request = parse_request(bytes);
-  if (!request) return close(stream.id, CloseCode::kInvalidArgument, request.error().text());
-  const std::optional<XdsType> type = xds_type_of(request->type_url);
-  const std::string_view type_text = type ? xds_type_text(*type) : "other";
+  const Result<Session::Heard> heard = stream.session->on_message(bytes);
+  if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
+  const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
   deps_.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
-  const SteadyTime now = deps_.clock.steady_now();
-  const std::optional<SteadyTime> pending =
-      type ? stream.session->state(*type).sent_at : std::nullopt;
-  const SteadyTime sent_at = pending.value_or(now);  // gcc 12 -O2 warns of *pending below
-  const Session::Effect effect = stream.session->on_request(*request);
-  if (effect == Session::Effect::kNack) report_nack(stream, *type, *request->error);
-  if (effect == Session::Effect::kAck && pending.has_value())
-    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}}, seconds(now - sent_at));
-  if (effect == Session::Effect::kUnknownType)
-    deps_.log.debug(
-        "a request of a type the mesh does not serve is ignored",
-        {{"uuid", stream.key().second.str()}, {"type", std::string(request->type_url)}});
+  if (heard->effect == Session::Effect::kNack) report_nack(stream, *heard->type, *heard->error);
+  if (heard->effect == Session::Effect::kAck && heard->sent_at)
+    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
+                          seconds(deps_.clock.steady_now() - *heard->sent_at));
+  if (heard->effect == Session::Effect::kUnknownType)
+    deps_.log.debug("a request of a type the mesh does not serve is ignored",
+                    {{"uuid", stream.key().second.str()},
+                     {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
   stream.transport->read_next();
 }
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
-  deps_.metrics.add("osm_nack_total", {{"type", xds_type_text(type)}}, 1);
+  if (on_trial(stream)) return;  // that is what it is for
+  deps_.metrics.add("osm_nack_total", {{"type", xds_type_text(type)}, {"object_kind", "unknown"}},
+                    1);
+  const model::ProxyKey key = stream.key();
+  progressed_.notify(&key);
+  if (type != XdsType::kSecret)
+    refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
   deps_.log.error("the proxy refused its configuration; its last good one is restored",
                   {{"code", "nack"},
                    {"uuid", stream.key().second.str()},
@@ -273,10 +300,12 @@ void Hub::pump() {
     if (auto response = stream.session->next_response(deps_.clock.steady_now())) {
       write(stream, *response);
     } else if (stream.session->emptied()) {
+      returning_[stream.key()] = deps_.clock.steady_now();
       close(stream.id, CloseCode::kUnavailable,
             "emptied: nothing of a kind is left for this proxy; reconnect to be told so");
     } else {
       note_settled(stream);
+      judge_trial(stream);
     }
   }
   pumping_ = false;
@@ -285,6 +314,7 @@ void Hub::pump() {
 void Hub::write(Stream& stream, const Response& response) {
   const std::string_view type = xds_type_text(response.type);
   const SteadyTime now = deps_.clock.steady_now();
+  unsettle(stream, classes_.generation_of(*stream.proxy_class));
   stream.write_bytes = response_size(response);
   stream.write_started = now;
   stream.updated[index_of(response.type)] = deps_.clock.wall_now();
@@ -310,13 +340,6 @@ void Hub::on_write_done(StreamId id) {
   stream.session->on_write_done();
   queue_.push(id);
   pump();
-}
-
-void Hub::note_settled(Stream& stream) {
-  if (!stream.unsettled_since || !stream.session->settled()) return;
-  deps_.metrics.observe("osm_propagation_seconds", {},
-                        seconds(deps_.clock.steady_now() - *stream.unsettled_since));
-  stream.unsettled_since.reset();
 }
 
 // --- endings ---
@@ -370,6 +393,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   Stream stream = std::move(at->second);
   streams_.erase(at);
   const model::ProxyKey key = stream.key();
+  forget_trial(stream.id);
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
   if (auto waiting = waiting_.find(key); waiting != waiting_.end()) {
@@ -386,6 +410,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   }
   classes_.leave(stream.proxy_class, stream.id);
   serving_.erase(key);
+  progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.second);
   deps_.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
 }
@@ -400,6 +425,8 @@ void Hub::tick() {
   const SteadyTime now = deps_.clock.steady_now();
   const WallTime wall = deps_.clock.wall_now();
   cut_stalled(now);
+  forget_returning(now);
+  report_behind(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
     check_certificate(stream, wall, expired);
@@ -410,6 +437,7 @@ void Hub::tick() {
     close(id, CloseCode::kUnauthenticated,
           "certificate-expired: the proxy certificate has ended; issue a new one");
   classes_.drop_idle();
+  tick_trials(now);
   pump();
 }
 
@@ -442,44 +470,4 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
             std::chrono::duration_cast<std::chrono::seconds>(peer.not_after - now).count())}});
 }
 
-// --- reports ---
-
-Hub::View Hub::view(const Stream& stream) const {
-  View view;
-  view.proxy.id = stream.key().second;
-  view.proxy.common_name = stream.peer.common_name;
-  view.proxy.identity = identity_of(stream.peer.identity.account);
-  view.proxy.workload = stream.workload->workload.name;
-  view.proxy.services = stream.workload->workload.services;
-  view.proxy.peer_address = stream.peer.address;
-  view.proxy.connected_at = stream.connected_at;
-  view.proxy.certificate_not_after = stream.peer.not_after;
-  for (XdsType type : kXdsTypes) {
-    view.proxy.types[index_of(type)] = stream.session->state(type);
-    view.sent[index_of(type)] = stream.session->sent(type);
-    view.acknowledged[index_of(type)] = stream.session->acknowledged(type);
-  }
-  view.updated = stream.updated;
-  return view;
-}
-
-std::vector<Proxy> Hub::list() const {
-  std::vector<Proxy> proxies;
-  for (const auto& [key, id] : serving_) proxies.push_back(view(streams_.at(id)).proxy);
-  std::sort(proxies.begin(), proxies.end(),
-            [](const Proxy& a, const Proxy& b) { return a.workload < b.workload; });
-  return proxies;
-}
-
-std::vector<Hub::View> Hub::find(const std::string& name) const {
-  std::vector<View> views;
-  for (const auto& [key, id] : serving_) {
-    const Stream& stream = streams_.at(id);
-    const WorkloadName& workload = stream.workload->workload.name;
-    if (key.second.str() == name || workload.str() == name || workload.name == name)
-      views.push_back(view(stream));
-  }
-  return views;
-}
-
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -13,14 +13,19 @@
 #include <vector>
 
 #include "ads/class_table.hpp"
+#include "ads/hub_trial.hpp"
 #include "ads/peer.hpp"
+#include "ads/progress.hpp"
 #include "ads/proxy_memory.hpp"
 #include "ads/proxy_stream.hpp"
 #include "ads/push_queue.hpp"
 #include "ads/session.hpp"
+#include "ads/task_gate.hpp"
+#include "ads/trial.hpp"
 #include "osm/mesh_cataloger.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 struct HubOptions {
   std::chrono::milliseconds unknown_workload_wait{5000};
@@ -36,6 +41,7 @@ struct HubDependencies {
   MetricsSink& metrics;
   model::SecretSource& secrets;
   ProxyRegistry& registry;
+  const ResourceHook* hook = nullptr;
 };
 
 class Hub {
@@ -52,6 +58,7 @@ class Hub {
   void on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                    const model::Changes& changes);
   void on_secrets(const ServiceIdentity& identity);
+  void on_hook_changed() { classes_.rebuild_all(); }
 
   void close_all(CloseCode code, const std::string& text);
 
@@ -64,6 +71,24 @@ class Hub {
   };
   std::vector<Proxy> list() const;  // ordered by workload
   std::vector<View> find(const std::string& name) const;
+
+  // Progress: as ProgressHost. hub_progress.cpp
+  std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const;
+  CertificateProgress certificate_progress(const CertificateGoal& goal) const;
+  void recall(const std::string& issuer_key_id);
+  Subscription subscribe_progress(std::function<void(const model::ProxyKey*)> on_progress) {
+    return progressed_.subscribe(std::move(on_progress));
+  }
+
+  // Trials: as TrialHost. hub_trial.cpp
+  Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) {
+    return refused_.subscribe(std::move(on_refusal));
+  }
+  void try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
+              std::function<void(const TrialResult&)> done);
+  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation);
+  void find_witness(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
+                    std::function<void(Witness)> done);
 
  private:
   struct Stream {
@@ -81,6 +106,10 @@ class Hub {
     std::size_t write_bytes = 0;
     std::optional<SteadyTime> unsettled_since;  // a change of the mesh on its way to this proxy
     bool warned = false;                        // its certificate is about to end
+    bool settled = false;           // holds all that its class holds, and is as far as that
+    std::uint64_t applied = 0;      // the newest generation it was settled with, see applied()
+    ResourceSetPtr whole_clusters;  // with these it held everything they name
+    ResourceSetPtr whole_listeners;
 
     model::ProxyKey key() const { return {peer.identity.account.ns, peer.identity.id}; }
   };
@@ -117,13 +146,30 @@ class Hub {
   void forget(std::map<StreamId, Stream>::iterator at);
   void recheck(const model::Changes& changes);
   void on_class_changed(const ProxyClassPtr& entry);
+  void on_class_unchanged(const ProxyClassPtr& entry);
   void pump();
   void write(Stream& stream, const Response& response);
-  void note_settled(Stream& stream);
   void tick();
   void cut_stalled(SteadyTime now);
   void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
   View view(const Stream& stream) const;
+
+  std::uint64_t applied(const Stream& stream) const;
+  void unsettle(Stream& stream, std::uint64_t generation);
+  void note_settled(Stream& stream);
+  static bool is_whole(Stream& stream);
+  void forget_returning(SteadyTime now);
+  void report_behind(SteadyTime now);
+
+  ResourceSets sets_for(const Stream& stream) const;
+  bool on_trial(const Stream& stream) const;
+  void build_aside(BuildJob job, std::function<void(ResourceSets)> then);
+  void begin_trial(Stream& stream, ResourceSets sets);
+  void judge_trial(const Stream& stream);
+  void tell_trial(const Stream& stream, TrialResult result);
+  void release_trials();
+  void forget_trial(StreamId gone);
+  void tick_trials(SteadyTime now);
 
   HubOptions options_;
   HubDependencies deps_;
@@ -132,13 +178,20 @@ class Hub {
   PushQueue queue_;
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
+  std::uint64_t generation_before_ = 0;  // of snapshot_
   std::map<StreamId, Stream> streams_;
   std::map<StreamId, Ending> ending_;
   std::map<model::ProxyKey, StreamId> serving_;
+  std::map<model::ProxyKey, SteadyTime> returning_;  // told to reconnect, and when
   std::map<model::ProxyKey, std::set<StreamId>> waiting_;
   std::map<ServiceName, std::set<StreamId>> selected_by_;  // services whose workload is a stream's
   bool pumping_ = false;
+  std::map<StreamId, Trial> trials_;
+  std::uint64_t last_trial_ = 0;
+  Notifier<const Refusal&> refused_;
+  Notifier<const model::ProxyKey*> progressed_;
   Subscription tick_;
+  TaskGate aside_;  // last: closed before anything that a build uses is destroyed
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -4,21 +4,37 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <optional>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 std::optional<WallTime> wall_time(const ASN1_TIME* time) {
   std::tm fields{};
   if (time == nullptr || ASN1_TIME_to_tm(time, &fields) != 1) return std::nullopt;
-  return std::chrono::system_clock::from_time_t(timegm(&fields));
+  // The years 0 and 9999, which a certificate may name, do not fit into 64 bits of nanoseconds.
+  constexpr std::int64_t kFarthest = 9'000'000'000;
+  return WallTime{
+      std::chrono::seconds(std::clamp<std::int64_t>(timegm(&fields), -kFarthest, kFarthest))};
 }
 
-bool read_validity(const std::string& pem, Peer& peer) {
+std::string hex_of(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const char byte : bytes) {
+    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+    hex += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return hex;
+}
+
+bool read_facts(const std::string& pem, Peer& peer) {
   std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
   std::unique_ptr<X509, decltype(&X509_free)> x509(
@@ -31,6 +47,9 @@ bool read_validity(const std::string& pem, Peer& peer) {
   if (!not_before || !not_after) return false;
   peer.not_before = *not_before;
   peer.not_after = *not_after;
+  if (const ASN1_OCTET_STRING* id = X509_get0_authority_key_id(x509.get()))
+    peer.issuer_key_id = hex_of({reinterpret_cast<const char*>(ASN1_STRING_get0_data(id)),
+                                 static_cast<std::size_t>(ASN1_STRING_length(id))});
   return true;
 }
 
@@ -43,8 +62,9 @@ Result<Peer> identify_peer(const TrustDomain& domain, const PeerCertificate& cer
                      " URI SANs; a proxy certificate has exactly one (osm vm bootstrap issues it)"};
   OSM_TRY(model::ProxyIdentity identity,
           model::parse_proxy_spiffe_id(domain, certificate.uris.front()));
-  Peer peer{std::move(identity), CommonName(certificate.common_name), certificate.address, {}, {}};
-  if (!read_validity(certificate.pem, peer))
+  Peer peer{
+      std::move(identity), CommonName(certificate.common_name), certificate.address, {}, {}, {}};
+  if (!read_facts(certificate.pem, peer))
     return Error{ErrorCode::kInvalidCertificate, "the client certificate's validity is unreadable"};
   return peer;
 }
@@ -56,4 +76,4 @@ std::string_view peer_host(std::string_view address) {
   return address.substr(scheme + 1, port - scheme - 1);
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

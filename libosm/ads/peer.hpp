@@ -10,7 +10,7 @@
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 struct Peer {
   model::ProxyIdentity identity;
@@ -18,6 +18,7 @@ struct Peer {
   std::string address;  // as the transport writes it: "ipv4:10.0.0.7:41234"
   WallTime not_before;
   WallTime not_after;
+  std::string issuer_key_id{};  // authorityKeyIdentifier, hex: which CA key signed it
 };
 
 // What TLS verified: the leaf's fields as the transport hands them over.
@@ -35,4 +36,4 @@ Result<Peer> identify_peer(const TrustDomain& domain, const PeerCertificate& cer
 // "10.0.0.7" of "ipv4:10.0.0.7:41234"; "[fd00::1]" of "ipv6:[fd00::1]:41234".
 std::string_view peer_host(std::string_view address);
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -9,7 +9,7 @@
 #include "ads/session.hpp"
 #include "model/mesh_snapshot.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 class ProxyMemory {
  public:
@@ -52,4 +52,4 @@ class ProxyMemory {
   std::map<model::ProxyKey, Entry> entries_;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -1,12 +1,12 @@
-// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes and knows
-// nothing of xDS.
+// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes; of xDS it
+// knows only which method it was opened with.
 #pragma once
 
 #include <string>
 
 #include "ads/wire.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 // Numbers of gRPC's status codes.
 enum class CloseCode {
@@ -14,6 +14,7 @@ enum class CloseCode {
   kCancelled = 1,
   kInvalidArgument = 3,
   kPermissionDenied = 7,
+  kResourceExhausted = 8,
   kAborted = 10,
   kUnavailable = 14,
   kUnauthenticated = 16,
@@ -22,13 +23,19 @@ enum class CloseCode {
 // All calls come from the strand. After close() nothing else is called.
 class ProxyStream {
  public:
+  explicit ProxyStream(XdsVariant variant) : variant_(variant) {}
   virtual ~ProxyStream() = default;
+
+  XdsVariant variant() const { return variant_; }
   // The next message may come in. Once per message, and once at first.
   virtual void read_next() = 0;
   // One at a time: not again before the transport reports the write as done.
   virtual void write(const Response& response) = 0;
   // `cut`: at once, even when a write is stuck; else after it.
   virtual void close(CloseCode code, const std::string& text, bool cut) = 0;
+
+ private:
+  const XdsVariant variant_;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

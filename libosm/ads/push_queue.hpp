@@ -8,7 +8,7 @@
 #include <optional>
 #include <unordered_set>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 class PushQueue {
  public:
@@ -47,4 +47,4 @@ class PushQueue {
   std::unordered_set<std::uint64_t> waiting_;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 EncodedPtr ResourceCache::get(const translate::Input& input) {
   const Digest key = input.key();
@@ -40,4 +40,4 @@ void ResourceCache::sweep() {
   sweep_at_ = std::max<std::size_t>(1024, 2 * slots_.size());
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -13,7 +13,7 @@
 #include "ads/resource_set.hpp"
 #include "osm/metrics.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 class ResourceCache {
  public:
@@ -37,4 +37,4 @@ class ResourceCache {
   std::size_t sweep_at_ = 1024;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -5,16 +5,34 @@
 
 #include "base/check.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 namespace {
 
 bool by_name(const EncodedPtr& a, const EncodedPtr& b) { return a->name < b->name; }
 
-bool contains(const NameSet& names, const std::string& name) {
+}  // namespace
+
+NameSet ordered(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+bool contains(const NameSet& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
-}  // namespace
+NameSet joined(const NameSet& a, const NameSet& b) {
+  NameSet both;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+NameSet minus(const NameSet& a, const NameSet& b) {
+  NameSet rest;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest));
+  return rest;
+}
 
 ResourceSet::ResourceSet(std::vector<EncodedPtr> ordered) : resources_(std::move(ordered)) {
   DigestBuilder digest;
@@ -85,6 +103,18 @@ std::vector<EncodedPtr> changed(const ResourceSetPtr& from, const ResourceSet& t
   return result;
 }
 
+NameSet vanished(const ResourceSetPtr& from, const ResourceSet& to) {
+  NameSet names;
+  if (!from || from.get() == &to) return names;
+  for (const EncodedPtr& resource : from->resources())
+    if (!to.find(resource->name)) names.push_back(resource->name);
+  return names;
+}
+
+NameSetPtr NameSetPool::intern(const NameSet& names) {
+  return intern(std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 NameSetPtr NameSetPool::intern(const std::vector<std::string_view>& names) {
   std::vector<std::string_view> ordered = names;
   std::sort(ordered.begin(), ordered.end());
@@ -103,4 +133,4 @@ NameSetPtr NameSetPool::intern(const std::vector<std::string_view>& names) {
   return fresh;
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -14,7 +14,7 @@
 #include "base/digest.hpp"
 #include "translate/translate.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 using translate::EncodedPtr;
 using translate::EncodedResource;
@@ -22,6 +22,11 @@ using translate::EncodedResource;
 // Resource names, ordered and unique.
 using NameSet = std::vector<std::string>;
 using NameSetPtr = std::shared_ptr<const NameSet>;
+
+NameSet ordered(std::vector<std::string> names);
+bool contains(const NameSet& names, std::string_view name);
+NameSet joined(const NameSet& a, const NameSet& b);
+NameSet minus(const NameSet& a, const NameSet& b);
 
 class ResourceSet;
 using ResourceSetPtr = std::shared_ptr<const ResourceSet>;
@@ -60,10 +65,14 @@ ResourceSetPtr merged(const ResourceSetPtr& set, std::vector<EncodedPtr> additio
 // The resources of `to` that `from` does not hold with the same bytes. A null `from` holds nothing.
 std::vector<EncodedPtr> changed(const ResourceSetPtr& from, const ResourceSet& to);
 
+// The names that `from` has and `to` has not. A null `from` has none.
+NameSet vanished(const ResourceSetPtr& from, const ResourceSet& to);
+
 // Interns name sets: a thousand proxies that subscribe to the same names share one set.
 class NameSetPool {
  public:
   NameSetPtr intern(const std::vector<std::string_view>& names);
+  NameSetPtr intern(const NameSet& names);
 
  private:
   std::mutex mutex_;
@@ -71,4 +80,4 @@ class NameSetPool {
   std::size_t sweep_at_ = 64;
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
 
 class TaskGate {
  public:
@@ -45,4 +45,4 @@ class TaskGate {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

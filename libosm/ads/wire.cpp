@@ -2,10 +2,12 @@
 
 #include <cstdint>
 
-namespace osm::ads {
+#include "base/utf8.hpp"
+
+namespace osm::inline v1::ads {
 namespace {
 
-// https://protobuf.dev/programming-guides/encoding/: what the five fields below need of it.
+// https://protobuf.dev/programming-guides/encoding/: what the fields below need of it.
 enum class WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 class Reader {
@@ -65,19 +67,78 @@ class Reader {
   bool failed_ = false;
 };
 
-// google.rpc.Status.message
-std::string_view status_message(Reader reader) {
-  std::string_view message;
+// Calls `field(number, bytes)` for every length-delimited field. Result: whether it is a message.
+template <class F>
+bool for_each_field(std::string_view message, F field) {
+  Reader reader(message);
   while (!reader.at_end()) {
     const std::uint64_t tag = reader.varint();
-    if (tag == (2 << 3 | 2)) {
-      message = reader.bytes();
-    } else {
-      reader.skip(static_cast<WireType>(tag & 7));
+    const auto type = static_cast<WireType>(tag & 7);
+    if (type != WireType::kBytes) {
+      reader.skip(type);
+      continue;
     }
+    const std::string_view bytes = reader.bytes();
+    if (!reader.failed()) field(tag >> 3, bytes);
   }
-  return message;
+  return !reader.failed();
 }
+
+// Kept, logged and shown to people: so much of it says what is wrong.
+constexpr std::size_t kMaxErrorBytes = 4096;
+
+// The texts of one message, as far as they may be kept.
+class Texts {
+ public:
+  // As protobuf, takes nothing for text that is not UTF-8: it would break what quotes it, be it a
+  // response to the proxy or an answer to people.
+  std::string_view text(std::string_view bytes) {
+    broken_ = broken_ || !is_utf8(bytes);
+    return bytes;
+  }
+
+  // Keeps a hostile request's names from taking more memory than its bytes.
+  template <class T>
+  void put(std::vector<T>& names, T name) {
+    excessive_ = excessive_ || names.size() >= kMaxNames;
+    if (!excessive_) names.push_back(name);
+  }
+
+  // google.rpc.Status.message
+  std::string_view status_message(std::string_view status) {
+    std::string_view message;
+    for_each_field(status, [&](std::uint64_t number, std::string_view bytes) {
+      if (number == 2) message = text(bytes);
+    });
+    if (message.size() <= kMaxErrorBytes) return message;
+    message = message.substr(0, kMaxErrorBytes);
+    while (!broken_ && !is_utf8(message)) message.remove_suffix(1);  // cut in a character
+    return message;
+  }
+
+  // An entry of map<string, string> initial_resource_versions.
+  DeltaRequest::Held held_entry(std::string_view entry) {
+    DeltaRequest::Held held;
+    for_each_field(entry, [&](std::uint64_t number, std::string_view bytes) {
+      if (number == 1) held.name = text(bytes);
+      if (number == 2) held.version = text(bytes);
+    });
+    return held;
+  }
+
+  Status judge(std::string_view message, bool whole) const {
+    if (!whole || broken_)
+      return Error{ErrorCode::kInvalidArgument, "the message is not a " + std::string(message)};
+    if (excessive_)
+      return Error{ErrorCode::kInvalidArgument, "the " + std::string(message) + " has more than " +
+                                                    std::to_string(kMaxNames) + " resource names"};
+    return {};
+  }
+
+ private:
+  bool broken_ = false;
+  bool excessive_ = false;
+};
 
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
@@ -94,68 +155,100 @@ void put_bytes(std::string& out, int field, std::string_view value) {
 
 Result<Request> parse_request(std::string_view bytes) {
   Request request;
-  Reader reader(bytes);
-  while (!reader.at_end()) {
-    const std::uint64_t tag = reader.varint();
-    const auto type = static_cast<WireType>(tag & 7);
-    if (type != WireType::kBytes) {
-      reader.skip(type);
-      continue;
-    }
-    const std::string_view value = reader.bytes();
-    if (reader.failed()) break;
-    switch (tag >> 3) {
+  Texts texts;
+  const bool whole = for_each_field(bytes, [&](std::uint64_t number, std::string_view value) {
+    switch (number) {
       case 1:
-        request.version = value;
+        request.version = texts.text(value);
         break;
       case 3:
-        request.names.push_back(value);
+        texts.put(request.names, texts.text(value));
         break;
       case 4:
-        request.type_url = value;
+        request.type_url = texts.text(value);
         break;
       case 5:
-        request.nonce = value;
+        request.nonce = texts.text(value);
         break;
       case 6:
-        request.error = status_message(Reader(value));
+        request.error = texts.status_message(value);
         break;
       default:
         break;  // the node and what later versions add
     }
-  }
-  if (reader.failed())
-    return Error{ErrorCode::kInvalidArgument, "the message is not a DiscoveryRequest"};
+  });
+  if (Status judged = texts.judge("DiscoveryRequest", whole); !judged) return judged.error();
   return request;
 }
+
+Result<DeltaRequest> parse_delta_request(std::string_view bytes) {
+  DeltaRequest request;
+  Texts texts;
+  const bool whole = for_each_field(bytes, [&](std::uint64_t number, std::string_view value) {
+    switch (number) {
+      case 2:
+        request.type_url = texts.text(value);
+        break;
+      case 3:
+        texts.put(request.subscribe, texts.text(value));
+        break;
+      case 4:
+        texts.put(request.unsubscribe, texts.text(value));
+        break;
+      case 5:
+        texts.put(request.held, texts.held_entry(value));
+        break;
+      case 6:
+        request.nonce = texts.text(value);
+        break;
+      case 7:
+        request.error = texts.status_message(value);
+        break;
+      default:
+        break;  // the node and what later versions add
+    }
+  });
+  if (Status judged = texts.judge("DeltaDiscoveryRequest", whole); !judged) return judged.error();
+  return request;
+}
+
+std::string resource_version(const EncodedResource& resource) { return resource.hash.hex(); }
 
 std::string response_head(const Response& response) {
   std::string head;
   put_bytes(head, 1, response.version);
   put_bytes(head, 4, xds_type_url(response.type));
   put_bytes(head, 5, response.nonce);
+  for (const std::string& name : response.removed) put_bytes(head, 6, name);
   return head;
 }
 
-std::string resource_prefix(const EncodedResource& resource) {
+std::string resource_prefix(XdsVariant variant, const EncodedResource& resource) {
+  std::string inner;  // envoy.service.discovery.v3.Resource up to its `resource`
+  if (variant == XdsVariant::kDelta) {
+    put_bytes(inner, 1, resource_version(resource));
+    put_bytes(inner, 3, resource.name);
+    put_varint(inner, 2 << 3 | 2);
+    put_varint(inner, resource.any.size());
+  }
   std::string prefix;
   put_varint(prefix, 2 << 3 | 2);
-  put_varint(prefix, resource.any.size());
-  return prefix;
+  put_varint(prefix, inner.size() + resource.any.size());
+  return prefix + inner;
 }
 
 std::size_t response_size(const Response& response) {
   std::size_t size = response_head(response).size();
   for (const EncodedPtr& resource : response.resources)
-    size += resource_prefix(*resource).size() + resource->any.size();
+    size += resource_prefix(response.variant, *resource).size() + resource->any.size();
   return size;
 }
 
 std::string serialize(const Response& response) {
   std::string bytes = response_head(response);
   for (const EncodedPtr& resource : response.resources)
-    bytes += resource_prefix(*resource) + resource->any;
+    bytes += resource_prefix(response.variant, *resource) + resource->any;
   return bytes;
 }
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

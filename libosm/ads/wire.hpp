@@ -13,7 +13,10 @@
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
 
-namespace osm::ads {
+namespace osm::inline v1::ads {
+
+// So many resource names at most stand in one request, and in one type's subscription.
+inline constexpr std::size_t kMaxNames = 65'536;
 
 // envoy.service.discovery.v3.DiscoveryRequest. Views into the bytes it was read from.
 struct Request {
@@ -24,23 +27,43 @@ struct Request {
   std::optional<std::string_view> error;  // error_detail.message: a NACK, even when empty
 };
 
-// Failure: kInvalidArgument (not a DiscoveryRequest).
-Result<Request> parse_request(std::string_view bytes);
+// envoy.service.discovery.v3.DeltaDiscoveryRequest. Views into the bytes it was read from.
+struct DeltaRequest {
+  struct Held {
+    std::string_view name;
+    std::string_view version;
+  };
+  std::string_view type_url;
+  std::string_view nonce;
+  std::vector<std::string_view> subscribe;
+  std::vector<std::string_view> unsubscribe;
+  std::vector<Held> held;                 // initial_resource_versions
+  std::optional<std::string_view> error;  // error_detail.message: a NACK, even when empty
+};
 
-// envoy.service.discovery.v3.DiscoveryResponse.
+// Failure: kInvalidArgument (not such a message, or more than kMaxNames names).
+Result<Request> parse_request(std::string_view bytes);
+Result<DeltaRequest> parse_delta_request(std::string_view bytes);
+
+// envoy.service.discovery.v3.DiscoveryResponse or DeltaDiscoveryResponse.
 struct Response {
   XdsType type{};
   std::string version;
   std::string nonce;
   std::vector<EncodedPtr> resources;
+  XdsVariant variant = XdsVariant::kSotw;
+  std::vector<std::string> removed;  // delta only
 };
+
+// The version of one resource in delta: the same on every replica.
+std::string resource_version(const EncodedResource& resource);
 
 // All fields but `resources`, serialized.
 std::string response_head(const Response& response);
 // What precedes each resource's `any` in the serialized response.
-std::string resource_prefix(const EncodedResource& resource);
+std::string resource_prefix(XdsVariant variant, const EncodedResource& resource);
 std::size_t response_size(const Response& response);
 // The whole message in one string: tests and small transports.
 std::string serialize(const Response& response);
 
-}  // namespace osm::ads
+}  // namespace osm::inline v1::ads

@@ -3,11 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace osm {
+#include "osm/api.hpp"
 
-void check_failed(const char* condition, const char* file, int line) {
+namespace osm::inline v1 {
+
+// Exported for the other libraries of this project.
+OSM_API void check_failed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "libosm: invariant broken: %s (%s:%d)\n", condition, file, line);
   std::abort();
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

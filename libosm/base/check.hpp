@@ -1,7 +1,7 @@
 // Our own invariants. OSM_CHECK aborts with text in every build; OSM_DCHECK in debug builds.
 #pragma once
 
-namespace osm {
+namespace osm::inline v1 {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }
 

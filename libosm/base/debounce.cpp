@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace osm {
+namespace osm::inline v1 {
 
 Debounce::Debounce(Executor& strand, const Clock& clock, DebounceOptions options,
                    std::function<void()> fire)
@@ -38,4 +38,4 @@ void Debounce::on_timer() {
   fire_();
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

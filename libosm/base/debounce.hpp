@@ -9,7 +9,7 @@
 #include "osm/clock.hpp"
 #include "osm/executor.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 struct DebounceOptions {
   std::chrono::nanoseconds quiet = std::chrono::milliseconds(20);
@@ -37,4 +37,4 @@ class Debounce {
   Subscription timer_;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

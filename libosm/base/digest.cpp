@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 struct DigestBuilder::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
@@ -68,4 +68,4 @@ std::string Digest::hex() const {
   return text;
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -11,9 +11,11 @@
 #include <string>
 #include <string_view>
 
-namespace osm {
+#include "osm/api.hpp"
 
-struct Digest {
+namespace osm::inline v1 {
+
+struct OSM_API Digest {
   std::array<std::uint8_t, 16> bytes{};
 
   std::string hex() const;  // 32 lower-case digits
@@ -22,7 +24,7 @@ struct Digest {
   friend std::strong_ordering operator<=>(const Digest&, const Digest&) = default;
 };
 
-Digest digest_of(std::string_view bytes);
+OSM_API Digest digest_of(std::string_view bytes);
 
 // Feeds parts that cannot run into each other or be taken for one another: every part is preceded
 // by its kind and length.
@@ -45,7 +47,7 @@ class DigestBuilder {
   std::unique_ptr<Context> context_;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1
 
 template <>
 struct std::hash<osm::Digest> {

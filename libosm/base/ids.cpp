@@ -1,6 +1,19 @@
 #include "osm/ids.hpp"
 
-namespace osm {
+#include <algorithm>
+
+namespace osm::inline v1 {
+namespace {
+
+constexpr std::size_t kMaxLabel = 63;
+constexpr std::size_t kMaxSubdomain = 253;
+constexpr std::size_t kUuidLength = 36;
+
+// Not <cctype>'s: those depend on the locale.
+constexpr bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+constexpr bool is_lower_hex(char c) { return (c >= 'a' && c <= 'f') || (c >= '0' && c <= '9'); }
+
+}  // namespace
 
 SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& identity) {
   return SpiffeId(workload_spiffe_prefix(domain) + identity.ns + "/sa/" + identity.name);
@@ -10,4 +23,30 @@ std::string workload_spiffe_prefix(const TrustDomain& domain) {
   return "spiffe://" + domain.str() + "/ns/";
 }
 
-}  // namespace osm
+bool is_dns_label(std::string_view text) {
+  if (text.empty() || text.size() > kMaxLabel) return false;
+  if (!is_lower_alnum(text.front()) || !is_lower_alnum(text.back())) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_lower_alnum(c) || c == '-'; });
+}
+
+bool is_dns_subdomain(std::string_view text) {
+  if (text.size() > kMaxSubdomain) return false;
+  for (;;) {
+    const auto dot = text.find('.');
+    if (!is_dns_label(text.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+bool is_uuid(std::string_view text) {
+  if (text.size() != kUuidLength) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !is_lower_hex(text[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace osm::inline v1

@@ -1,10 +1,12 @@
 #include "base/log_level.hpp"
 
 #include "base/check.hpp"
+#include "osm/api.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
-std::string_view log_level_text(LogLevel level) {
+// Exported for the other libraries of this project.
+OSM_API std::string_view log_level_text(LogLevel level) {
   switch (level) {
     case LogLevel::kDebug:
       return "debug";
@@ -18,4 +20,4 @@ std::string_view log_level_text(LogLevel level) {
   check_failed("a known LogLevel", __FILE__, __LINE__);
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

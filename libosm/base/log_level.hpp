@@ -5,9 +5,9 @@
 
 #include "osm/log.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 // "debug", "info", "warning", "error".
 std::string_view log_level_text(LogLevel level);
 
-}  // namespace osm
+}  // namespace osm::inline v1

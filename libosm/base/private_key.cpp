@@ -5,7 +5,7 @@
 
 #include "osm/certificate.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 namespace {
 
 // Beyond size() too: a short string lives inside the object and stays there when moved from.
@@ -33,4 +33,4 @@ PrivateKey& PrivateKey::operator=(PrivateKey&& other) noexcept {
 
 PrivateKey::~PrivateKey() { wipe(pem_); }
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

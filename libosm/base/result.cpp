@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 std::string_view error_code_text(ErrorCode code) {
   switch (code) {
@@ -32,6 +32,8 @@ std::string_view error_code_text(ErrorCode code) {
       return "too-large";
     case ErrorCode::kUnreadableSource:
       return "unreadable-source";
+    case ErrorCode::kRefusedByProxy:
+      return "refused-by-proxy";
     case ErrorCode::kUnknownProxy:
       return "unknown-proxy";
     case ErrorCode::kIdentityMismatch:
@@ -44,6 +46,12 @@ std::string_view error_code_text(ErrorCode code) {
       return "invalid-certificate";
     case ErrorCode::kNotFound:
       return "not-found";
+    case ErrorCode::kAlreadyExists:
+      return "already-exists";
+    case ErrorCode::kConflict:
+      return "conflict";
+    case ErrorCode::kGone:
+      return "gone";
     case ErrorCode::kInvalidArgument:
       return "invalid-argument";
     case ErrorCode::kNotReady:
@@ -68,4 +76,4 @@ Error Error::with_context(std::string_view what) const {
   return {code, std::string(what) + ": " + message};
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 template <class T>
 class SnapshotCell {
@@ -38,4 +38,4 @@ class SnapshotCell {
   Notifier<const std::shared_ptr<const T>&> published_;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-namespace osm {
+namespace osm::inline v1 {
 
 struct Strand::State {
   std::mutex mutex;
@@ -105,4 +105,4 @@ void Strand::run(const std::shared_ptr<State>& state) {
   state->idle.notify_all();
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

@@ -6,13 +6,16 @@
 #include <memory>
 #include <mutex>
 
+#include "osm/api.hpp"
 #include "osm/executor.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
+// Exported, since plugins stand on it as well.
+//
 // Destroying it drops what has not started; a task that is running may outlive it, so tasks that
 // borrow their owner check the owner's own lifetime (see MeshLoop for the pattern).
-class Strand final : public Executor {
+class OSM_API Strand final : public Executor {
  public:
   explicit Strand(Executor& executor);
   ~Strand() override;
@@ -31,4 +34,4 @@ class Strand final : public Executor {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace osm
+}  // namespace osm::inline v1

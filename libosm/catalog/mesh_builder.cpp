@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <tuple>
 #include <utility>
 
-#include "catalog/resolve_workloads.hpp"
-
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 using model::ServiceEntry;
@@ -18,21 +17,6 @@ bool matters_to_policy(const std::shared_ptr<const ServiceEntry>& before,
   return before->identities != after->identities || before->split != after->split;
 }
 
-// The clients of every account behind `service`, and behind the apexes that split to it.
-void add_clients(const ServiceName& name, const model::Table<ServiceEntry>& services,
-                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
-  const auto service = services.find(name);
-  if (!service) return;
-  const auto add_clients_of = [&](const ServiceEntry& entry) {
-    for (const ServiceIdentity& identity : entry.identities)
-      for (const auto& target : index.with_destination(identity))
-        out.insert(target->policy.sources.begin(), target->policy.sources.end());
-  };
-  add_clients_of(*service);
-  for (const ServiceName& apex : service->apexes)
-    if (const auto entry = services.find(apex)) add_clients_of(*entry);
-}
-
 bool has_synced(const WorkloadProvider& provider) {
   try {
     return provider.workloads_synced();
@@ -41,20 +25,38 @@ bool has_synced(const WorkloadProvider& provider) {
   }
 }
 
-void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out) {
-  out.insert(target.destination);
-  out.insert(target.policy.sources.begin(), target.policy.sources.end());
+// Its id as a provider of endpoints, or else its place in the options: "#1".
+std::string name_of(const WorkloadProvider& provider, std::size_t position) {
+  try {
+    if (const auto* endpoints = dynamic_cast<const EndpointsProvider*>(&provider))
+      return endpoints->id();
+  } catch (...) {  // other people's code
+  }
+  return '#' + std::to_string(position + 1);
+}
+
+// What shapes every proxy. The rest is for certificates, new pods and the daemons.
+bool same_for_proxies(const MeshConfig& a, const MeshConfig& b) {
+  const auto settings = [](const MeshConfig& config) {
+    return std::tie(config.permissive, config.egress, config.tls, config.tracing,
+                    config.external_authorization, config.active_health_checks);
+  };
+  return settings(a) == settings(b);
+}
+
+ObjectKey key_of(const Workload& workload) {
+  return {model::kWorkloadKind, workload.name.ns, workload.name.name};
 }
 
 }  // namespace
 
-MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<endpoint::ProviderEntry> providers,
+MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
                          std::vector<WorkloadProvider*> workload_providers,
                          TrustDomain trust_domain)
     : spec_(spec),
       endpoints_(std::move(providers)),
       workload_providers_(std::move(workload_providers)),
-      listed_workloads_(workload_providers_.size()) {
+      claims_(workload_providers_.size()) {
   next_.trust_domain = std::move(trust_domain);
   next_.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
   next_.problems = std::make_shared<const std::vector<Problem>>();
@@ -64,20 +66,26 @@ std::vector<std::string> MeshBuilder::waiting_for() const {
   std::vector<std::string> out;
   if (!spec_.spec().has_synced()) out.push_back("mesh specification");
   for (std::string& provider : endpoints_.waiting_for()) out.push_back(std::move(provider));
-  for (const WorkloadProvider* provider : workload_providers_)
-    if (!has_synced(*provider)) out.push_back("workload provider");
+  for (std::size_t i = 0; i < workload_providers_.size(); ++i)
+    if (!has_synced(*workload_providers_[i]))
+      out.push_back("workload provider " + name_of(*workload_providers_[i], i));
   return out;
 }
 
 std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
-  resync_endpoints_ |= endpoints_.refresh_status();
+  object_changes_.clear();
+  if (endpoints_.refresh_status()) resync_endpoints_ = resync_workloads_ = true;
   if (!published_ && !waiting_for().empty()) return nullptr;
 
   next_.changes = {};
+  const model::MeshSnapshot before = next_;  // pointers to its tables
+  const auto index_before = index_;
   const SpecChanges spec = spec_.refresh();
+  if (!published_ || !spec.objects.empty())
+    next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
   const MeshConfig config = std::exchange(next_.config, spec_.config());
   const bool mode_changed = config.permissive != next_.config.permissive;
-  next_.changes.everything = !published_ || mode_changed || config.egress != next_.config.egress;
+  next_.changes.everything = !published_ || !same_for_proxies(config, next_.config);
   reports_changed_ = !(config == next_.config);
 
   const ServiceTable services_before = next_.services;
@@ -85,8 +93,9 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   refresh_policies(refresh_targets(spec), services_before, mode_changed);
   refresh_permissive();
   refresh_workloads(spec);
-  refresh_port_conflicts();
+  port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
   refresh_problems();
+  note_objects(spec.objects, before, *index_before);
   if (next_.changes.empty() && !reports_changed_) return nullptr;
   published_ = true;
   ++next_.generation;
@@ -94,16 +103,15 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 }
 
 std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec) {
-  std::set<ServiceName> known;
-  for (const auto& service : spec_.services()) known.insert(service->name);
-
   std::set<ServiceName> gone;
   std::set<ServiceName> asked;
-  for (const ServiceName& name : spec.services) (known.contains(name) ? asked : gone).insert(name);
+  for (const ServiceName& name : spec.services)
+    (spec_.find_service(name) ? asked : gone).insert(name);
   for (const ServiceName& name : std::exchange(stale_endpoints_, {}))
-    if (known.contains(name)) asked.insert(name);
+    if (spec_.find_service(name)) asked.insert(name);
   if (spec.namespaces) endpoints_.set_monitored_namespaces(spec_.namespaces());
-  if (std::exchange(resync_endpoints_, false) || spec.namespaces) asked = known;
+  if (std::exchange(resync_endpoints_, false) || spec.namespaces)
+    for (const auto& service : spec_.services()) asked.insert(service->name);
 
   std::set<ServiceName> changed = endpoints_.read(asked);
   changed.merge(endpoints_.forget(gone));
@@ -122,18 +130,20 @@ std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec) {
 void MeshBuilder::refresh_services(const SpecChanges& spec,
                                    const std::set<ServiceName>& endpoints) {
   bool differ = spec.splits;
-  std::set<ServiceName> present;
-  for (const auto& service : spec_.services()) {
-    present.insert(service->name);
-    if (!spec.services.contains(service->name) && !endpoints.contains(service->name)) continue;
-    ServiceEntry draft = resolve_service(*service, endpoints_.find(service->name).get());
-    auto& held = drafts_[service->name];
+  std::set<ServiceName> concerned = spec.services;
+  concerned.insert(endpoints.begin(), endpoints.end());
+  for (const ServiceName& name : concerned) {
+    const auto service = spec_.find_service(name);
+    if (!service) {
+      differ |= drafts_.erase(name) > 0;
+      continue;
+    }
+    ServiceEntry draft = resolve_service(*service, endpoints_.find(name).get());
+    auto& held = drafts_[name];
     if (held && *held == draft) continue;
     held = std::make_shared<const ServiceEntry>(std::move(draft));
     differ = true;
   }
-  const auto absent = [&](const auto& draft) { return !present.contains(draft.first); };
-  differ |= std::erase_if(drafts_, absent) > 0;
   if (!differ) return;
 
   SettledServices settled = settle_services(drafts_, spec_.splits());
@@ -174,11 +184,11 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
   std::set<ServiceName> services;
   for (const ServiceName& name : next_.changes.services) {
     if (!matters_to_policy(services_before.find(name), next_.services.find(name))) continue;
-    add_clients(name, services_before, index_, concerned);
+    add_clients(name, services_before, *index_, concerned);
     services.insert(name);
   }
-  if (outdated) index_ = PolicyIndex(next_.targets, next_.services);
-  for (const ServiceName& name : services) add_clients(name, next_.services, index_, concerned);
+  if (outdated) index_ = std::make_shared<const PolicyIndex>(next_.targets, next_.services);
+  for (const ServiceName& name : services) add_clients(name, next_.services, *index_, concerned);
 
   TableEdit edit(next_.policies);
   if (next_.config.permissive) {
@@ -187,11 +197,11 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
     if (mode_changed)
       for (const auto& target : next_.targets) add_parties(*target, concerned);
     for (const ServiceIdentity& identity : concerned) {
-      if (!index_.names(identity)) {
+      if (!index_->names(identity)) {
         edit.remove(identity);
         continue;
       }
-      model::IdentityPolicy policy = resolve_policy(identity, index_, next_.services);
+      model::IdentityPolicy policy = resolve_policy(identity, *index_, next_.services);
       const auto held = next_.policies.find(identity);
       if (held && *held->upstreams == *policy.upstreams) policy.upstreams = held->upstreams;
       edit.put(std::move(policy));
@@ -209,59 +219,42 @@ void MeshBuilder::refresh_permissive() {
       std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));
 }
 
-std::vector<Workload> MeshBuilder::list_workloads() {
-  provider_problems_.clear();
-  std::vector<Workload> out;
-  for (std::size_t i = 0; i < workload_providers_.size(); ++i) {
-    std::string failure;
-    try {
-      listed_workloads_[i] = workload_providers_[i]->list_workloads();
-    } catch (const std::exception& error) {
-      failure = error.what();
-    } catch (...) {
-      failure = "an exception that is no std::exception";
+// `all`: everything it lists; else what became of `names`.
+void MeshBuilder::read_workloads(std::size_t provider, bool all,
+                                 const std::set<WorkloadName>& names) {
+  const WorkloadProvider& asked = *workload_providers_[provider];
+  std::string failure;
+  try {
+    if (all) {
+      claims_.replace(provider, asked.list_workloads());
+    } else {
+      for (const WorkloadName& name : names) claims_.set(provider, name, asked.find_workload(name));
     }
-    if (!failure.empty()) {
-      stale_workloads_ = true;
-      provider_problems_.push_back(
-          {.code = ErrorCode::kInternal,
-           .object = {},
-           .path = "workload provider #" + std::to_string(i + 1),
-           .field = {},
-           .cause = "failed: " + failure + "; its last workloads are kept and it is asked again"});
-    }
-    out.insert(out.end(), listed_workloads_[i].begin(), listed_workloads_[i].end());
+    return;
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "an exception that is no std::exception";
   }
-  return out;
+  resync_workloads_ = true;
+  provider_problems_.push_back(
+      {.code = ErrorCode::kInternal,
+       .object = {},
+       .path = "workload provider " + name_of(asked, provider),
+       .field = {},
+       .cause = "failed: " + failure + "; its last workloads are kept and it is asked again"});
 }
 
 void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
-  if (!std::exchange(stale_workloads_, false) && !spec.namespaces) return;
-  ResolvedWorkloads resolved = resolve_workloads(list_workloads(), spec_.namespaces());
-  workload_problems_ = std::move(resolved.problems);
+  const bool all = std::exchange(resync_workloads_, false);
+  const auto names = std::exchange(stale_workloads_, {});
+  if (all) provider_problems_.clear();
+  if (all || !names.empty())
+    for (std::size_t i = 0; i < workload_providers_.size(); ++i) read_workloads(i, all, names);
+  if (spec.namespaces) claims_.set_monitored_namespaces(spec_.namespaces());
   TableEdit edit(next_.workloads);
-  edit.replace_all(std::move(resolved.workloads));
+  claims_.settle(edit);
   next_.changes.workloads = edit.finish();
-}
-
-void MeshBuilder::refresh_port_conflicts() {
-  const model::Changes& changes = next_.changes;
-  if (changes.services.empty() && changes.workloads.empty()) return;
-  for (const model::ProxyKey& proxy : changes.workloads) port_conflicts_.erase(proxy);
-  for (const auto& entry : next_.workloads) {
-    const auto& services = entry->workload.services;
-    const bool concerned = changes.workloads.contains(entry->proxy) ||
-                           std::any_of(services.begin(), services.end(), [&](const auto& name) {
-                             return changes.services.contains(name);
-                           });
-    if (!concerned) continue;
-    auto conflicts = model::own_ports_of(next_.services, entry->workload).conflicts;
-    if (conflicts.empty()) {
-      port_conflicts_.erase(entry->proxy);
-    } else {
-      port_conflicts_[entry->proxy] = std::move(conflicts);
-    }
-  }
 }
 
 void MeshBuilder::refresh_problems() {
@@ -270,13 +263,9 @@ void MeshBuilder::refresh_problems() {
     all.insert(all.end(), some.begin(), some.end());
   };
   add(service_problems_);
-  add(workload_problems_);
   add(provider_problems_);
-  std::map<model::PortConflict, WorkloadName> conflicts;  // with the first workload as the example
-  for (const auto& [proxy, some] : port_conflicts_)
-    for (const model::PortConflict& conflict : some)
-      conflicts.try_emplace(conflict, next_.workloads.find(proxy)->workload.name);
-  for (const auto& [conflict, example] : conflicts) all.push_back(port_problem(conflict, example));
+  claims_.add_problems(all);
+  port_conflicts_.add_problems(next_.workloads, all);
 
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -285,4 +274,22 @@ void MeshBuilder::refresh_problems() {
   reports_changed_ = true;
 }
 
-}  // namespace osm::catalog
+// What people wrote, for whoever asks how far it is.
+void MeshBuilder::note_objects(const std::map<ObjectKey, bool>& changed,
+                               const model::MeshSnapshot& before, const PolicyIndex& index_before) {
+  for (const auto& [key, present] : changed)
+    object_changes_[key] = {.present = present, .before = scope_of(key, before, index_before)};
+  for (const model::ProxyKey& proxy : next_.changes.workloads) {
+    const auto old = before.workloads.find(proxy);
+    if (!old) continue;
+    ObjectChange& change = object_changes_[key_of(old->workload)];
+    change.present = false;  // unless one of its name is still there:
+    change.before.merge(scope_of(old->workload, before, index_before));
+  }
+  for (const model::ProxyKey& proxy : next_.changes.workloads)
+    if (const auto now = next_.workloads.find(proxy))
+      object_changes_[key_of(now->workload)].present = true;
+  for (const auto& [key, change] : object_changes_) next_.changes.objects.insert(key);
+}
+
+}  // namespace osm::inline v1::catalog

@@ -13,35 +13,55 @@
 #include <string>
 #include <vector>
 
+#include "catalog/object_scope.hpp"
 #include "catalog/resolve_policies.hpp"
 #include "catalog/resolve_services.hpp"
+#include "catalog/resolve_workloads.hpp"
 #include "catalog/spec_view.hpp"
 #include "catalog/table_edit.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
-#include "model/own_ports.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
+
+// What became of one object in a build.
+struct ObjectChange {
+  bool present = true;  // false: it is gone
+  ObjectScope before;   // whom it concerned until then
+};
+using ObjectChanges = std::map<ObjectKey, ObjectChange>;
 
 class MeshBuilder {
  public:
   // Everything outlives the builder.
-  MeshBuilder(const MeshSpec& spec, std::vector<endpoint::ProviderEntry> providers,
+  MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
               std::vector<WorkloadProvider*> workload_providers, TrustDomain trust_domain);
 
   void spec_changed(const std::vector<ObjectKey>& keys) { spec_.invalidate(keys); }
   void endpoints_changed(const std::vector<ServiceName>& services) {
     stale_endpoints_.insert(services.begin(), services.end());
   }
-  void workloads_changed() { stale_workloads_ = true; }
+  void all_endpoints_changed() { resync_endpoints_ = true; }
+  void workloads_changed(const std::vector<WorkloadName>& workloads) {
+    stale_workloads_.insert(workloads.begin(), workloads.end());
+  }
+  void all_workloads_changed() { resync_workloads_ = true; }
 
   // "mesh specification", "endpoints provider vm": what has not synced. Empty: build() builds.
   std::vector<std::string> waiting_for() const;
 
   // The next generation; null when nothing differs from the last one or something has not synced.
   std::shared_ptr<const model::MeshSnapshot> build();
+
+  // The objects that the last build() found changed, also when that made no difference.
+  const ObjectChanges& object_changes() const { return object_changes_; }
+  // Of the last generation. Never null.
+  const std::shared_ptr<const PolicyIndex>& policy_index() const { return index_; }
+  std::uint64_t generation() const { return next_.generation; }
+  // What the last build() read. Null before the first.
+  const std::shared_ptr<const model::SpecObjects>& objects() const { return next_.objects; }
 
   // Whether a provider threw, so that build() is worth calling again later.
   bool has_failures() const { return endpoints_.has_failures() || !provider_problems_.empty(); }
@@ -59,11 +79,12 @@ class MeshBuilder {
                         bool mode_changed);
   void refresh_permissive();
   void refresh_workloads(const SpecChanges& spec);
-  void refresh_port_conflicts();
   void refresh_problems();
+  void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
+                    const PolicyIndex& index_before);
 
   RouteObjects route_objects() const;
-  std::vector<Workload> list_workloads();
+  void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
   SpecView spec_;
   endpoint::EndpointTable endpoints_;
@@ -71,20 +92,21 @@ class MeshBuilder {
 
   std::set<ServiceName> stale_endpoints_;
   bool resync_endpoints_ = true;
-  bool stale_workloads_ = true;
+  std::set<WorkloadName> stale_workloads_;
+  bool resync_workloads_ = true;
 
   // What the stages hold between builds.
   ServiceDrafts drafts_;
-  PolicyIndex index_;
-  std::vector<std::vector<Workload>> listed_workloads_;  // by provider: its last good list
-  std::map<model::ProxyKey, std::vector<model::PortConflict>> port_conflicts_;
+  std::shared_ptr<const PolicyIndex> index_ = std::make_shared<const PolicyIndex>();
+  WorkloadClaims claims_;  // by the last good answers
+  PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
-  std::vector<Problem> workload_problems_;
   std::vector<Problem> provider_problems_;  // of workload providers that threw
+  ObjectChanges object_changes_;
 
   model::MeshSnapshot next_;  // the last generation's content, being changed into the next
   bool published_ = false;
   bool reports_changed_ = false;  // something differs that Changes does not speak of
 };
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

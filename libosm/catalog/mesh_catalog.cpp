@@ -9,7 +9,7 @@
 #include "catalog/proxy_registry.hpp"
 #include "model/own_ports.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
@@ -43,7 +43,12 @@ bool has_endpoints(const model::MeshSnapshot& snapshot, const Workload& workload
 class MeshCatalog final : public MeshCataloger {
  public:
   explicit MeshCatalog(const MeshCatalogOptions& options)
-      : spec_(options.spec), snapshots_(options.snapshots), clock_(options.clock) {}
+      : spec_(options.spec), snapshots_(options.snapshots), clock_(options.clock) {
+    snapshots_subscription_ = snapshots_.subscribe([this](const SnapshotPtr& snapshot) {
+      for (const model::ProxyKey& proxy : snapshot->changes.workloads)
+        if (!snapshot->workloads.find(proxy)) proxies_.forget(proxy);
+    });
+  }
 
   const MeshSpec& get_smi_spec() const override { return spec_; }
 
@@ -109,7 +114,13 @@ class MeshCatalog final : public MeshCataloger {
     proxies_.expect(certificate);
   }
   void register_proxy(const Proxy& proxy) override { proxies_.connected(proxy); }
-  void unregister_proxy(const ProxyId& id) override { proxies_.disconnected(id); }
+  void unregister_proxy(const ProxyId& id) override {
+    const auto proxy = proxies_.disconnected(id);
+    if (!proxy) return;
+    // Loaded afterwards: a workload that vanishes meanwhile is forgotten here or by its snapshot.
+    const SnapshotPtr snapshot = snapshots_.load();
+    if (snapshot && !snapshot->workloads.find(*proxy)) proxies_.forget(*proxy);
+  }
 
   Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                           const ProxyId& id) const override {
@@ -197,6 +208,7 @@ class MeshCatalog final : public MeshCataloger {
   SnapshotCell<model::MeshSnapshot>& snapshots_;
   const Clock& clock_;
   ConnectedProxies proxies_;
+  Subscription snapshots_subscription_;  // last: its callback uses the others
 };
 
 }  // namespace
@@ -205,4 +217,4 @@ std::unique_ptr<MeshCataloger> make_mesh_catalog(const MeshCatalogOptions& optio
   return std::make_unique<MeshCatalog>(options);
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -9,7 +9,7 @@
 #include "osm/mesh_cataloger.hpp"
 #include "osm/mesh_spec.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 // All outlive the catalog.
 struct MeshCatalogOptions {
@@ -20,4 +20,4 @@ struct MeshCatalogOptions {
 
 std::unique_ptr<MeshCataloger> make_mesh_catalog(const MeshCatalogOptions& options);
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

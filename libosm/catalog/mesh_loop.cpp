@@ -5,25 +5,65 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
+#include "catalog/object_records.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 constexpr std::chrono::seconds kRetryAfter{1};
+constexpr std::chrono::seconds kStalenessPeriod{1};
 
-// What happened since the last build. Folded where events arrive, taken by the strand.
-struct Events {
-  std::vector<ObjectKey> spec;
-  std::vector<ServiceName> endpoints;
-  bool workloads = false;
+constexpr std::size_t kMaxPendingNames = 1'000;
+
+// Of names, which a provider may invent, so many at most: then all are read again.
+template <class Name>
+struct PendingNames {
+  std::set<Name> names;
+  bool all = false;
+
+  void add(const std::vector<Name>& changed) {
+    if (all) return;
+    names.insert(changed.begin(), changed.end());
+    if (names.size() <= kMaxPendingNames) return;
+    all = true;
+    names.clear();
+  }
 };
+
+// What happened since the last build. Folded where events arrive, taken by the strand. By key, so
+// that a source which floods while a build is late takes no more memory than it has keys.
+struct Events {
+  std::set<ObjectKey> spec;
+  PendingNames<ServiceName> endpoints;
+  PendingNames<WorkloadName> workloads;
+
+  // Whether a change of a workload that runs `services` may be among them.
+  bool speak_of_workload(const WorkloadName& name, const std::vector<ServiceName>& services) const {
+    return workloads.all || workloads.names.contains(name) || endpoints.all ||
+           std::any_of(services.begin(), services.end(), [&](const ServiceName& service) {
+             return endpoints.names.contains(service);
+           });
+  }
+};
+
+bool is_current(const ProviderStatus& provider) {
+  return provider.synced && !provider.stale && provider.failure.empty();
+}
+
+std::vector<ServiceName> services_of(const model::MeshSnapshot& snapshot,
+                                     const WorkloadName& workload) {
+  for (const auto& entry : snapshot.workloads)
+    if (entry->workload.name == workload) return entry->workload.services;
+  return {};
+}
 
 }  // namespace
 
@@ -45,23 +85,19 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     const auto weak = weak_from_this();
     subscribe("mesh specification", [&] {
       return options.spec.subscribe([weak](const std::vector<ObjectKey>& changed) {
-        fold(weak, [&](Events& events) {
-          events.spec.insert(events.spec.end(), changed.begin(), changed.end());
-        });
+        fold(weak, [&](Events& events) { events.spec.insert(changed.begin(), changed.end()); });
       });
     });
     for (const ProviderEntry& entry : options.providers)
       subscribe("endpoints provider", [&] {
         return entry.provider->subscribe([weak](const std::vector<ServiceName>& changed) {
-          fold(weak, [&](Events& events) {
-            events.endpoints.insert(events.endpoints.end(), changed.begin(), changed.end());
-          });
+          fold(weak, [&](Events& events) { events.endpoints.add(changed); });
         });
       });
     for (WorkloadProvider* provider : options.workload_providers)
       subscribe("workload provider", [&] {
         return provider->subscribe_workloads([weak](const std::vector<WorkloadName>& changed) {
-          fold(weak, [&](Events& events) { events.workloads |= !changed.empty(); });
+          fold(weak, [&](Events& events) { events.workloads.add(changed); });
         });
       });
     fold(weak, [](Events&) {});
@@ -85,12 +121,49 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     return waiting_for_;
   }
 
-  std::vector<endpoint::ProviderStatus> providers() const {
+  std::vector<ProviderStatus> providers() const {
     std::lock_guard lock(mutex_);
     return providers_;
   }
 
+  ObjectState object_state(const ObjectKey& object) const {
+    ObjectState state;
+    std::shared_ptr<const PolicyIndex> index;
+    std::shared_ptr<const model::SpecObjects> objects;
+    std::optional<ObjectRecord> record;
+    {
+      std::lock_guard lock(mutex_);
+      if (!built_) return state;
+      state.snapshot = built_;
+      index = policy_index_;
+      objects = objects_;
+      record = records_.find(object);
+      if (record) state.generation = record->generation;
+      if (object.kind == model::kWorkloadKind) add_endpoints(object, state);
+    }
+    state.pending |= !is_read(object, spec_, *objects);
+    if (!record) return state;
+    state.present = record->present;
+    state.scope = scope_of(object, *state.snapshot, *index);
+    state.scope.merge(record->before);
+    return state;
+  }
+
+  Subscription subscribe_looks(std::function<void()> on_look) {
+    return looks_.subscribe(std::move(on_look));
+  }
+
  private:
+  // A machine's change reaches its clients as one of endpoints. Under mutex_.
+  void add_endpoints(const ObjectKey& workload, ObjectState& state) const {
+    const WorkloadName name{workload.ns, workload.name};
+    const std::vector<ServiceName> services = services_of(*built_, name);
+    state.pending =
+        events_.speak_of_workload(name, services) || building_.speak_of_workload(name, services);
+    for (const ServiceName& service : services)
+      state.generation = std::max(state.generation, records_.endpoints_changed(service));
+  }
+
   // Adds to the pending events; the first of a burst wakes the strand.
   template <class Add>
   static void fold(const std::weak_ptr<Impl>& weak, Add add) {
@@ -114,14 +187,19 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   // Providers are other people's code: one that cannot be subscribed to is still read, late.
   template <class Subscribe>
   void subscribe(std::string_view to, Subscribe call) {
+    std::string cause;
     try {
       Subscription subscription = call();
       std::lock_guard lock(mutex_);
       subscriptions_.push_back(std::move(subscription));
+      return;
     } catch (const std::exception& error) {
-      log_.error("subscribing failed; its changes will be seen late",
-                 {{"to", std::string(to)}, {"cause", error.what()}});
+      cause = error.what();
+    } catch (...) {
+      cause = "an exception that is no std::exception";
     }
+    log_.error("subscribing failed; its changes will be seen late",
+               {{"to", std::string(to)}, {"cause", cause}});
   }
 
   void wake() {
@@ -133,18 +211,22 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void build() {
-    Events events;
     {
       std::lock_guard lock(mutex_);
-      events = std::exchange(events_, {});
+      building_ = std::exchange(events_, {});
     }
     const SteadyTime begun = clock_.steady_now();
-    builder_.spec_changed(events.spec);
-    builder_.endpoints_changed(events.endpoints);
-    if (events.workloads) builder_.workloads_changed();
+    builder_.spec_changed({building_.spec.begin(), building_.spec.end()});
+    const auto& [services, all_services] = building_.endpoints;
+    builder_.endpoints_changed({services.begin(), services.end()});
+    if (all_services) builder_.all_endpoints_changed();
+    const auto& [workloads, all_workloads] = building_.workloads;
+    builder_.workloads_changed({workloads.begin(), workloads.end()});
+    if (all_workloads) builder_.all_workloads_changed();
     const auto snapshot = builder_.build();
     report_providers();
     retry_when_failed();
+    note_objects(snapshot);
     if (!snapshot) {
       if (!snapshots_.load()) set_waiting_for(builder_.waiting_for());
       return;
@@ -152,6 +234,26 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     report(*snapshot, clock_.steady_now() - begun);
     set_waiting_for({});
     if (!stopped_) snapshots_.publish(snapshot);  // last: a subscriber may destroy the loop
+  }
+
+  // Before the snapshot is published, so that nobody can have applied what is not noted here.
+  void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot) {
+    const std::uint64_t generation = builder_.generation();
+    {
+      std::lock_guard lock(mutex_);
+      building_ = {};
+      if (snapshot && !built_) records_.note({"MeshConfig", {}, {}}, generation, true, {});
+      for (const auto& [key, change] : builder_.object_changes())
+        records_.note(key.kind == "MeshConfig" ? ObjectKey{key.kind, {}, {}} : key, generation,
+                      change.present, change.before);
+      if (snapshot) {
+        records_.note_endpoints(snapshot->changes.endpoints, snapshot->endpoints, generation);
+        built_ = snapshot;
+      }
+      policy_index_ = builder_.policy_index();
+      objects_ = builder_.objects();
+    }
+    looks_.notify();
   }
 
   void set_waiting_for(std::vector<std::string> missing) {
@@ -169,20 +271,43 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
 
   void report_providers() {
     const auto fresh = builder_.endpoints().providers();
-    std::vector<endpoint::ProviderStatus> before;
+    std::vector<ProviderStatus> before;
     {
       std::lock_guard lock(mutex_);
       before = std::exchange(providers_, fresh);
     }
     if (before == fresh) return;
+    report_staleness();
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      const endpoint::ProviderStatus& now = fresh[i];
-      const bool healthy = now.synced && !now.stale && now.failure.empty();
+      const ProviderStatus& now = fresh[i];
       metrics_.set("osm_endpoints_provider_synced", {{"provider", now.id}}, now.synced ? 1 : 0);
-      metrics_.set("osm_endpoints_provider_healthy", {{"provider", now.id}}, healthy ? 1 : 0);
+      metrics_.set("osm_endpoints_provider_healthy", {{"provider", now.id}},
+                   is_current(now) ? 1 : 0);
       if (i < before.size() && before[i].synced != now.synced)
         log_.info("endpoints provider has synced", {{"provider", now.id}});
     }
+  }
+
+  // For how long what each provider says may be out of date; told every second while it may.
+  void report_staleness() {
+    const SteadyTime now = clock_.steady_now();
+    bool any = false;
+    stale_since_.resize(providers_.size());
+    for (std::size_t i = 0; i < providers_.size(); ++i) {
+      if (is_current(providers_[i])) {
+        stale_since_[i].reset();
+      } else if (!stale_since_[i]) {
+        stale_since_[i] = now;
+      }
+      any |= stale_since_[i].has_value();
+      const auto age = std::chrono::duration<double>(now - stale_since_[i].value_or(now));
+      metrics_.set("osm_provider_staleness_seconds", {{"provider", providers_[i].id}}, age.count());
+    }
+    staleness_.reset();
+    if (any)
+      staleness_ = strand_.post_after(kStalenessPeriod, [weak = weak_from_this()] {
+        if (const auto loop = weak.lock()) loop->report_staleness();
+      });
   }
 
   // Every problem is logged once, when it appears, and once when it is gone.
@@ -214,11 +339,6 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       log_.info("resolved: " + problem.text(),
                 {{"code", std::string(error_code_text(problem.code))}});
     });
-    std::map<ErrorCode, int> counts;
-    for (const Problem& problem : before) counts[problem.code] = 0;
-    for (const Problem& problem : now) ++counts[problem.code];
-    for (const auto& [code, count] : counts)
-      metrics_.set("osm_mesh_problems", {{"code", error_code_text(code)}}, count);
     problems_ = snapshot.problems;
   }
 
@@ -232,20 +352,28 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   MeshBuilder builder_;
   std::shared_ptr<const std::vector<Problem>> problems_ =
       std::make_shared<const std::vector<Problem>>();
+  std::vector<std::optional<SteadyTime>> stale_since_;  // by provider
 
   SnapshotCell<model::MeshSnapshot> snapshots_;
+  Notifier<> looks_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::vector<std::string> waiting_for_;
-  std::vector<endpoint::ProviderStatus> providers_;
+  std::vector<ProviderStatus> providers_;
   std::vector<Subscription> subscriptions_;
   Events events_;
-  bool woken_ = false;  // a wake() is on its way
+  Events building_;  // changed by the strand only
+  ObjectRecords records_;
+  std::shared_ptr<const model::MeshSnapshot> built_;   // what records_ speak of
+  std::shared_ptr<const PolicyIndex> policy_index_;    // of built_
+  std::shared_ptr<const model::SpecObjects> objects_;  // what was read last
+  bool woken_ = false;                                 // a wake() is on its way
 
   // Last, so that timers die first.
   Strand strand_;
   Debounce debounce_;
   Subscription retry_;
+  Subscription staleness_;
 };
 
 MeshLoop::MeshLoop(const MeshLoopOptions& options) : impl_(std::make_shared<Impl>(options)) {
@@ -256,7 +384,13 @@ MeshLoop::~MeshLoop() { stop(); }
 
 SnapshotCell<model::MeshSnapshot>& MeshLoop::snapshots() { return impl_->snapshots(); }
 std::vector<std::string> MeshLoop::waiting_for() const { return impl_->waiting_for(); }
-std::vector<endpoint::ProviderStatus> MeshLoop::providers() const { return impl_->providers(); }
+std::vector<ProviderStatus> MeshLoop::providers() const { return impl_->providers(); }
+ObjectState MeshLoop::object_state(const ObjectKey& object) const {
+  return impl_->object_state(object);
+}
+Subscription MeshLoop::subscribe_looks(std::function<void()> on_look) {
+  return impl_->subscribe_looks(std::move(on_look));
+}
 void MeshLoop::stop() { impl_->stop(); }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -11,14 +11,18 @@
 // its own snapshots too.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/debounce.hpp"
 #include "base/snapshot_cell.hpp"
+#include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "osm/api.hpp"
 #include "osm/clock.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/executor.hpp"
@@ -26,9 +30,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
 
-namespace osm::catalog {
-
-using endpoint::ProviderEntry;
+namespace osm::inline v1::catalog {
 
 // All borrowed things outlive the loop.
 struct MeshLoopOptions {
@@ -43,7 +45,18 @@ struct MeshLoopOptions {
   DebounceOptions debounce{};
 };
 
-class MeshLoop {
+// What is known of one object of the mesh.
+struct ObjectState {
+  // Null before the first publish; then nothing else is told.
+  std::shared_ptr<const model::MeshSnapshot> snapshot;
+  std::uint64_t generation = 0;  // see ObjectRecord; 0: there is and was no such object
+  bool present = false;
+  bool pending = false;  // it has changed since the last look at it
+  ObjectScope scope;     // whom it concerns now, or did lately
+};
+
+// Exported for osm::testing, a library of its own.
+class OSM_API MeshLoop {
  public:
   // Subscribes to everything and starts to build. Thread: any. Blocking: no.
   explicit MeshLoop(const MeshLoopOptions& options);
@@ -59,7 +72,15 @@ class MeshLoop {
   std::vector<std::string> waiting_for() const;
 
   // The providers' health, as of the last event that was folded in. Thread: any. Blocking: no.
-  std::vector<endpoint::ProviderStatus> providers() const;
+  std::vector<ProviderStatus> providers() const;
+
+  // Kinds are as in model::Changes::objects, a MeshConfig without namespace and name.
+  // Thread: any. Blocking: no.
+  ObjectState object_state(const ObjectKey& object) const;
+
+  // Calls `on_look` whenever object_state() may have changed, before the snapshot is published.
+  // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.
+  Subscription subscribe_looks(std::function<void()> on_look);
 
   // Ends every subscription and publishes nothing more; the last snapshot stays. Idempotent.
   // Thread: any. Blocking: until a build that is running is done, unless called by it.
@@ -70,4 +91,4 @@ class MeshLoop {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 using model::TargetEntry;
@@ -134,4 +134,4 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
   return out;
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

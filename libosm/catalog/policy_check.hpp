@@ -7,7 +7,7 @@
 #include "osm/object.hpp"
 #include "osm/traffic_policy.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 // What a policy grants, in words: "GET,POST /books.*; TCP port 3306".
 std::string describe_grant(const InboundTrafficPolicy& policy);
@@ -22,4 +22,4 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
                             const ServiceIdentity& destination,
                             const std::vector<Problem>& left_out);
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) {
   std::lock_guard lock(mutex_);
@@ -30,11 +30,20 @@ void ConnectedProxies::connected(const Proxy& proxy) {
   entry.certificate->claimed = true;
 }
 
-void ConnectedProxies::disconnected(const ProxyId& id) {
+std::optional<model::ProxyKey> ConnectedProxies::disconnected(const ProxyId& id) {
   std::lock_guard lock(mutex_);
   const auto at = proxies_.find(id);
-  if (at == proxies_.end() || at->second.streams.empty()) return;
+  if (at == proxies_.end() || at->second.streams.empty()) return std::nullopt;
   at->second.streams.erase(at->second.streams.begin());
+  if (!at->second.streams.empty()) return std::nullopt;
+  return model::ProxyKey{at->second.certificate->ns, id};
+}
+
+void ConnectedProxies::forget(const model::ProxyKey& proxy) {
+  std::lock_guard lock(mutex_);
+  const auto at = proxies_.find(proxy.second);
+  if (at == proxies_.end() || !at->second.streams.empty()) return;
+  if (at->second.certificate->ns == proxy.first) proxies_.erase(at);
 }
 
 std::vector<certificate::ProxyCertificate> ConnectedProxies::certificates(WallTime now) const {
@@ -59,4 +68,4 @@ std::vector<Proxy> ConnectedProxies::connected_proxies() const {
   return out;
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

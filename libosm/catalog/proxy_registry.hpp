@@ -7,11 +7,12 @@
 #include <set>
 #include <vector>
 
+#include "model/mesh_snapshot.hpp"
 #include "osm/certificate.hpp"
 #include "osm/clock.hpp"
 #include "osm/proxy.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 // All calls: Thread: any. Blocking: no.
 class ConnectedProxies {
@@ -25,8 +26,12 @@ class ConnectedProxies {
   void connected(const Proxy& proxy);
 
   // A stream ended: the oldest that is registered, since a newer stream supersedes it. The proxy
-  // stays connected while another is left.
-  void disconnected(const ProxyId& id);
+  // stays connected while another is left. Result: of which workload it was, if none is left.
+  std::optional<model::ProxyKey> disconnected(const ProxyId& id);
+
+  // Its workload is gone, and so will be its last stream: whatever the certificate says, nobody is
+  // served by it again. While a stream is left, nothing happens.
+  void forget(const model::ProxyKey& proxy);
 
   // Ordered by namespace, then UUID. Without those that have expired and are not in use.
   std::vector<certificate::ProxyCertificate> certificates(WallTime now) const;
@@ -44,4 +49,4 @@ class ConnectedProxies {
   std::map<ProxyId, Entry> proxies_;
 };
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

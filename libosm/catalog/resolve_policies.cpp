@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 using model::ServiceEntry;
@@ -152,4 +152,4 @@ std::vector<Upstream> resolve_permissive(const model::Table<ServiceEntry>& servi
   return out;
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -11,7 +11,7 @@
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 struct RouteObjects {
   std::map<smi::ObjectName, std::shared_ptr<const smi::HttpRouteGroup>> http;
@@ -54,4 +54,4 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
 // Every service, whole.
 std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services);
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 // An endpoint that names no port of the service serves its only one.
@@ -43,6 +43,20 @@ void resolve_named_targets(const Service& service, const endpoint::MergedService
     resolved[i].target_port = resolve_target(service.ports[i], service, endpoints, taken);
     taken.insert(resolved[i].target_port);
   }
+}
+
+// The addresses where a named port has another number than its `target`: number by address. Of
+// several at an address, which there are while endpoints are rearranged, the lowest counts.
+std::map<std::string, Port> addresses_elsewhere(const ServicePort& port, Port target,
+                                                const Service& service,
+                                                const endpoint::MergedService& endpoints) {
+  std::map<std::string, std::set<Port>> numbers;
+  for (const Endpoint& endpoint : endpoints.endpoints)
+    if (serves(endpoint, port, service)) numbers[endpoint.address].insert(endpoint.port);
+  std::map<std::string, Port> out;
+  for (const auto& [address, there] : numbers)
+    if (!there.contains(target)) out.emplace(address, *there.begin());
+  return out;
 }
 
 Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::string field,
@@ -164,6 +178,20 @@ void settle_headless(model::ServiceEntry& service, const ServiceName& key, Addre
   });
 }
 
+// Precondition: the target ports of `entry` are resolved.
+void set_other_targets(const Service& service, const endpoint::MergedService& endpoints,
+                       model::ServiceEntry& entry) {
+  for (const ServicePort& port : service.ports) {
+    if (!std::holds_alternative<std::string>(port.target_port)) continue;
+    const auto resolved =
+        std::find_if(entry.ports.begin(), entry.ports.end(), [&](const MeshService& candidate) {
+          return candidate.port_name == port.name && candidate.port == port.port;
+        });
+    auto elsewhere = addresses_elsewhere(port, resolved->target_port, service, endpoints);
+    if (!elsewhere.empty()) entry.other_targets.emplace(port.name, std::move(elsewhere));
+  }
+}
+
 }  // namespace
 
 model::ServiceEntry resolve_service(const Service& service,
@@ -188,11 +216,12 @@ model::ServiceEntry resolve_service(const Service& service,
   if (!endpoints) return out;
   out.identities = endpoints->identities();
   if (service.headless) {
-    // Unhealthy addresses stay: who dials one is served by the others, and a flapping health check
-    // does not change listeners.
+    // Unhealthy addresses stay: who dials one means that one (members of a cluster find each other
+    // before they are ready), and a flapping health check does not change listeners.
     std::set<std::string> addresses;
     for (const Endpoint& endpoint : endpoints->endpoints) addresses.insert(endpoint.address);
     out.addresses.assign(addresses.begin(), addresses.end());
+    set_other_targets(service, *endpoints, out);
   }
   return out;
 }
@@ -210,21 +239,22 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     for (const WeightedCluster& backend : backends)
       if (backend.service != apex) apexes_of[backend.service].push_back(apex);
 
+  // Cluster IPs before the addresses of machines: those are free text of whoever writes a machine.
   AddressClaims claims;
   for (const auto& [name, draft] : drafts) {
-    model::ServiceEntry service = *draft;
-    if (service.headless) {
-      settle_headless(service, name, claims, out.problems);
-    } else {
-      settle_cluster_ip(service, name, claims, out.problems);
-    }
+    model::ServiceEntry& service = out.services.emplace_back(*draft);
+    if (!service.headless) settle_cluster_ip(service, name, claims, out.problems);
     if (const auto split = split_of.find(name); split != split_of.end())
       service.split = std::move(split->second);
     if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
       service.apexes = std::move(apexes->second);
-    out.services.push_back(std::move(service));
+  }
+  auto draft = drafts.begin();  // its key lives as long as the claim
+  for (model::ServiceEntry& service : out.services) {
+    if (service.headless) settle_headless(service, draft->first, claims, out.problems);
+    ++draft;
   }
   return out;
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -10,7 +10,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 // One Service by itself: target ports, identities and headless addresses resolved; splits and
 // conflicts with other services not yet. `endpoints`: null when no provider knows the service.
@@ -28,10 +28,10 @@ struct SettledServices {
 };
 
 // All services together. Splits: backends as written that exist (the specification reports those
-// that do not), the first split of an apex by name; without weight left it is ignored. Addresses: a
-// (cluster IP, port) or (headless address, port) claimed by two services belongs to the first by
-// name; the other loses that port, or that headless address.
+// that do not), the first split of an apex by name; without weight left it is ignored. Addresses:
+// an (address, port) claimed by two services belongs to the one whose cluster IP it is, else to the
+// first by name; the other loses that port, or that headless address.
 SettledServices settle_services(const ServiceDrafts& drafts,
                                 const SharedList<smi::TrafficSplit>& splits);
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -1,37 +1,44 @@
 #include "catalog/spec_view.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 namespace {
 
 template <class T>
 using NameOf = std::decay_t<decltype(std::declval<const T&>().name)>;
 
-// The names whose value differs between two lists. Unchanged objects usually keep their pointer,
-// which makes this cheap.
+// The names whose value differs between two lists, and whether `after` has them. Unchanged objects
+// usually keep their pointer, which makes this cheap.
 template <class T>
-std::set<NameOf<T>> differing(const SharedList<T>& before, const SharedList<T>& after) {
+std::map<NameOf<T>, bool> differing(const SharedList<T>& before, const SharedList<T>& after) {
   std::map<NameOf<T>, std::shared_ptr<const T>> old;
   for (const auto& object : before) old.emplace(object->name, object);
-  std::set<NameOf<T>> out;
+  std::map<NameOf<T>, bool> out;
   for (const auto& object : after) {
     const auto at = old.find(object->name);
     if (at == old.end()) {
-      out.insert(object->name);
+      out.emplace(object->name, true);
       continue;
     }
-    if (at->second != object && !(*at->second == *object)) out.insert(object->name);
+    if (at->second != object && !(*at->second == *object)) out.emplace(object->name, true);
     old.erase(at);
   }
-  for (const auto& [name, object] : old) out.insert(name);
+  for (const auto& [name, object] : old) out.emplace(name, false);
   return out;
 }
 
+// Result: the names that differ; `objects` gets their keys.
 template <class T>
-std::set<NameOf<T>> replace(SharedList<T>& held, SharedList<T> fresh) {
-  auto changed = differing(held, fresh);
+std::set<NameOf<T>> replace(SharedList<T>& held, SharedList<T> fresh, const char* kind,
+                            std::map<ObjectKey, bool>& objects) {
+  std::set<NameOf<T>> changed;
+  for (const auto& [name, present] : differing(held, fresh)) {
+    changed.insert(name);
+    objects[{kind, name.ns, name.name}] = present;
+  }
   held = std::move(fresh);
   return changed;
 }
@@ -41,6 +48,7 @@ std::set<NameOf<T>> replace(SharedList<T>& held, SharedList<T> fresh) {
 void SpecView::invalidate(const std::vector<ObjectKey>& changed) {
   for (const ObjectKey& key : changed) {
     kinds_.insert(key.kind);
+    if (key.kind == "MeshConfig") config_key_ = key;
     // A namespace that joins or leaves the mesh brings or takes its objects, unannounced.
     everything_ |= key.kind == "Namespace";
   }
@@ -48,28 +56,44 @@ void SpecView::invalidate(const std::vector<ObjectKey>& changed) {
 
 SpecChanges SpecView::refresh() {
   SpecChanges changes;
+  auto& objects = changes.objects;
   const auto asked = [&](const char* kind) { return everything_ || kinds_.contains(kind); };
   if (asked("MeshConfig")) {
     const MeshConfig fresh = spec_.get_mesh_config();
     changes.config = !(fresh == std::exchange(config_, fresh));
+    if (changes.config) objects[config_key_] = true;  // without one its defaults hold
   }
   if (asked("Namespace")) {
     const std::vector<std::string> list = spec_.list_namespaces();
-    std::set<std::string> fresh(list.begin(), list.end());
-    changes.namespaces = fresh != namespaces_;
-    namespaces_ = std::move(fresh);
+    const std::set<std::string> fresh(list.begin(), list.end());
+    const std::set<std::string> before = std::exchange(namespaces_, fresh);
+    for (const std::string& name : fresh)
+      if (!before.contains(name)) objects[{"Namespace", {}, name}] = true;
+    for (const std::string& name : before)
+      if (!fresh.contains(name)) objects[{"Namespace", {}, name}] = false;
+    changes.namespaces = fresh != before;
   }
-  if (asked("Service")) changes.services = replace(services_, spec_.list_services());
+  if (asked("Service")) {
+    changes.services = replace(services_, spec_.list_services(), "Service", objects);
+    if (!changes.services.empty()) {
+      services_by_name_.clear();
+      for (const auto& service : services_) services_by_name_.emplace(service->name, service);
+    }
+  }
   if (asked("TrafficSplit"))
-    changes.splits = !replace(splits_, spec_.list_traffic_splits()).empty();
+    changes.splits =
+        !replace(splits_, spec_.list_traffic_splits(), "TrafficSplit", objects).empty();
   if (asked("HTTPRouteGroup"))
-    changes.routes |= !replace(http_routes_, spec_.list_http_traffic_specs()).empty();
+    changes.routes |=
+        !replace(http_routes_, spec_.list_http_traffic_specs(), "HTTPRouteGroup", objects).empty();
   if (asked("TCPRoute"))
-    changes.routes |= !replace(tcp_routes_, spec_.list_tcp_traffic_specs()).empty();
-  if (asked("TrafficTarget")) changes.targets = replace(targets_, spec_.list_traffic_targets());
+    changes.routes |=
+        !replace(tcp_routes_, spec_.list_tcp_traffic_specs(), "TCPRoute", objects).empty();
+  if (asked("TrafficTarget"))
+    changes.targets = replace(targets_, spec_.list_traffic_targets(), "TrafficTarget", objects);
   everything_ = false;
   kinds_.clear();
   return changes;
 }
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -1,14 +1,17 @@
 // The mesh specification as the builder last read it. Events say which kinds to read again.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "model/spec_objects.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 // What reading found different.
 struct SpecChanges {
@@ -18,6 +21,7 @@ struct SpecChanges {
   bool routes = false;
   std::set<ServiceName> services;
   std::set<smi::ObjectName> targets;
+  std::map<ObjectKey, bool> objects;  // all of the above, by key; false: it is gone
 };
 
 class SpecView {
@@ -35,23 +39,36 @@ class SpecView {
   const MeshConfig& config() const { return config_; }
   const std::set<std::string>& namespaces() const { return namespaces_; }
   const SharedList<Service>& services() const { return services_; }
+  // Null: there is none.
+  std::shared_ptr<const Service> find_service(const ServiceName& name) const {
+    const auto at = services_by_name_.find(name);
+    return at == services_by_name_.end() ? nullptr : at->second;
+  }
   const SharedList<smi::TrafficSplit>& splits() const { return splits_; }
   const SharedList<smi::HttpRouteGroup>& http_routes() const { return http_routes_; }
   const SharedList<smi::TcpRoute>& tcp_routes() const { return tcp_routes_; }
   const SharedList<smi::TrafficTarget>& targets() const { return targets_; }
+  model::SpecObjects objects() const {
+    return {config_,     {namespaces_.begin(), namespaces_.end()},
+            services_,   targets_,
+            splits_,     tcp_routes_,
+            http_routes_};
+  }
 
  private:
   const MeshSpec& spec_;
   bool everything_ = true;
   std::set<std::string> kinds_;
+  ObjectKey config_key_{"MeshConfig", {}, {}};  // as the last event called it
 
   MeshConfig config_;
   std::set<std::string> namespaces_;
   SharedList<Service> services_;
+  std::map<ServiceName, std::shared_ptr<const Service>> services_by_name_;
   SharedList<smi::TrafficSplit> splits_;
   SharedList<smi::HttpRouteGroup> http_routes_;
   SharedList<smi::TcpRoute> tcp_routes_;
   SharedList<smi::TrafficTarget> targets_;
 };
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

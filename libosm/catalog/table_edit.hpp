@@ -2,6 +2,7 @@
 // the others are told.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,7 +11,7 @@
 
 #include "model/table.hpp"
 
-namespace osm::catalog {
+namespace osm::inline v1::catalog {
 
 template <class V>
 class TableEdit {
@@ -51,13 +52,18 @@ class TableEdit {
     std::set<Key> changed;
     if (edits_.empty()) return changed;
     std::vector<Entry> entries;
-    for (const Entry& old : table_)
-      if (!edits_.contains(old->key())) entries.push_back(old);
+    entries.reserve(table_.size() + edits_.size());
+    auto at = table_.begin();  // both are in order; what is between two edits is copied as it is
     for (auto& [key, entry] : edits_) {
+      const auto next = std::lower_bound(
+          at, table_.end(), key, [](const Entry& old, const Key& k) { return old->key() < k; });
+      entries.insert(entries.end(), at, next);
+      at = next != table_.end() && (*next)->key() == key ? next + 1 : next;
       changed.insert(key);
       if (entry) entries.push_back(std::move(entry));
     }
-    table_ = model::Table<V>(std::move(entries));
+    entries.insert(entries.end(), at, table_.end());
+    table_ = model::Table<V>::sorted(std::move(entries));
     edits_.clear();
     return changed;
   }
@@ -67,4 +73,4 @@ class TableEdit {
   std::map<Key, Entry> edits_;
 };
 
-}  // namespace osm::catalog
+}  // namespace osm::inline v1::catalog

@@ -1,4 +1,4 @@
-#include "certificate/directory_ca.hpp"
+#include "osm/directory_ca.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,15 +14,14 @@
 #include <system_error>
 #include <utility>
 
-#include "certificate/local_issuer.hpp"
+#include "osm/ca_store.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 namespace {
 
 constexpr const char* kFileName = "ca.pem";
 constexpr std::string_view kTemporaryPrefix = ".ca.pem.tmp.";
 constexpr off_t kMaxFileSize = 64 * 1024;
-constexpr int kMaxAttempts = 3;
 
 class FileDescriptor {
  public:
@@ -67,24 +66,24 @@ Status check_private(const std::string& path, const struct stat& status, const c
   return {};
 }
 
-class Directory {
+class Directory final : public CaStore {
  public:
   static Result<Directory> open(const std::string& path);
 
-  // Nothing when there is no CA yet.
-  Result<std::optional<PrivateKey>> load() const;
-  // Makes `pem` the CA unless there is one already.
-  Status create(const PrivateKey& pem) const;
+  std::string name() const override { return "certificate authority " + file_path(); }
+  Result<std::optional<PrivateKey>> load() override;
+  Status create(const PrivateKey& pem) override;
+
+ private:
+  Directory(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  Result<std::optional<PrivateKey>> read() const;
+  Status write(const std::string& name, const std::string& text) const;
   // Makes the name durable, whoever created it.
   Status sync() const;
   // Once a CA exists, no temporary file can become it any more, so those of creators that crashed
   // go, and those of creators that still run may go too.
   void remove_temporaries() const;
-
- private:
-  Directory(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-
-  Status write(const std::string& name, const std::string& text) const;
   std::string file_path() const { return path_ + "/" + kFileName; }
 
   std::string path_;
@@ -104,7 +103,13 @@ Result<Directory> Directory::open(const std::string& path) {
   return Directory(path, std::move(fd));
 }
 
-Result<std::optional<PrivateKey>> Directory::load() const {
+Result<std::optional<PrivateKey>> Directory::load() {
+  auto pem = read();
+  if (pem.ok() && *pem) remove_temporaries();
+  return pem;
+}
+
+Result<std::optional<PrivateKey>> Directory::read() const {
   // Not blocking: a fifo must not stop the start.
   const FileDescriptor file(
       ::openat(fd_.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -149,7 +154,7 @@ Status Directory::write(const std::string& name, const std::string& text) const 
   return {};
 }
 
-Status Directory::create(const PrivateKey& pem) const {
+Status Directory::create(const PrivateKey& pem) {
   std::random_device random;
   const std::string name = std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "." +
                            std::to_string(random()) + std::to_string(random());
@@ -160,7 +165,8 @@ Status Directory::create(const PrivateKey& pem) const {
       errno != EEXIST && errno != ENOENT)
     written = storage(file_path(), "cannot be created", errno);
   ::unlinkat(fd_.get(), name.c_str(), 0);
-  return written;
+  if (!written) return written;
+  return sync();
 }
 
 Status Directory::sync() const {
@@ -183,25 +189,14 @@ void Directory::remove_temporaries() const {
 
 }  // namespace
 
-Result<std::unique_ptr<Issuer>> load_or_create_directory_ca(const DirectoryCaOptions& options) {
-  const std::string path = options.directory + "/" + kFileName;
-  OSM_TRY(const Directory directory, Directory::open(options.directory));
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    OSM_TRY(const std::optional<PrivateKey> pem, directory.load());
-    if (pem) {
-      auto issuer = make_local_issuer(pem->pem(), options.trust_domain, options.clock);
-      if (!issuer)
-        return issuer.error().with_context(
-            "certificate authority " + path +
-            " (restore it from a backup, or move it away and bootstrap every proxy anew)");
-      directory.remove_temporaries();
-      return issuer;
-    }
-    OSM_TRY(const PrivateKey created, make_root_pem(options.clock));
-    if (auto status = directory.create(created); !status) return status.error();
-    if (auto status = directory.sync(); !status) return status.error();
-  }
-  return storage(path, "disappears while it is created: something else removes files there");
+Result<std::unique_ptr<CaStore>> open_directory_ca_store(const std::string& directory) {
+  OSM_TRY(Directory opened, Directory::open(directory));
+  return std::unique_ptr<CaStore>(std::make_unique<Directory>(std::move(opened)));
 }
 
-}  // namespace osm::certificate
+Result<std::unique_ptr<Issuer>> load_or_create_directory_ca(const DirectoryCaOptions& options) {
+  OSM_TRY(Directory directory, Directory::open(options.directory));
+  return load_or_create_ca({directory, options.trust_domain, options.clock});
+}
+
+}  // namespace osm::inline v1::certificate

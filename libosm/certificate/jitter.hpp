@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 
 // [0, 1) from 64 random bits.
 inline double unit_interval(std::uint64_t bits) {
@@ -25,4 +25,4 @@ inline std::chrono::nanoseconds backoff(unsigned failures, double unit) {
   return part_of(std::min(kMost, whole), 1.0 - unit / 2);
 }
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

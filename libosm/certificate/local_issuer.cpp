@@ -2,48 +2,53 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "certificate/chain.hpp"
 #include "certificate/x509.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 namespace {
 
 using openssl::CleanErrorQueue;
 
 constexpr std::chrono::days kRootValidity{3650};
 
-struct Root {
+struct Authority {
   openssl::Key key;
-  openssl::X509Handle certificate;
-  std::string pem;  // of the certificate alone
-  WallTime not_after;
+  std::vector<openssl::X509Handle> chain;  // the one that signs first, the root last
+  std::string sent_pem;                    // of all but the root: what follows every leaf
+  std::string root_pem;
+  std::string id;      // "tresor:" and the fingerprint of the one that signs
+  WallTime not_after;  // of the one that ends first
 };
 
 class LocalIssuer final : public Issuer {
  public:
-  LocalIssuer(Root root, TrustDomain domain, const Clock& clock)
-      : root_(std::move(root)), domain_(std::move(domain)), clock_(clock) {}
+  LocalIssuer(Authority ca, TrustDomain domain, const Clock& clock)
+      : ca_(std::move(ca)), domain_(std::move(domain)), clock_(clock) {}
 
-  Result<IssuedCertificate> issue(const IssueRequest& request) override;
-  std::string trust_bundle_pem() const override { return root_.pem; }
-  WallTime not_after() const override { return root_.not_after; }
+  Result<std::string> sign(const SigningRequest& request) override;
+  std::string trust_bundle_pem() const override { return ca_.root_pem; }
+  std::string id() const override { return ca_.id; }
+  WallTime not_after() const override { return ca_.not_after; }
 
  private:
-  Result<x509::Lifetime> lifetime(const IssueRequest& request) const;
+  Result<x509::Lifetime> lifetime(const SigningRequest& request) const;
 
-  const Root root_;
+  const Authority ca_;
   const TrustDomain domain_;
   const Clock& clock_;
 };
 
-Result<x509::Lifetime> LocalIssuer::lifetime(const IssueRequest& request) const {
+Result<x509::Lifetime> LocalIssuer::lifetime(const SigningRequest& request) const {
   const std::string& name = request.subject.common_name.str();
   if (request.validity < std::chrono::seconds(1))
     return Error{ErrorCode::kInvalidArgument,
                  "common name \"" + name + "\": the validity must be at least one second"};
   const WallTime now = clock_.wall_now();
   // Compared as durations: now + validity may not fit.
-  const auto left = std::chrono::floor<std::chrono::seconds>(root_.not_after - now);
+  const auto left = std::chrono::floor<std::chrono::seconds>(ca_.not_after - now);
   if (left < std::chrono::seconds(1))
     return Error{ErrorCode::kCertificateExpired,
                  "common name \"" + name +
@@ -52,38 +57,33 @@ Result<x509::Lifetime> LocalIssuer::lifetime(const IssueRequest& request) const 
   return x509::Lifetime{now - kClockSkew, now + std::min(request.validity, left)};
 }
 
-Result<IssuedCertificate> LocalIssuer::issue(const IssueRequest& request) {
+Result<std::string> LocalIssuer::sign(const SigningRequest& request) {
   const CleanErrorQueue clean;
   if (auto valid = x509::validate(request.subject, domain_); !valid) return valid.error();
   OSM_TRY(const x509::Lifetime lifetime, this->lifetime(request));
-  OSM_TRY(openssl::Key key, x509::generate_key(request.key));
+  OSM_TRY(const openssl::Request parsed, x509::parse_request(request.request_pem));
+  EVP_PKEY* key = X509_REQ_get0_pubkey(parsed.get());
+  if (!key)
+    return Error{ErrorCode::kInvalidArgument, "certificate request for common name \"" +
+                                                  request.subject.common_name.str() +
+                                                  "\": its key cannot be read"};
   OSM_TRY(openssl::X509Handle leaf,
-          x509::make_leaf(request.subject, *key, lifetime, *root_.certificate, *root_.key));
-  OSM_TRY(std::string chain, x509::to_pem(*leaf));
-  OSM_TRY(PrivateKey pem, x509::to_pem(*key));
-  OSM_TRY(std::string fingerprint, x509::fingerprint(*leaf));
-  return IssuedCertificate{.chain_pem = std::move(chain),
-                           .private_key = std::move(pem),
-                           .serial_number = x509::serial_number(*leaf),
-                           .fingerprint = std::move(fingerprint),
-                           .not_before = x509::not_before(*leaf),
-                           .not_after = x509::not_after(*leaf)};
+          x509::make_leaf(request.subject, *key, lifetime, *ca_.chain.front(), *ca_.key));
+  OSM_TRY(const std::string pem, x509::to_pem(*leaf));
+  return pem + ca_.sent_pem;
 }
 
-Status check_root(Root& root, WallTime now) {
-  const auto refused = [](const char* why) { return Error{ErrorCode::kInvalidCertificate, why}; };
-  if (X509_check_private_key(root.certificate.get(), root.key.get()) != 1)
-    return refused("the private key does not belong to the certificate");
-  if (X509_check_ca(root.certificate.get()) != 1 ||
-      (X509_get_key_usage(root.certificate.get()) & KU_KEY_CERT_SIGN) == 0)
-    return refused("the certificate is not a CA (basicConstraints CA:TRUE, keyUsage keyCertSign)");
-  if (X509_self_signed(root.certificate.get(), 1) != 1)
-    return refused("the certificate is not a self-signed root; intermediate CAs are not supported");
-  if (now >= root.not_after)
-    return Error{ErrorCode::kCertificateExpired, "the CA certificate has expired"};
-  if (now < x509::not_before(*root.certificate))
-    return refused("the CA certificate is not valid yet: check this machine's clock");
-  return {};
+Status check_key(const Authority& ca) {
+  const auto belongs = [&](const openssl::X509Handle& certificate) {
+    return X509_check_private_key(certificate.get(), ca.key.get()) == 1;
+  };
+  if (belongs(ca.chain.front())) return {};
+  if (std::any_of(ca.chain.begin(), ca.chain.end(), belongs))
+    return Error{ErrorCode::kInvalidCertificate,
+                 "the private key belongs to another certificate of the chain than the first: put "
+                 "the signing certificate first, its issuers in their order, the root last"};
+  return Error{ErrorCode::kInvalidCertificate,
+               "the private key does not belong to the certificate"};
 }
 
 }  // namespace
@@ -102,17 +102,27 @@ Result<PrivateKey> make_root_pem(const Clock& clock) {
   return PrivateKey(std::move(both));
 }
 
-Result<std::unique_ptr<Issuer>> make_local_issuer(std::string_view root_pem, TrustDomain domain,
+Result<std::unique_ptr<Issuer>> make_local_issuer(std::string_view pem, TrustDomain domain,
                                                   const Clock& clock) {
   const CleanErrorQueue clean;
-  Root root;
-  OSM_TRY(root.key, x509::parse_key(root_pem));
-  OSM_TRY(root.certificate, x509::parse_certificate(root_pem));
-  OSM_TRY(root.pem, x509::to_pem(*root.certificate));
-  root.not_after = x509::not_after(*root.certificate);
-  if (auto checked = check_root(root, clock.wall_now()); !checked) return checked.error();
+  Authority ca;
+  OSM_TRY(ca.key, x509::parse_key(pem));
+  OSM_TRY(ca.chain, x509::parse_certificates(pem));
+  if (Status checked = check_key(ca); !checked) return checked.error();
+  if (Status checked = x509::check_ca_chain(ca.chain, clock.wall_now()); !checked)
+    return checked.error();
+  OSM_TRY(ca.root_pem, x509::to_pem(*ca.chain.back()));
+  for (std::size_t i = 0; i + 1 < ca.chain.size(); ++i) {
+    OSM_TRY(const std::string one, x509::to_pem(*ca.chain[i]));
+    ca.sent_pem += one;
+  }
+  OSM_TRY(const std::string fingerprint, x509::fingerprint(*ca.chain.front()));
+  ca.id = "tresor:" + fingerprint;
+  ca.not_after = WallTime::max();
+  for (const openssl::X509Handle& each : ca.chain)
+    ca.not_after = std::min(ca.not_after, x509::not_after(*each));
   return std::unique_ptr<Issuer>(
-      std::make_unique<LocalIssuer>(std::move(root), std::move(domain), clock));
+      std::make_unique<LocalIssuer>(std::move(ca), std::move(domain), clock));
 }
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

@@ -1,4 +1,4 @@
-#include "certificate/manager.hpp"
+#include "osm/certificate_manager.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/notifier.hpp"
 #include "base/strand.hpp"
+#include "certificate/issuance.hpp"
 #include "certificate/jitter.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -64,6 +65,8 @@ class CachingManager final : public Manager {
 
   Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override;
   Result<CertificatePtr> rotate_certificate(const CommonName& common_name) override;
+  Result<CertificatePtr> certify_request(const Subject& subject, const std::string& request_pem,
+                                         seconds validity) override;
   void release_certificate(const CommonName& common_name) override;
   std::vector<CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
@@ -76,7 +79,8 @@ class CachingManager final : public Manager {
   using ByTime = std::set<std::pair<WallTime, CommonName>>;
 
   Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry);
-  Result<CertificatePtr> issue(const Subject& subject, seconds validity);
+  Result<CertificatePtr> issue_new(const Subject& subject, seconds validity);
+  Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start);
   Landing land(const EntryPtr& entry, const Result<CertificatePtr>& issued);
   void report(const Subject& subject, const Result<CertificatePtr>& issued, const Landing& landing);
   void adopt(Entry& entry, CertificatePtr certificate);
@@ -88,6 +92,7 @@ class CachingManager final : public Manager {
   void look();
   void notice_jump(nanoseconds passed, WallTime now);
   void notice_trust_bundle();
+  void notice_issuer();
   void renew_next();
   void arm();
 
@@ -102,10 +107,11 @@ class CachingManager final : public Manager {
   Notifier<const CertificatePtr&> rotated_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<CommonName, EntryPtr> entries_;  // these four: guarded by mutex_
+  std::unordered_map<CommonName, EntryPtr> entries_;  // these five: guarded by mutex_
   ByTime due_;       // by renew_at: every entry that has a certificate and is not being renewed
   ByTime expiring_;  // by not_after: every entry that has a certificate
   WallTime armed_for_ = kNever;
+  std::string issuer_id_;  // who signs, as far as it was noticed
 
   WallTime last_look_;        // these three: touched on the renewals strand only
   std::string trust_bundle_;  // as in the cached certificates
@@ -114,6 +120,7 @@ class CachingManager final : public Manager {
   // Renewals block; announcements must not wait for them, and both are each in order.
   Strand announcements_;
   Strand renewals_;
+  Subscription issuer_changes_;
 };
 
 CachingManager::CachingManager(ManagerOptions options)
@@ -123,14 +130,17 @@ CachingManager::CachingManager(ManagerOptions options)
       log_(options.log),
       metrics_(options.metrics),
       key_parameters_(std::move(options.key_parameters)),
+      issuer_id_(issuer_->id()),
       last_look_(clock_.wall_now()),
       trust_bundle_(issuer_->trust_bundle_pem()),
       announcements_(options.executor),
       renewals_(options.executor) {
   renewals_.post([this] { look(); });
+  issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
 }
 
 CachingManager::~CachingManager() {
+  issuer_changes_.reset();
   renewals_.stop();
   announcements_.stop();
 }
@@ -203,7 +213,7 @@ Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
   entry->flight = flight;
   const seconds validity = entry->validity;
   lock.unlock();
-  auto issued = issue(entry->subject, validity);
+  auto issued = issue_new(entry->subject, validity);
   lock.lock();
   entry->flight.reset();
   const Landing landing = land(entry, issued);
@@ -214,14 +224,24 @@ Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
   return issued;
 }
 
-Result<CertificatePtr> CachingManager::issue(const Subject& subject, seconds validity) {
+Result<CertificatePtr> CachingManager::issue_new(const Subject& subject, seconds validity) {
   const SteadyTime start = clock_.steady_now();
-  const IssueRequest request{
-      .subject = subject,
-      .validity = validity - std::chrono::floor<seconds>(part_of(validity, random() / 10)),
-      .key = key_parameters_ ? key_parameters_() : KeyParameters{},
-  };
-  auto issued = issuer_->issue(request);
+  const seconds life = validity - std::chrono::floor<seconds>(part_of(validity, random() / 10));
+  return count(
+      issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{}, clock_),
+      start);
+}
+
+Result<CertificatePtr> CachingManager::certify_request(const Subject& subject,
+                                                       const std::string& request_pem,
+                                                       seconds validity) {
+  const SteadyTime start = clock_.steady_now();
+  auto certified = count(certify(*issuer_, subject, request_pem, validity, clock_), start);
+  report(subject, certified, {});
+  return certified;
+}
+
+Result<CertificatePtr> CachingManager::count(Result<Certificate> issued, SteadyTime start) {
   if (!issued) {
     metrics_.add("osm_cert_issue_failed_count", {}, 1);
     return issued.error();
@@ -229,16 +249,7 @@ Result<CertificatePtr> CachingManager::issue(const Subject& subject, seconds val
   const std::chrono::duration<double> took = clock_.steady_now() - start;
   metrics_.add("osm_cert_issued_count", {}, 1);
   metrics_.observe("osm_cert_issued_time", {}, took.count());
-  return CertificatePtr(std::make_shared<const Certificate>(Certificate{
-      .subject = subject,
-      .chain_pem = std::move(issued->chain_pem),
-      .private_key = std::move(issued->private_key),
-      .trust_bundle_pem = issuer_->trust_bundle_pem(),
-      .serial_number = std::move(issued->serial_number),
-      .fingerprint = std::move(issued->fingerprint),
-      .not_before = issued->not_before,
-      .not_after = issued->not_after,
-  }));
+  return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
 }
 
 // Takes over what a flight brought, unless the name was released meanwhile: then its callers get
@@ -277,8 +288,8 @@ void CachingManager::report(const Subject& subject, const Result<CertificatePtr>
 
 void CachingManager::adopt(Entry& entry, CertificatePtr certificate) {
   const WallTime now = clock_.wall_now();
-  // From a CA whose calendar is another one: the next may be better, but not at once.
-  const nanoseconds pause = is_valid(*certificate, now)
+  // Of a CA that does not sign any more: it changed meanwhile.
+  const nanoseconds pause = certificate->issuer_id == issuer_id_
                                 ? part_of(certificate->not_after - now, 1.0 / 2 + random() / 6)
                                 : backoff(1, random());
   entry.failures = 0;
@@ -324,6 +335,7 @@ void CachingManager::look() {
   const nanoseconds passed = now - std::exchange(last_look_, now);
   if (passed > kForwards || passed < -kBackwards) notice_jump(passed, now);
   notice_trust_bundle();
+  notice_issuer();
 
   Lock lock(mutex_);
   const bool due = !due_.empty() && due_.begin()->first <= now;
@@ -372,10 +384,24 @@ void CachingManager::notice_trust_bundle() {
                         .trust_bundle_pem = trust_bundle_,
                         .serial_number = old.serial_number,
                         .fingerprint = old.fingerprint,
+                        .issuer_id = old.issuer_id,
                         .not_before = old.not_before,
                         .not_after = old.not_after,
                     }));
   }
+}
+
+// Another CA signs: what the others signed is renewed, one after another, beginning now.
+void CachingManager::notice_issuer() {
+  std::string id = issuer_->id();
+  const WallTime now = clock_.wall_now();
+  const Lock lock(mutex_);
+  if (id == issuer_id_) return;
+  issuer_id_ = std::move(id);
+  log_.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
+  for (const auto& [name, entry] : entries_)
+    if (entry->current && entry->current->issuer_id != issuer_id_ && !entry->flight)
+      schedule(*entry, now);  // adopt() looks at what a flight brings
 }
 
 // On the renewals strand: one renewal per task, so that an executor of one thread does its other
@@ -409,4 +435,4 @@ std::unique_ptr<Manager> make_manager(ManagerOptions options) {
   return std::make_unique<CachingManager>(std::move(options));
 }
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

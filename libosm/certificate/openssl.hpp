@@ -15,7 +15,7 @@
 
 #include "osm/result.hpp"
 
-namespace osm::certificate::openssl {
+namespace osm::inline v1::certificate::openssl {
 
 template <auto kFree>
 struct Free {
@@ -30,6 +30,8 @@ using Handle = std::unique_ptr<T, Free<kFree>>;
 
 using Key = Handle<EVP_PKEY, EVP_PKEY_free>;
 using X509Handle = Handle<X509, X509_free>;
+using Request = Handle<X509_REQ, X509_REQ_free>;
+using Names = Handle<GENERAL_NAMES, GENERAL_NAMES_free>;
 using Bio = Handle<BIO, BIO_free_all>;
 using BigNumber = Handle<BIGNUM, BN_free>;
 
@@ -53,4 +55,4 @@ inline Error failure(std::string_view call) {
   return {ErrorCode::kInternal, "OpenSSL " + std::string(call) + ": " + reason()};
 }
 
-}  // namespace osm::certificate::openssl
+}  // namespace osm::inline v1::certificate::openssl

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/notifier.hpp"
 #include "base/strand.hpp"
 #include "certificate/jitter.hpp"
 #include "model/names.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 namespace {
 
 using std::chrono::seconds;
@@ -195,4 +195,4 @@ std::unique_ptr<model::SecretSource> make_service_certificates(
   return std::make_unique<ServiceCertificates>(options);
 }
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

@@ -14,7 +14,7 @@
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 
-namespace osm::certificate {
+namespace osm::inline v1::certificate {
 
 struct ServiceCertificatesOptions {
   Manager& manager;
@@ -32,4 +32,4 @@ struct ServiceCertificatesOptions {
 std::unique_ptr<model::SecretSource> make_service_certificates(
     const ServiceCertificatesOptions& options);
 
-}  // namespace osm::certificate
+}  // namespace osm::inline v1::certificate

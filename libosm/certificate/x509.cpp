@@ -7,7 +7,7 @@
 #include <array>
 #include <ctime>
 
-namespace osm::certificate::x509 {
+namespace osm::inline v1::certificate::x509 {
 namespace {
 
 using openssl::failure;
@@ -15,6 +15,10 @@ using openssl::failure;
 constexpr int kSerialBits = 128;
 constexpr std::size_t kMaxCommonName = 1024;  // longest the mesh makes: 253 + 63 + 255 and dots
 constexpr std::size_t kMaxSpiffeId = 2048;    // SPIFFE-ID specification, section 2.3
+constexpr std::size_t kMaxDnsName = 253;
+constexpr std::size_t kMaxDnsLabel = 63;
+constexpr std::size_t kMaxDnsNames = 32;
+constexpr std::string_view kScheme = "spiffe://";
 constexpr std::string_view kCaCommonName = "osm-ca.openservicemesh.io";
 constexpr std::string_view kOrganization = "Open Service Mesh";
 
@@ -23,8 +27,11 @@ using BitString = openssl::Handle<ASN1_BIT_STRING, ASN1_BIT_STRING_free>;
 using OctetString = openssl::Handle<ASN1_OCTET_STRING, ASN1_OCTET_STRING_free>;
 using KeyId = openssl::Handle<AUTHORITY_KEYID, AUTHORITY_KEYID_free>;
 using ExtendedUsage = openssl::Handle<EXTENDED_KEY_USAGE, EXTENDED_KEY_USAGE_free>;
-using Names = openssl::Handle<GENERAL_NAMES, GENERAL_NAMES_free>;
+using openssl::Names;
 using Name = openssl::Handle<GENERAL_NAME, GENERAL_NAME_free>;
+using Extensions = openssl::Handle<STACK_OF(X509_EXTENSION), [](STACK_OF(X509_EXTENSION) * list) {
+  sk_X509_EXTENSION_pop_free(list, X509_EXTENSION_free);
+}>;
 
 enum class Critical { kNo, kYes };
 
@@ -53,11 +60,27 @@ bool is_spiffe_path(std::string_view path) {
   return true;
 }
 
-// Names go into errors only as far as they are printable.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text.substr(0, 200)) out += (c >= ' ' && c <= '~') ? c : '?';
-  return out + (text.size() > 200 ? "...\"" : "\"");
+// Lower-case labels, as RFC 1123 and the API server's clients spell them; no wildcard.
+bool is_dns_name(std::string_view text) {
+  if (text.size() > kMaxDnsName) return false;
+  while (true) {
+    const std::string_view label = text.substr(0, text.find('.'));
+    const auto allowed = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    };
+    if (label.empty() || label.size() > kMaxDnsLabel || label.front() == '-' ||
+        label.back() == '-' || !std::all_of(label.begin(), label.end(), allowed))
+      return false;
+    if (label.size() == text.size()) return true;
+    text.remove_prefix(label.size() + 1);
+  }
+}
+
+Error not_certified(const Subject& subject, const std::string& prefix) {
+  return {ErrorCode::kInvalidArgument,
+          "common name " + quoted(subject.common_name.str()) + ": URI SAN " +
+              quoted(subject.spiffe_id.str()) + " cannot be certified: use " + prefix +
+              "/<path> with segments of letters, digits, '.', '_' and '-'"};
 }
 
 Status add_name_entry(X509_NAME& name, int nid, std::string_view text) {
@@ -104,21 +127,35 @@ Status add_extended_usage(X509& certificate, Usage usage) {
   const auto push = [&](int nid) {
     return sk_ASN1_OBJECT_push(value.get(), OBJ_nid2obj(nid)) > 0;  // static objects
   };
-  if (usage != Usage::kProxy && !push(NID_server_auth)) return failure("sk_ASN1_OBJECT_push");
-  if (usage != Usage::kController && !push(NID_client_auth)) return failure("sk_ASN1_OBJECT_push");
+  if (for_servers(usage) && !push(NID_server_auth)) return failure("sk_ASN1_OBJECT_push");
+  if (for_clients(usage) && !push(NID_client_auth)) return failure("sk_ASN1_OBJECT_push");
   return add_extension(certificate, NID_ext_key_usage, value.get(), Critical::kNo);
 }
 
-Status add_uri_name(X509& certificate, const SpiffeId& id) {
-  Names names(GENERAL_NAMES_new());
+Status push_name(GENERAL_NAMES& names, int type, const std::string& value) {
   Name name(GENERAL_NAME_new());
-  openssl::Handle<ASN1_IA5STRING, ASN1_IA5STRING_free> uri(ASN1_IA5STRING_new());
-  if (!names || !name || !uri ||
-      ASN1_STRING_set(uri.get(), id.str().data(), static_cast<int>(id.str().size())) != 1)
+  openssl::Handle<ASN1_IA5STRING, ASN1_IA5STRING_free> text(ASN1_IA5STRING_new());
+  if (!name || !text ||
+      ASN1_STRING_set(text.get(), value.data(), static_cast<int>(value.size())) != 1)
     return failure("GENERAL_NAME_new");
-  GENERAL_NAME_set0_value(name.get(), GEN_URI, uri.release());
-  if (sk_GENERAL_NAME_push(names.get(), name.get()) <= 0) return failure("sk_GENERAL_NAME_push");
+  GENERAL_NAME_set0_value(name.get(), type, text.release());
+  if (sk_GENERAL_NAME_push(&names, name.get()) <= 0) return failure("sk_GENERAL_NAME_push");
   (void)name.release();
+  return {};
+}
+
+Result<Names> names_of(const Subject& subject) {
+  Names names(GENERAL_NAMES_new());
+  if (!names) return failure("GENERAL_NAMES_new");
+  if (Status pushed = push_name(*names, GEN_URI, subject.spiffe_id.str()); !pushed)
+    return pushed.error();
+  for (const std::string& dns : subject.dns_names)
+    if (Status pushed = push_name(*names, GEN_DNS, dns); !pushed) return pushed.error();
+  return names;
+}
+
+Status add_names(X509& certificate, const Subject& subject) {
+  OSM_TRY(const Names names, names_of(subject));
   return add_extension(certificate, NID_subject_alt_name, names.get(), Critical::kNo);
 }
 
@@ -152,9 +189,44 @@ std::time_t seconds_of(WallTime time) {
 WallTime time_of(const ASN1_TIME* time) {
   std::tm utc{};
   if (!time || ASN1_TIME_to_tm(time, &utc) != 1) return WallTime{};
-  // "No expiration" (RFC 5280: year 9999) does not fit into 64 bits of nanoseconds.
-  const auto seconds = std::min<std::int64_t>(timegm(&utc), 9'000'000'000);
-  return WallTime{std::chrono::seconds(seconds)};
+  // "No expiration" (RFC 5280: year 9999) does not fit into 64 bits of nanoseconds, nor does year
+  // 0.
+  constexpr std::int64_t kFarthest = 9'000'000'000;
+  return WallTime{
+      std::chrono::seconds(std::clamp<std::int64_t>(timegm(&utc), -kFarthest, kFarthest))};
+}
+
+// OpenSSL 3.0 encodes and decodes a key by asking every provider for what it offers, half a
+// millisecond each time: more than all else of an issuance. A point of P-256 needs neither.
+Status set_public_key(X509_PUBKEY& info, EVP_PKEY& key) {
+  unsigned char* point = nullptr;
+  const std::size_t size = EVP_PKEY_get1_encoded_public_key(&key, &point);
+  openssl::Handle<unsigned char, [](unsigned char* bytes) { OPENSSL_free(bytes); }> owned(point);
+  if (size == 0 ||
+      X509_PUBKEY_set0_param(&info, OBJ_nid2obj(NID_X9_62_id_ecPublicKey), V_ASN1_OBJECT,
+                             OBJ_nid2obj(NID_X9_62_prime256v1), point, static_cast<int>(size)) != 1)
+    return failure("X509_PUBKEY_set0_param");
+  (void)owned.release();
+  return {};
+}
+
+bool is_p256(const EVP_PKEY& key) {
+  char group[32] = {};
+  return EVP_PKEY_is_a(&key, "EC") == 1 &&
+         EVP_PKEY_get_group_name(&key, group, sizeof group, nullptr) == 1 &&
+         std::string_view(group) == SN_X9_62_prime256v1;
+}
+
+Status set_public_key(X509& certificate, EVP_PKEY& key) {
+  if (is_p256(key)) return set_public_key(*X509_get_X509_PUBKEY(&certificate), key);
+  if (X509_set_pubkey(&certificate, &key) != 1) return failure("X509_set_pubkey");
+  return {};
+}
+
+Status set_public_key(X509_REQ& request, EVP_PKEY& key) {
+  if (is_p256(key)) return set_public_key(*X509_REQ_get_X509_PUBKEY(&request), key);
+  if (X509_REQ_set_pubkey(&request, &key) != 1) return failure("X509_REQ_set_pubkey");
+  return {};
 }
 
 // Version, serial, lifetime and public key: what roots and leaves have in common.
@@ -167,14 +239,20 @@ Result<openssl::X509Handle> new_certificate(EVP_PKEY& key, const Lifetime& lifet
     return failure("BN_rand");
   if (X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
       !ASN1_TIME_set(X509_getm_notBefore(certificate.get()), seconds_of(lifetime.not_before)) ||
-      !ASN1_TIME_set(X509_getm_notAfter(certificate.get()), seconds_of(lifetime.not_after)) ||
-      X509_set_pubkey(certificate.get(), &key) != 1)
-    return failure("X509_set_pubkey");
+      !ASN1_TIME_set(X509_getm_notAfter(certificate.get()), seconds_of(lifetime.not_after)))
+    return failure("ASN1_TIME_set");
+  if (Status set = set_public_key(*certificate, key); !set) return set.error();
   return certificate;
 }
 
+// Edwards curves bring their own.
+const EVP_MD* digest_for(const EVP_PKEY& key) {
+  const bool edwards = EVP_PKEY_is_a(&key, "ED25519") == 1 || EVP_PKEY_is_a(&key, "ED448") == 1;
+  return edwards ? nullptr : EVP_sha256();
+}
+
 Result<openssl::X509Handle> sign(openssl::X509Handle certificate, EVP_PKEY& ca_key) {
-  if (X509_sign(certificate.get(), &ca_key, EVP_sha256()) <= 0) return failure("X509_sign");
+  if (X509_sign(certificate.get(), &ca_key, digest_for(ca_key)) <= 0) return failure("X509_sign");
   return certificate;
 }
 
@@ -193,10 +271,20 @@ int no_passphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace
 
+bool for_servers(Usage usage) { return usage != Usage::kProxy && usage != Usage::kGateway; }
+bool for_clients(Usage usage) {
+  return usage == Usage::kWorkload || usage == Usage::kProxy || usage == Usage::kGateway;
+}
+
 Result<openssl::Key> generate_key(const KeyParameters& parameters) {
   if (parameters.type == KeyType::kEcdsaP256) {
     openssl::Key key(EVP_EC_gen("P-256"));
     if (!key) return failure("EVP_EC_gen");
+    return key;
+  }
+  if (parameters.type == KeyType::kEd25519) {
+    openssl::Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+    if (!key) return failure("EVP_PKEY_Q_keygen");
     return key;
   }
   if (parameters.rsa_bits < 2048 || parameters.rsa_bits > 4096)
@@ -231,28 +319,68 @@ Result<openssl::X509Handle> make_leaf(const Subject& subject, EVP_PKEY& subject_
                              add_basic_constraints(*leaf, false),
                              rsa ? add_key_usage(*leaf, {kDigitalSignature, kKeyEncipherment})
                                  : add_key_usage(*leaf, {kDigitalSignature}),
-                             add_extended_usage(*leaf, subject.usage),
-                             add_uri_name(*leaf, subject.spiffe_id), add_key_ids(*leaf, ca)})
+                             add_extended_usage(*leaf, subject.usage), add_names(*leaf, subject),
+                             add_key_ids(*leaf, ca)})
     if (!step) return step.error();
   if (X509_set_issuer_name(leaf.get(), X509_get_subject_name(&ca)) != 1)
     return failure("X509_set_issuer_name");
   return sign(std::move(leaf), ca_key);
 }
 
-Status validate(const Subject& subject, const TrustDomain& domain) {
+Result<openssl::Request> make_request(const Subject& subject, EVP_PKEY& key) {
+  OSM_TRY(const Names names, names_of(subject));
+  openssl::Request request(X509_REQ_new());
+  if (!request) return failure("X509_REQ_new");
+  if (auto added = add_name_entry(*X509_REQ_get_subject_name(request.get()), NID_commonName,
+                                  subject.common_name.str());
+      !added)
+    return added.error();
+  Extensions extensions(sk_X509_EXTENSION_new_null());
+  STACK_OF(X509_EXTENSION)* list = extensions.get();
+  if (!list ||
+      X509V3_add1_i2d(&list, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) != 1)
+    return failure("X509V3_add1_i2d");
+  if (Status set = set_public_key(*request, key); !set) return set.error();
+  if (X509_REQ_set_version(request.get(), X509_REQ_VERSION_1) != 1 ||
+      X509_REQ_add_extensions(request.get(), list) != 1 ||
+      X509_REQ_sign(request.get(), &key, digest_for(key)) <= 0)
+    return failure("X509_REQ_sign");
+  return request;
+}
+
+Status validate(const Subject& subject) {
   const std::string& name = subject.common_name.str();
   if (!is_name(name) || name.size() > kMaxCommonName)
     return Error{ErrorCode::kInvalidArgument,
                  "common name " + quoted(name) +
                      " cannot be certified: use 1 to 1024 letters, digits, '.', '_' and '-'"};
-  const std::string& id = subject.spiffe_id.str();
-  const std::string prefix = "spiffe://" + domain.str();
-  if (id.compare(0, prefix.size(), prefix) != 0 || id.size() > kMaxSpiffeId ||
-      !is_spiffe_path(std::string_view(id).substr(prefix.size())))
+  const std::string_view id = subject.spiffe_id.str();
+  const std::size_t slash = id.find('/', std::min(kScheme.size(), id.size()));
+  if (id.substr(0, kScheme.size()) != kScheme || id.size() > kMaxSpiffeId || slash == id.npos ||
+      !is_name(id.substr(kScheme.size(), slash - kScheme.size())) ||
+      !is_spiffe_path(id.substr(slash)))
+    return not_certified(subject, "spiffe://<trust domain>");
+  const bool takes_dns = subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway;
+  for (const std::string& dns : subject.dns_names)
+    if (!takes_dns || !is_dns_name(dns))
+      return Error{ErrorCode::kInvalidArgument,
+                   "common name " + quoted(name) + ": DNS name " + quoted(dns) +
+                       " cannot be certified: only webhooks and gateways have any, in lower case "
+                       "and without wildcards"};
+  if (subject.dns_names.size() > kMaxDnsNames ||
+      (subject.usage == Usage::kWebhook && subject.dns_names.empty()))
     return Error{ErrorCode::kInvalidArgument,
-                 "common name " + quoted(name) + ": URI SAN " + quoted(id) +
-                     " cannot be certified: use " + prefix +
-                     "/<path> with segments of letters, digits, '.', '_' and '-'"};
+                 "common name " + quoted(name) + " cannot be certified with " +
+                     std::to_string(subject.dns_names.size()) +
+                     " DNS names: a webhook needs one, and nobody gets more than 32"};
+  return {};
+}
+
+Status validate(const Subject& subject, const TrustDomain& domain) {
+  if (Status valid = validate(subject); !valid) return valid;
+  const std::string prefix = "spiffe://" + domain.str();
+  if (subject.spiffe_id.str().compare(0, prefix.size() + 1, prefix + '/') != 0)
+    return not_certified(subject, prefix);
   return {};
 }
 
@@ -269,6 +397,13 @@ Result<std::string> to_pem(X509& certificate) {
   openssl::Bio bio(BIO_new(BIO_s_mem()));
   if (!bio || PEM_write_bio_X509(bio.get(), &certificate) != 1)
     return failure("PEM_write_bio_X509");
+  return text_of(*bio);
+}
+
+Result<std::string> to_pem(X509_REQ& request) {
+  openssl::Bio bio(BIO_new(BIO_s_mem()));
+  if (!bio || PEM_write_bio_X509_REQ(bio.get(), &request) != 1)
+    return failure("PEM_write_bio_X509_REQ");
   return text_of(*bio);
 }
 
@@ -290,6 +425,37 @@ Result<openssl::X509Handle> parse_certificate(std::string_view pem) {
   if (openssl::X509Handle(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one certificate"};
   return certificate;
+}
+
+Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem) {
+  openssl::Bio bio = read_only(pem);
+  if (!bio) return failure("BIO_new_mem_buf");
+  std::vector<openssl::X509Handle> all;
+  while (openssl::X509Handle next{PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)})
+    all.push_back(std::move(next));
+  // The end of the text is the only reason to stop.
+  if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+    return Error{ErrorCode::kInvalidCertificate,
+                 "a certificate cannot be read: " + openssl::reason()};
+  ERR_clear_error();
+  if (all.empty()) return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
+  return all;
+}
+
+Result<openssl::Request> parse_request(std::string_view pem) {
+  openssl::Bio bio = read_only(pem);
+  if (!bio) return failure("BIO_new_mem_buf");
+  openssl::Request request(PEM_read_bio_X509_REQ(bio.get(), nullptr, no_passphrase, nullptr));
+  if (!request) return Error{ErrorCode::kInvalidArgument, "no PEM certificate request (PKCS#10)"};
+  if (BIO_pending(bio.get()) != 0)
+    return Error{ErrorCode::kInvalidArgument, "more than one certificate request"};
+  return request;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text.substr(0, 200)) out += (c >= ' ' && c <= '~') ? c : '?';
+  return out + (text.size() > 200 ? "...\"" : "\"");
 }
 
 WallTime not_before(const X509& certificate) { return time_of(X509_get0_notBefore(&certificate)); }
@@ -322,4 +488,4 @@ Result<std::string> fingerprint(const X509& certificate) {
   return hex;
 }
 
-}  // namespace osm::certificate::x509
+}  // namespace osm::inline v1::certificate::x509

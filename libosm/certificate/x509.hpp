@@ -4,14 +4,19 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "certificate/issuer.hpp"
 #include "certificate/openssl.hpp"
 #include "osm/certificate.hpp"
 #include "osm/clock.hpp"
+#include "osm/issuer.hpp"
 #include "osm/result.hpp"
 
-namespace osm::certificate::x509 {
+namespace osm::inline v1::certificate::x509 {
+
+// Which extended key usages a use needs: serverAuth, clientAuth.
+bool for_servers(Usage usage);
+bool for_clients(Usage usage);
 
 // Failure: kInvalidArgument for RSA sizes outside 2048 to 4096.
 Result<openssl::Key> generate_key(const KeyParameters& parameters);
@@ -25,25 +30,41 @@ struct Lifetime {
 // A self-signed root that may sign leaves only.
 Result<openssl::X509Handle> make_root(EVP_PKEY& key, const Lifetime& lifetime);
 
-// A leaf with one common name and one URI SAN. Precondition: `subject` passed validate().
+// A leaf with one common name, one URI SAN, and the subject's DNS SANs. Precondition: `subject`
+// passed validate().
 Result<openssl::X509Handle> make_leaf(const Subject& subject, EVP_PKEY& subject_key,
                                       const Lifetime& lifetime, X509& ca, EVP_PKEY& ca_key);
 
-// Whether a subject can be certified under `domain`: a common name of letters, digits, '.', '_' and
-// '-', and a SPIFFE id of that trust domain in canonical form. Failure: kInvalidArgument.
+// A request (PKCS#10) for these names and nothing else, signed by its own key. Precondition:
+// `subject` passed validate().
+Result<openssl::Request> make_request(const Subject& subject, EVP_PKEY& key);
+
+// Whether a subject can be certified: a common name of letters, digits, '.', '_' and '-', a SPIFFE
+// id in canonical form, and DNS names, without wildcards, of webhooks (which need one) and gateways
+// only. Failure: kInvalidArgument.
+Status validate(const Subject& subject);
+// And whether it is one of `domain`.
 Status validate(const Subject& subject, const TrustDomain& domain);
 
 Result<PrivateKey> to_pem(EVP_PKEY& key);  // PKCS#8
 Result<std::string> to_pem(X509& certificate);
+Result<std::string> to_pem(X509_REQ& request);
 
 // The only private key in a PEM text. Never asks for a passphrase: an encrypted key is a failure.
 Result<openssl::Key> parse_key(std::string_view pem);
 // The only certificate in a PEM text; other PEM blocks are skipped.
 Result<openssl::X509Handle> parse_certificate(std::string_view pem);
+// All of them, one at least; other PEM blocks are skipped.
+Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem);
+// The only request in a PEM text that holds nothing else. Failure: kInvalidArgument.
+Result<openssl::Request> parse_request(std::string_view pem);
+
+// Names go into errors only as far as they are printable.
+std::string quoted(std::string_view text);
 
 WallTime not_before(const X509& certificate);
 WallTime not_after(const X509& certificate);
 std::string serial_number(const X509& certificate);        // lower-case hex
 Result<std::string> fingerprint(const X509& certificate);  // SHA-256, lower-case hex
 
-}  // namespace osm::certificate::x509
+}  // namespace osm::inline v1::certificate::x509

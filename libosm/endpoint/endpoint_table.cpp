@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-namespace osm::endpoint {
+namespace osm::inline v1::endpoint {
 namespace {
 
 // Providers are other people's code: nothing they throw gets past here.
@@ -164,4 +164,4 @@ std::vector<Problem> EndpointTable::problems() const {
   return out;
 }
 
-}  // namespace osm::endpoint
+}  // namespace osm::inline v1::endpoint

@@ -20,22 +20,7 @@
 #include "osm/endpoints_provider.hpp"
 #include "osm/object.hpp"
 
-namespace osm::endpoint {
-
-struct ProviderEntry {
-  EndpointsProvider* provider = nullptr;  // never null; outlives the table
-  bool required = true;                   // nothing is served before it has synced
-};
-
-struct ProviderStatus {
-  std::string id;
-  bool required = true;
-  bool synced = false;  // once true, stays true
-  bool stale = false;   // unreachable: what it listed last is kept
-  std::string failure;  // what it last threw; empty once it answers again
-
-  friend bool operator==(const ProviderStatus&, const ProviderStatus&) = default;
-};
+namespace osm::inline v1::endpoint {
 
 class EndpointTable {
  public:
@@ -85,4 +70,4 @@ class EndpointTable {
   Services services_;
 };
 
-}  // namespace osm::endpoint
+}  // namespace osm::inline v1::endpoint

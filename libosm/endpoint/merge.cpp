@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-namespace osm::endpoint {
+namespace osm::inline v1::endpoint {
 namespace {
 
 struct Claim {
@@ -24,6 +24,39 @@ Problem conflict(const ServiceName& service, const Endpoint& endpoint, const Cla
                    " but " + endpoint.identity.str() + " to endpoints provider " + provider +
                    "; the first is used: correct the account in one of them"};
 }
+
+// What one provider lists that cannot be behind the service: one problem per cause, however many
+// endpoints it has.
+class LeftOut {
+ public:
+  LeftOut(const ServiceName& service, const std::string& provider)
+      : service_(service), provider_(provider) {}
+
+  void add(const Endpoint& endpoint, const Error& why) {
+    if (++counts_[why.code] > 1) return;
+    firsts_[why.code] = "an endpoint at port " + std::to_string(number(endpoint.port)) +
+                        " that endpoints provider " + provider_ +
+                        " lists is left out: " + why.message;
+  }
+
+  void report(std::set<Problem>& problems) const {
+    for (const auto& [code, first] : firsts_) {
+      const std::size_t more = counts_.at(code) - 1;
+      problems.insert(
+          {.code = code,
+           .object = {"Service", service_.ns, service_.name},
+           .path = {},
+           .field = {},
+           .cause = more == 0 ? first : first + " (and " + std::to_string(more) + " more)"});
+    }
+  }
+
+ private:
+  const ServiceName& service_;
+  const std::string& provider_;
+  std::map<ErrorCode, std::size_t> counts_;
+  std::map<ErrorCode, std::string> firsts_;
+};
 
 }  // namespace
 
@@ -48,7 +81,12 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
   for (const ProviderAnswer& answer : answers) {
     std::vector<Endpoint> endpoints = answer.endpoints;
     std::sort(endpoints.begin(), endpoints.end());
+    LeftOut left_out(service, answer.provider);
     for (Endpoint& endpoint : endpoints) {
+      if (const Status valid = check_endpoint(service, endpoint); !valid.ok()) {
+        left_out.add(endpoint, valid.error());
+        continue;
+      }
       if (!monitored_namespaces.contains(endpoint.identity.ns)) continue;
       const auto [claim, first] = claims.try_emplace({endpoint.address, endpoint.port},
                                                      Claim{endpoint.identity, &answer.provider});
@@ -59,6 +97,7 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
       merged.try_emplace({endpoint.address, endpoint.port, endpoint.service_port},
                          std::move(endpoint));
     }
+    left_out.report(problems);
   }
   MergedService out{.name = service, .endpoints = {}, .problems = {}};
   for (auto& [key, endpoint] : merged) out.endpoints.push_back(std::move(endpoint));
@@ -66,4 +105,4 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
   return out;
 }
 
-}  // namespace osm::endpoint
+}  // namespace osm::inline v1::endpoint

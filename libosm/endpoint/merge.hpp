@@ -8,7 +8,7 @@
 #include "osm/endpoint.hpp"
 #include "osm/object.hpp"
 
-namespace osm::endpoint {
+namespace osm::inline v1::endpoint {
 
 // What one provider said about one service.
 struct ProviderAnswer {
@@ -19,8 +19,8 @@ struct ProviderAnswer {
 // What is known of one service that at least one provider knows.
 struct MergedService {
   ServiceName name;
-  // Healthy or not; identities of monitored namespaces only. Ordered by address, port and service
-  // port, which together are unique; an (address, port) has one identity.
+  // Healthy or not; identities of the service's own namespace, if monitored, only. Ordered by
+  // address, port and service port, which together are unique; an (address, port) has one identity.
   std::vector<Endpoint> endpoints;
   std::vector<Problem> problems;  // ordered
 
@@ -34,8 +34,9 @@ struct MergedService {
 };
 
 // `answers` in the configured order of their providers: where two disagree, the first wins. The
-// order of endpoints inside an answer does not matter.
+// order of endpoints inside an answer does not matter. What check_endpoint() refuses is left out
+// and reported.
 MergedService merge_answers(const ServiceName& service, const std::vector<ProviderAnswer>& answers,
                             const std::set<std::string>& monitored_namespaces);
 
-}  // namespace osm::endpoint
+}  // namespace osm::inline v1::endpoint

@@ -1,27 +1,27 @@
 #include "inject/interception.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
 
-namespace osm::inject {
+#include "model/ip_address.hpp"
+
+namespace osm::inline v1::inject {
 namespace {
 
-constexpr std::size_t kPortsPerRule = 15;  // of iptables' multiport match
+constexpr std::size_t kPortsPerRule = 15;     // of iptables' multiport match
+constexpr std::size_t kInterfaceLength = 15;  // of the kernel's IFNAMSIZ
 
 enum class Family { kIpv4, kIpv6 };
 
 std::optional<std::string> network_problem(const std::string& text, Family family) {
   const auto slash = text.find('/');
   const std::string address = text.substr(0, slash);
-  std::array<unsigned char, 16> bytes{};
-  if (inet_pton(family == Family::kIpv4 ? AF_INET : AF_INET6, address.c_str(), bytes.data()) != 1) {
+  if (!(family == Family::kIpv4 ? model::is_ipv4(address) : model::is_ipv6(address))) {
     return family == Family::kIpv4 ? "is not an IPv4 network, like 10.0.0.0/8"
                                    : "is not an IPv6 network, like fd00::/8";
   }
@@ -53,14 +53,31 @@ Status check_ports(std::string_view option, const std::vector<Port>& ports) {
                fmt::format("{}: 0 is not a port: use 1 to 65535", option)};
 }
 
-Status check(const InterceptionOptions& options) {
+// What iptables takes for an interface and a shell for nothing else.
+Status check_interfaces(const std::vector<std::string>& interfaces) {
+  for (const std::string& name : interfaces) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '_' || c == ':' || c == '-';
+    });
+    if (!name.empty() && name.size() <= kInterfaceLength && plain && name.front() != '-') continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("network interface exclusion: '{}' is no interface, like eth1", name)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_interception(const InterceptionOptions& options) {
   if (options.proxy_uid == 0) {
     return Error{ErrorCode::kInvalidArgument,
                  "proxy uid: 0 would leave all of root's traffic outside the mesh: "
                  "give the proxy a user of its own"};
   }
   for (const Status& status :
-       {check_ports("inbound port exclusion", options.inbound_excluded),
+       {check_interfaces(options.excluded_interfaces),
+        check_ports("inbound port exclusion", options.inbound_excluded),
         check_ports("outbound port exclusion", options.outbound_excluded),
         check_networks("outbound network exclusion", options.outbound_excluded_networks,
                        Family::kIpv4),
@@ -74,6 +91,8 @@ Status check(const InterceptionOptions& options) {
   }
   return {};
 }
+
+namespace {
 
 // "-A <chain> -p tcp -m multiport --dports a,b,... -j RETURN", as many as the ports need.
 std::string return_ports(std::string_view chain, const std::vector<Port>& ports) {
@@ -98,6 +117,15 @@ std::string each_network(std::string_view chain, const std::vector<std::string>&
   return rules;
 }
 
+// `direction` is -i or -o.
+std::string return_interfaces(std::string_view chain, std::string_view direction,
+                              const std::vector<std::string>& interfaces) {
+  std::string rules;
+  for (const std::string& name : std::set<std::string>(interfaces.begin(), interfaces.end()))
+    rules += fmt::format("-A {} {} {} -j RETURN\n", chain, direction, name);
+  return rules;
+}
+
 // What reaches the machine without the proxy: what was excluded, and the proxy's own public ports.
 std::vector<Port> spared_inbound(const InterceptionOptions& options) {
   std::vector<Port> ports = options.inbound_excluded;
@@ -108,9 +136,16 @@ std::vector<Port> spared_inbound(const InterceptionOptions& options) {
   return ports;
 }
 
-std::string outbound_rules(const InterceptionOptions& options) {
+std::string outbound_rules(const InterceptionOptions& options, std::string_view workload_address) {
   constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
   std::string rules;
+  if (!workload_address.empty()) {
+    // But for its own administration, which listens on loopback alone.
+    rules += fmt::format(
+        "-A {} -o lo -d 127.0.0.1/32 -p tcp ! --dport {} -m owner --uid-owner {} -j DNAT "
+        "--to-destination {}\n",
+        kChain, number(kAdminPort), options.proxy_uid, workload_address);
+  }
   const auto& [controller, port] = options.controller;
   if (!controller.empty()) {
     rules += fmt::format("-A {} -d {}/32 -p tcp --dport {} -m owner --uid-owner {} -j RETURN\n",
@@ -122,6 +157,7 @@ std::string outbound_rules(const InterceptionOptions& options) {
       "-A {0} -o lo -j RETURN\n"
       "-A {0} -m owner --uid-owner {1} -j RETURN\n",
       kChain, options.proxy_uid);
+  rules += return_interfaces(kChain, "-o", options.excluded_interfaces);
   rules += each_network(kChain, options.outbound_excluded_networks, "RETURN");
   rules += return_ports(kChain, options.outbound_excluded);
   if (options.outbound_included_networks.empty()) {
@@ -130,7 +166,8 @@ std::string outbound_rules(const InterceptionOptions& options) {
   return rules + each_network(kChain, options.outbound_included_networks, "OSM_PROXY_OUT_REDIRECT");
 }
 
-std::string tables_v4(const InterceptionOptions& options) {
+std::string tables_v4(const InterceptionOptions& options, const Jump& jump,
+                      std::string_view workload_address) {
   return fmt::format(R"sh(*nat
 :OSM_PROXY_INBOUND - [0:0]
 :OSM_PROXY_IN_REDIRECT - [0:0]
@@ -138,35 +175,48 @@ std::string tables_v4(const InterceptionOptions& options) {
 :OSM_PROXY_OUT_REDIRECT - [0:0]
 -A OSM_PROXY_IN_REDIRECT -p tcp -j REDIRECT --to-ports {0}
 -A OSM_PROXY_OUT_REDIRECT -p tcp -j REDIRECT --to-ports {1}
-{2}-A OSM_PROXY_INBOUND -p tcp -j OSM_PROXY_IN_REDIRECT
-{3}$(jump iptables nat PREROUTING OSM_PROXY_INBOUND)
-$(jump iptables nat OUTPUT OSM_PROXY_OUTBOUND)
+{2}{3}-A OSM_PROXY_INBOUND -p tcp -j OSM_PROXY_IN_REDIRECT
+{4}{5}
+{6}
 COMMIT
 *filter
 :OSM_PROXY_DIRECT - [0:0]
 -A OSM_PROXY_DIRECT -p tcp -m multiport --dports {1},{0} -m conntrack ! --ctstate DNAT -j REJECT --reject-with tcp-reset
-$(jump iptables filter INPUT OSM_PROXY_DIRECT)
+{7}
 COMMIT
 )sh",
                      number(kInboundPort), number(kOutboundPort),
+                     return_interfaces("OSM_PROXY_INBOUND", "-i", options.excluded_interfaces),
                      return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
-                     outbound_rules(options));
+                     outbound_rules(options, workload_address), jump("iptables", kJumpsV4[0]),
+                     jump("iptables", kJumpsV4[1]), jump("iptables", kJumpsV4[2]));
 }
 
-std::string tables_v6(const InterceptionOptions& options) {
+// What leaves over IPv6 to where the mesh is; the proxy's own does not, as over IPv4.
+std::string outbound_rules_v6(const InterceptionOptions& options) {
+  constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
+  if (options.mesh_networks_v6.empty()) return {};
+  return fmt::format("-A {} -m owner --uid-owner {} -j RETURN\n", kChain, options.proxy_uid) +
+         return_interfaces(kChain, "-o", options.excluded_interfaces) +
+         return_ports(kChain, options.outbound_excluded) +
+         each_network(kChain, options.mesh_networks_v6, "REJECT --reject-with tcp-reset");
+}
+
+std::string tables_v6(const InterceptionOptions& options, const Jump& jump) {
   return fmt::format(R"sh(*filter
 :OSM_PROXY_INBOUND - [0:0]
 :OSM_PROXY_OUTBOUND - [0:0]
 -A OSM_PROXY_INBOUND -i lo -j RETURN
-{}-A OSM_PROXY_INBOUND -p tcp --syn -j REJECT --reject-with tcp-reset
+{}{}-A OSM_PROXY_INBOUND -p tcp --syn -j REJECT --reject-with tcp-reset
 -A OSM_PROXY_OUTBOUND -o lo -j RETURN
-{}$(jump ip6tables filter INPUT OSM_PROXY_INBOUND)
-$(jump ip6tables filter OUTPUT OSM_PROXY_OUTBOUND)
+{}{}
+{}
 COMMIT
 )sh",
+                     return_interfaces("OSM_PROXY_INBOUND", "-i", options.excluded_interfaces),
                      return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
-                     each_network("OSM_PROXY_OUTBOUND", options.mesh_networks_v6,
-                                  "REJECT --reject-with tcp-reset"));
+                     outbound_rules_v6(options), jump("ip6tables", kJumpsV6[0]),
+                     jump("ip6tables", kJumpsV6[1]));
 }
 
 constexpr std::string_view kHead = R"sh(#!/bin/sh
@@ -223,10 +273,21 @@ case "${1-}" in
 esac
 )sh";
 
+// A line that puts the jump in, unless it is there already.
+std::string jump_of_script(std::string_view command, const BuiltInJump& jump) {
+  return fmt::format("$(jump {} {} {} {})", command, jump.table, jump.built_in, jump.ours);
+}
+
 }  // namespace
 
+InterceptionRules interception_rules(const InterceptionOptions& options, const Jump& jump,
+                                     std::string_view workload_address) {
+  return {tables_v4(options, jump, workload_address), tables_v6(options, jump)};
+}
+
 Result<std::string> interception_script(const InterceptionOptions& options) {
-  if (const Status checked = check(options); !checked.ok()) return checked.error();
+  if (const Status checked = check_interception(options); !checked.ok()) return checked.error();
+  const InterceptionRules rules = interception_rules(options, jump_of_script);
   // Here-documents are expanded (for jump); the rules hold neither '$' nor '`' of their own.
   return fmt::format(R"sh({}apply() {{
   iptables-restore -w --noflush <<RULES
@@ -242,7 +303,7 @@ Result<std::string> interception_script(const InterceptionOptions& options) {
   fi
 }}
 {})sh",
-                     kHead, tables_v4(options), tables_v6(options), kTail);
+                     kHead, rules.v4, rules.v6, kTail);
 }
 
-}  // namespace osm::inject
+}  // namespace osm::inline v1::inject

@@ -1,44 +1,47 @@
-// The traffic interception of a machine, as a shell script. A pure function: options in, text out.
-//
-// The script owns its chains and nothing else. Applying it twice is applying it once; `--remove`
-// leaves the tables as they were. Only TCP over IPv4 is redirected; over IPv6 what the mesh would
-// guard is rejected, so that no second address family bypasses it.
+// The rules of an interception, for what applies them: a machine's script and a pod's init
+// container.
 #pragma once
 
-#include <cstdint>
+#include <array>
+#include <functional>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
-#include "osm/ids.hpp"
-#include "osm/result.hpp"
+#include "osm/interception.hpp"
 
-namespace osm::inject {
+namespace osm::inline v1::inject {
 
-// The proxy's user and the ports it listens on.
-inline constexpr std::uint32_t kProxyUid = 1500;
-inline constexpr Port kAdminPort{15000};       // loopback only
-inline constexpr Port kOutboundPort{15001};    // redirected outbound TCP
-inline constexpr Port kInboundPort{15003};     // redirected inbound TCP
-inline constexpr Port kPrometheusPort{15010};  // scrape
-inline constexpr Port kFirstProbePort{15901};  // health probes...
-inline constexpr Port kLastProbePort{15904};   // ...to here
-
-struct InterceptionOptions {
-  std::uint32_t proxy_uid = kProxyUid;           // whose own traffic is left alone; never root
-  std::vector<Port> inbound_excluded{Port{22}};  // reach the machine directly
-  std::vector<Port> outbound_excluded{};         // leave the machine directly
-  // IPv4 networks ("10.0.0.0/8", or an address). Exclusion beats inclusion.
-  std::vector<std::string> outbound_excluded_networks{};
-  std::vector<std::string> outbound_included_networks{};  // empty: all
-  // IPv6 networks of the mesh: connections to them are rejected.
-  std::vector<std::string> mesh_networks_v6{};
-  // The control plane's IPv4 address and port, should it be on this machine; empty: elsewhere.
-  std::pair<std::string, Port> controller{};
+// A built-in chain whose TCP goes to one of ours, first in line.
+struct BuiltInJump {
+  std::string_view table;
+  std::string_view built_in;
+  std::string_view ours;
 };
 
-// `#!/bin/sh` text, to be run as root: `intercept.sh` applies, `intercept.sh --remove` undoes.
-// Failure: kInvalidArgument naming the option and its value.
-Result<std::string> interception_script(const InterceptionOptions& options);
+inline constexpr std::array<BuiltInJump, 3> kJumpsV4{{
+    {"nat", "PREROUTING", "OSM_PROXY_INBOUND"},
+    {"nat", "OUTPUT", "OSM_PROXY_OUTBOUND"},
+    {"filter", "INPUT", "OSM_PROXY_DIRECT"},
+}};
+inline constexpr std::array<BuiltInJump, 2> kJumpsV6{{
+    {"filter", "INPUT", "OSM_PROXY_INBOUND"},
+    {"filter", "OUTPUT", "OSM_PROXY_OUTBOUND"},
+}};
 
-}  // namespace osm::inject
+// The line of a jump; `command` is iptables or ip6tables.
+using Jump = std::function<std::string(std::string_view command, const BuiltInJump& jump)>;
+
+struct InterceptionRules {
+  std::string v4;  // tables as iptables-restore --noflush reads them
+  std::string v6;
+};
+
+// Failure: kInvalidArgument naming the option and its value.
+Status check_interception(const InterceptionOptions& options);
+
+// Of options that were checked. With a `workload_address` the proxy's connections to 127.0.0.1 go
+// there instead.
+InterceptionRules interception_rules(const InterceptionOptions& options, const Jump& jump,
+                                     std::string_view workload_address = {});
+
+}  // namespace osm::inline v1::inject

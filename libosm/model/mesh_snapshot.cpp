@@ -1,6 +1,6 @@
 #include "model/mesh_snapshot.hpp"
 
-namespace osm::model {
+namespace osm::inline v1::model {
 
 void Changes::merge(const Changes& later) {
   everything |= later.everything;
@@ -8,6 +8,7 @@ void Changes::merge(const Changes& later) {
   endpoints.insert(later.endpoints.begin(), later.endpoints.end());
   identities.insert(later.identities.begin(), later.identities.end());
   workloads.insert(later.workloads.begin(), later.workloads.end());
+  objects.insert(later.objects.begin(), later.objects.end());
 }
 
 UpstreamList MeshSnapshot::upstreams_of(const ServiceIdentity& identity) const {
@@ -17,4 +18,4 @@ UpstreamList MeshSnapshot::upstreams_of(const ServiceIdentity& identity) const {
   return policy ? policy->upstreams : kNone;
 }
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

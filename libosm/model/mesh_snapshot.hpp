@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/spec_objects.hpp"
 #include "model/table.hpp"
 #include "osm/endpoint.hpp"
 #include "osm/ids.hpp"
@@ -19,7 +20,7 @@
 #include "osm/traffic_policy.hpp"
 #include "osm/workload.hpp"
 
-namespace osm::model {
+namespace osm::inline v1::model {
 
 // One Service, resolved. Conflicts with other services are already settled: over the whole mesh,
 // (address, port) pairs are unique, and so are protocols per target port of a workload.
@@ -31,6 +32,9 @@ struct ServiceEntry {
   std::vector<MeshService> ports;      // ordered by port; target ports resolved
   // Ports whose target is a name: port name → the workload's port name. See own_ports.hpp.
   std::map<std::string, std::string> named_targets;
+  // Headless only: where such a port has another number than its target port says:
+  // port name → address → number.
+  std::map<std::string, std::map<std::string, Port>> other_targets;
   std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
   std::vector<WeightedCluster> split;       // as apex of a TrafficSplit: its backends; sum > 0
   std::vector<ServiceName> apexes;          // apexes that split to this service, ordered
@@ -94,14 +98,20 @@ struct WorkloadEntry {
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
 };
 
+inline constexpr const char* kWorkloadKind = "Workload";
+
 // What differs from the generation before. Readers that skip generations merge them.
 struct Changes {
-  bool everything = false;               // mode, egress, trust domain, or the first snapshot
+  bool everything = false;               // mode, egress, TLS, or the first snapshot
   std::set<ServiceName> services;        // ServiceEntry added, changed or removed
   std::set<ServiceName> endpoints;       // ServiceEndpoints added, changed or removed
   std::set<ServiceIdentity> identities;  // IdentityPolicy added, changed or removed
   std::set<ProxyKey> workloads;          // WorkloadEntry added, changed or removed
+  // What people wrote that was added, changed or removed, with or without any effect: the keys of
+  // the specification, and of workloads (whatever their platform calls them) with kWorkloadKind.
+  std::set<ObjectKey> objects;
 
+  // Whether no proxy can be concerned.
   bool empty() const {
     return !everything && services.empty() && endpoints.empty() && identities.empty() &&
            workloads.empty();
@@ -120,10 +130,11 @@ struct MeshSnapshot {
   Table<WorkloadEntry> workloads;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
+  std::shared_ptr<const SpecObjects> objects;            // what this was made of
   Changes changes;
 
   // What `identity` may call in the current mode. Never null.
   UpstreamList upstreams_of(const ServiceIdentity& identity) const;
 };
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

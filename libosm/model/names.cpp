@@ -7,22 +7,17 @@
 #include <cstdint>
 
 #include "base/check.hpp"
+#include "osm/api.hpp"
 
-namespace osm::model {
+namespace osm::inline v1::model {
 namespace {
 
-constexpr std::size_t kMaxLabel = 63;
-constexpr std::size_t kMaxSubdomain = 253;
 constexpr std::size_t kUuidLength = 36;
 
 // The namespace of every UUID this project derives (RFC 9562, section 5.5). Never changes: the
 // proxies of running machines carry ids made with it. "3b9d0f4e-7c52-4f6a-9a1e-5d8c2b7e61f0"
 constexpr std::array<std::uint8_t, 16> kUuidNamespace{
     0x3b, 0x9d, 0x0f, 0x4e, 0x7c, 0x52, 0x4f, 0x6a, 0x9a, 0x1e, 0x5d, 0x8c, 0x2b, 0x7e, 0x61, 0xf0};
-
-// Not <cctype>'s: those depend on the locale.
-constexpr bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
-constexpr bool is_lower_hex(char c) { return (c >= 'a' && c <= 'f') || (c >= '0' && c <= '9'); }
 
 std::string control_plane_prefix(const TrustDomain& domain) {
   return "spiffe://" + domain.str() + "/osm/";
@@ -41,32 +36,6 @@ std::string uuid_text(const std::uint8_t* bytes) {
 }
 
 }  // namespace
-
-bool is_dns_label(std::string_view text) {
-  if (text.empty() || text.size() > kMaxLabel) return false;
-  if (!is_lower_alnum(text.front()) || !is_lower_alnum(text.back())) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_lower_alnum(c) || c == '-'; });
-}
-
-bool is_dns_subdomain(std::string_view text) {
-  if (text.size() > kMaxSubdomain) return false;
-  for (;;) {
-    const auto dot = text.find('.');
-    if (!is_dns_label(text.substr(0, dot))) return false;
-    if (dot == std::string_view::npos) return true;
-    text.remove_prefix(dot + 1);
-  }
-}
-
-bool is_uuid(std::string_view text) {
-  if (text.size() != kUuidLength) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? text[i] != '-' : !is_lower_hex(text[i])) return false;
-  }
-  return true;
-}
 
 SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy) {
   return SpiffeId(control_plane_prefix(domain) + "proxy/" + proxy.id.str() + '/' +
@@ -109,7 +78,12 @@ CommonName proxy_common_name(const ProxyId& id, const ServiceName& service) {
   return CommonName(id.str() + '.' + service.name + '.' + service.ns);
 }
 
-ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload) {
+CommonName pod_common_name(const ProxyId& id, std::string_view ns) {
+  return CommonName(id.str() + '.' + std::string(ns));
+}
+
+// Exported for the other libraries of this project.
+OSM_API ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload) {
   // A '/' cannot be part of a trust domain, a namespace or a name, so the parts stay apart.
   const std::string name = domain.str() + '/' + workload.str();
   std::string input(kUuidNamespace.begin(), kUuidNamespace.end());
@@ -121,4 +95,4 @@ ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload
   return ProxyId(uuid_text(hash.data()));
 }
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

@@ -8,13 +8,7 @@
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
 
-namespace osm::model {
-
-// RFC 1123: lower case, digits and '-', 1 to 63 bytes; a subdomain is labels joined by dots, ≤ 253.
-bool is_dns_label(std::string_view text);
-bool is_dns_subdomain(std::string_view text);
-// Canonical lower-case UUID text.
-bool is_uuid(std::string_view text);
+namespace osm::inline v1::model {
 
 // What a proxy certificate proves.
 struct ProxyIdentity {
@@ -36,8 +30,10 @@ SpiffeId admin_spiffe_id(const TrustDomain& domain);       // ".../osm/admin"
 CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity& identity);
 // "<proxy-uuid>.<service>.<service-namespace>": of a VM's proxy certificate.
 CommonName proxy_common_name(const ProxyId& id, const ServiceName& service);
+// "<pod-uuid>.<pod-namespace>": of a pod's.
+CommonName pod_common_name(const ProxyId& id, std::string_view ns);
 
 // The UUID of a workload that names none: UUIDv5 of (trust domain, "<namespace>/<name>").
 ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload);
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

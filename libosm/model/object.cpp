@@ -1,6 +1,6 @@
 #include "osm/object.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 
 std::string ObjectKey::str() const {
   return ns.empty() ? kind + ' ' + name : kind + ' ' + ns + '/' + name;
@@ -28,4 +28,4 @@ void Problem::locate(const ObjectSource& source) {
   line = source.line_of(field);
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

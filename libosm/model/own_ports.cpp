@@ -4,7 +4,7 @@
 #include <optional>
 #include <tuple>
 
-namespace osm::model {
+namespace osm::inline v1::model {
 namespace {
 
 std::optional<Port> target_port_on(const Workload& workload, const ServiceEntry& service,
@@ -58,4 +58,4 @@ OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workl
   return own;
 }
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

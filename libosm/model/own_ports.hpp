@@ -10,7 +10,7 @@
 #include "osm/service.hpp"
 #include "osm/workload.hpp"
 
-namespace osm::model {
+namespace osm::inline v1::model {
 
 // Two claims on one target port in protocols that cannot share it.
 struct PortConflict {
@@ -37,4 +37,4 @@ bool can_share_port(Protocol a, Protocol b);
 // first by port name wins, then by service, then by port.
 OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workload);
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

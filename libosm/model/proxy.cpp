@@ -1,6 +1,6 @@
 #include "osm/proxy.hpp"
 
-namespace osm {
+namespace osm::inline v1 {
 namespace {
 
 struct TypeNames {
@@ -30,6 +30,16 @@ std::optional<XdsType> xds_type_of(std::string_view type_url) {
   return std::nullopt;
 }
 
+std::string_view xds_variant_text(XdsVariant variant) {
+  return variant == XdsVariant::kDelta ? "delta" : "sotw";
+}
+
+std::optional<XdsVariant> xds_variant_of(std::string_view text) {
+  for (XdsVariant variant : {XdsVariant::kSotw, XdsVariant::kDelta})
+    if (xds_variant_text(variant) == text) return variant;
+  return std::nullopt;
+}
+
 std::string_view sync_state_text(SyncState state) {
   switch (state) {
     case SyncState::kNotSubscribed:
@@ -44,4 +54,4 @@ std::string_view sync_state_text(SyncState state) {
   return "";
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

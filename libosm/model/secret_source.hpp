@@ -6,7 +6,7 @@
 #include "osm/certificate.hpp"
 #include "osm/subscription.hpp"
 
-namespace osm::model {
+namespace osm::inline v1::model {
 
 class SecretSource {
  public:
@@ -25,4 +25,4 @@ class SecretSource {
   virtual Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) = 0;
 };
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-namespace osm {
+namespace osm::inline v1 {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, Protocol>, 4> kProtocols{{
@@ -52,4 +52,4 @@ ClusterName MeshService::local_cluster_name() const {
   return ClusterName(cluster(*this) + "|local");
 }
 
-}  // namespace osm
+}  // namespace osm::inline v1

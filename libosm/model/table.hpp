@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace osm::model {
+namespace osm::inline v1::model {
 
 // V has `key()`, which orders it. Pointers are never null.
 template <class V>
@@ -17,6 +17,12 @@ class Table {
   using Entry = std::shared_ptr<const V>;
 
   Table() = default;
+  // Of entries that are in order already, keys unique.
+  static Table sorted(std::vector<Entry> entries) {
+    Table out;
+    out.adopt(std::move(entries));
+    return out;
+  }
   // `entries` in any order, keys unique.
   explicit Table(std::vector<Entry> entries) {
     std::sort(entries.begin(), entries.end(),
@@ -53,11 +59,6 @@ class Table {
   bool empty() const { return entries().empty(); }
 
  private:
-  static Table sorted(std::vector<Entry> entries) {
-    Table out;
-    out.adopt(std::move(entries));
-    return out;
-  }
   void adopt(std::vector<Entry> entries) {
     entries_ = std::make_shared<const std::vector<Entry>>(std::move(entries));
   }
@@ -73,4 +74,4 @@ class Table {
   std::shared_ptr<const std::vector<Entry>> entries_;  // null: empty
 };
 
-}  // namespace osm::model
+}  // namespace osm::inline v1::model

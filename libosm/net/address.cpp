@@ -1,10 +1,10 @@
-#include "net/address.hpp"
+#include "osm/address.hpp"
 
 #include <sys/un.h>
 
 #include <charconv>
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 Error invalid(std::string_view text, std::string_view why) {
@@ -51,4 +51,4 @@ Result<Address> parse_address(std::string_view text) {
   return Address{std::string(host), number, ""};
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,4 +1,4 @@
-#include "net/asio_executor.hpp"
+#include "osm/asio_executor.hpp"
 
 #include <sys/stat.h>
 
@@ -7,43 +7,19 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
-namespace osm::net {
+#include "net/cancellable.hpp"
+
+namespace osm::inline v1::net {
 namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// What makes a handle's destructor safe: it waits for the callback, unless it runs inside it.
-// `mutex` also guards the Asio object beside it, which is not thread-safe by itself.
-struct Cancellable {
-  std::mutex mutex;
-  std::condition_variable idle;
-  bool cancelled = false;
-  bool running = false;
-  std::thread::id runner;
-
-  bool begin() {
-    std::lock_guard lock(mutex);
-    if (cancelled) return false;
-    running = true;
-    runner = std::this_thread::get_id();
-    return true;
-  }
-
-  // Precondition: lock held, cancelled set. Result: whether nothing runs any more.
-  bool wait(std::unique_lock<std::mutex>& lock) {
-    if (running && runner == std::this_thread::get_id()) return false;
-    idle.wait(lock, [&] { return !running; });
-    return true;
-  }
-};
-
+// Cancellable's mutex also guards the Asio object beside it, which is not thread-safe by itself.
 struct Timer : Cancellable {
   Timer(asio::io_context& context, std::function<void()> t) : timer(context), task(std::move(t)) {}
   asio::steady_timer timer;
@@ -60,9 +36,7 @@ struct Watch : Cancellable {
 void fire(const std::shared_ptr<Timer>& timer) {
   if (!timer->begin()) return;
   std::exchange(timer->task, nullptr)();
-  std::lock_guard lock(timer->mutex);
-  timer->running = false;
-  timer->idle.notify_all();
+  timer->end();
 }
 
 void cancel(const std::shared_ptr<Timer>& timer) {
@@ -138,4 +112,4 @@ Subscription AsioExecutor::watch(int fd, std::function<void()> on_readable) {
   return handle_of(std::move(watch));
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

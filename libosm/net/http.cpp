@@ -1,8 +1,10 @@
-#include "net/http.hpp"
+#include "osm/http.hpp"
+
+#include <algorithm>
 
 #include "net/json_text.hpp"
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 int hex_value(char c) {
@@ -45,6 +47,11 @@ int http_status(ErrorCode code) {
     case ErrorCode::kNotFound:
     case ErrorCode::kUnknownProxy:
       return 404;
+    case ErrorCode::kAlreadyExists:
+    case ErrorCode::kConflict:
+      return 409;
+    case ErrorCode::kGone:
+      return 410;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kInvalidSyntax:
     case ErrorCode::kInvalidField:
@@ -100,6 +107,16 @@ std::string encode_query_text(std::string_view text) {
   return out;
 }
 
+bool has_media_type(std::string_view content_type, std::string_view media_type) {
+  constexpr std::string_view kBlank = " \t";
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  std::string_view said = content_type.substr(0, content_type.find(';'));
+  said.remove_prefix(std::min(said.find_first_not_of(kBlank), said.size()));
+  said = said.substr(0, said.find_last_not_of(kBlank) + 1);
+  return std::equal(said.begin(), said.end(), media_type.begin(), media_type.end(),
+                    [&](char a, char b) { return lower(a) == b; });
+}
+
 Result<Request> parse_target(std::string_view target) {
   if (!target.starts_with('/'))
     return Error{ErrorCode::kInvalidArgument, "the request target does not start with '/'"};
@@ -122,4 +139,4 @@ Result<Request> parse_target(std::string_view target) {
   return request;
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,116 +1,79 @@
-#include "net/http_client.hpp"
+#include "osm/http_client.hpp"
 
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/beast/core/basic_stream.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
-#include <optional>
+#include <boost/asio/post.hpp>
+#include <future>
+#include <mutex>
+#include <utility>
 #include <vector>
 
-namespace osm::net {
+#include "net/http_client_exchange.hpp"
+
+namespace osm::inline v1::net {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using Protocol = asio::generic::stream_protocol;
+class HttpClientImpl final : public HttpClient {
+ public:
+  HttpClientImpl(HttpClientOptions options, AsioExecutor& io)
+      : pool_(std::make_shared<ConnectionPool>(std::move(options), io.context())) {}
 
-Error failed(const HttpCall& call, const beast::error_code& error) {
-  const std::string where = call.method + ' ' + call.target + " at " + call.address.str();
-  if (error == beast::error::timeout) {
-    return {ErrorCode::kDeadlineExceeded,
-            where + ": no answer within " + std::to_string(call.deadline.count()) + " ms"};
+  ~HttpClientImpl() override {
+    std::vector<std::weak_ptr<Exchange>> open;
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+      open.swap(open_);
+    }
+    for (const auto& weak : open)
+      if (const auto exchange = weak.lock()) exchange->cancel();
+    boost::asio::post(pool_->strand(), [pool = pool_] { pool->shutdown(); });
   }
-  ErrorCode code = ErrorCode::kUnavailable;
-  if (error == boost::system::errc::no_such_file_or_directory) code = ErrorCode::kNotFound;
-  if (error == boost::system::errc::permission_denied) code = ErrorCode::kPermissionDenied;
-  return {code, where + ": " + error.message()};
-}
 
-Result<std::vector<Protocol::endpoint>> endpoints_of(asio::io_context& io, const HttpCall& call) {
-  std::vector<Protocol::endpoint> endpoints;
-  if (call.address.is_unix()) {
-    endpoints.emplace_back(asio::local::stream_protocol::endpoint(call.address.unix_path));
-    return endpoints;
+  Subscription send(HttpRequest request, std::function<void(Result<Response>)> done) override {
+    return start(Exchange::Kind::kCall, std::move(request), {.done = std::move(done)});
   }
-  beast::error_code error;
-  asio::ip::tcp::resolver resolver(io);
-  for (const auto& entry :
-       resolver.resolve(call.address.host, std::to_string(call.address.port), error))
-    endpoints.emplace_back(entry.endpoint());
-  if (error || endpoints.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the host of " + call.address.str() + " is unknown: " + error.message()};
+
+  Subscription open_stream(HttpRequest request, HttpStreamEvents events) override {
+    return start(Exchange::Kind::kStream, std::move(request), {.stream = std::move(events)});
   }
-  return endpoints;
-}
 
-// Runs one asynchronous step to its end; the stream's own deadline bounds it.
-template <class Start>
-beast::error_code run(asio::io_context& io, Start&& start) {
-  beast::error_code result;
-  start([&result](const beast::error_code& error, auto&&...) { result = error; });
-  io.restart();
-  io.run();
-  return result;
-}
+  Result<Response> call(HttpRequest request) override {
+    std::promise<Result<Response>> answered;
+    auto answer = answered.get_future();
+    const Subscription sent = send(std::move(request), [&](Result<Response> response) {
+      answered.set_value(std::move(response));
+    });
+    return answer.get();
+  }
 
-http::request<http::string_body> message_of(const HttpCall& call) {
-  http::request<http::string_body> message;
-  message.version(11);
-  message.method_string(call.method);
-  message.target(call.target);
-  message.set(http::field::host, call.address.is_unix() ? "localhost" : call.address.str());
-  message.keep_alive(false);
-  if (!call.body.empty()) message.set(http::field::content_type, call.content_type);
-  message.body() = call.body;
-  message.prepare_payload();
-  return message;
-}
+ private:
+  Subscription start(Exchange::Kind kind, HttpRequest request, ExchangeCallbacks callbacks) {
+    auto exchange =
+        std::make_shared<Exchange>(kind, pool_, std::move(request), std::move(callbacks));
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return {};                  // from a callback that the destructor waits for
+      if (open_.size() == open_.capacity()) {  // what ended goes, instead of the table growing
+        std::erase_if(open_, [](const auto& weak) { return weak.expired(); });
+        open_.reserve(2 * open_.size() + 16);
+      }
+      open_.push_back(exchange);
+    }
+    boost::asio::post(pool_->strand(), [exchange] { exchange->start(); });
+    void* address = exchange.get();
+    return Subscription(std::shared_ptr<void>(
+        address, [exchange = std::move(exchange)](void*) { exchange->cancel(); }));
+  }
+
+  const std::shared_ptr<ConnectionPool> pool_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Exchange>> open_;
+  bool closed_ = false;
+};
 
 }  // namespace
 
-Result<Response> http_call(const HttpCall& call) {
-  asio::io_context io;
-  OSM_TRY(const std::vector<Protocol::endpoint> endpoints, endpoints_of(io, call));
-  beast::basic_stream<Protocol> stream(io);
-  stream.expires_after(call.deadline);
-  beast::error_code error;
-  for (const Protocol::endpoint& endpoint : endpoints) {
-    stream.socket().close(error);
-    error = run(io, [&](auto done) { stream.async_connect(endpoint, done); });
-    if (!error) break;
-  }
-  if (error) return failed(call, error);
-
-  const auto message = message_of(call);
-  error = run(io, [&](auto done) { http::async_write(stream, message, done); });
-  // A server that refuses early closes while we still write: what it said is worth reading.
-  const beast::error_code write_error = error;
-  if (error == beast::error::timeout) return failed(call, error);
-
-  beast::flat_buffer buffer;
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(call.max_response_bytes);
-  parser.skip(call.method == "HEAD");
-  error = run(io, [&](auto done) { http::async_read(stream, buffer, parser, done); });
-  if (error) return failed(call, write_error ? write_error : error);
-
-  auto received = parser.release();
-  Response response;
-  response.status = static_cast<int>(received.result_int());
-  response.content_type = std::string(received[http::field::content_type]);
-  for (const auto& field : received)
-    response.headers.emplace_back(field.name_string(), field.value());
-  response.body = std::move(received.body());
-  return response;
+std::unique_ptr<HttpClient> HttpClient::create(HttpClientOptions options, AsioExecutor& io) {
+  return std::make_unique<HttpClientImpl>(std::move(options), io);
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,4 +1,4 @@
-#include "net/http_server.hpp"
+#include "osm/http_server.hpp"
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 #include "net/http_session.hpp"
 #include "net/listener.hpp"
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -39,6 +39,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     auto weak = weak_from_this();
     context_ = std::make_shared<const SessionContext>(
         SessionContext{options_, std::move(handler), handlers, log,
+                       std::make_shared<tls::ServerContexts>(options_.client_ca_pem),
                        [weak] {
                          auto self = weak.lock();
                          return self && self->begin_handler();
@@ -181,10 +182,12 @@ class HttpServerImpl final : public HttpServer {
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
                                                       AsioExecutor& io, Executor& handlers,
                                                       Handler handler, LogSink& log) {
+  if (Status usable = tls::check_client_ca(options.client_ca_pem); !usable.ok())
+    return usable.error();
   OSM_TRY(const int fd, open_listener(io.context(), options.listen));
   auto acceptor = std::make_shared<Acceptor>(io.context(), fd, options);
   acceptor->run(std::move(handler), handlers, log);
   return std::unique_ptr<HttpServer>(std::make_unique<HttpServerImpl>(std::move(acceptor)));
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,6 +1,7 @@
 #include "net/http_session.hpp"
 
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
@@ -8,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -57,26 +58,50 @@ Response run_handler(const SessionContext& context, const Request& request) {
 HttpSession::HttpSession(StreamProtocol::socket socket,
                          std::shared_ptr<const SessionContext> context,
                          std::function<void()> on_end)
-    : stream_(std::move(socket)), context_(std::move(context)), on_end_(std::move(on_end)) {}
+    : wire_(std::move(socket)), context_(std::move(context)), on_end_(std::move(on_end)) {}
 
 HttpSession::~HttpSession() { on_end_(); }
 
 void HttpSession::run() {
-  asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->read(); });
+  asio::dispatch(wire_.get_executor(), [self = shared_from_this()] {
+    if (self->context_->options.tls) return self->handshake();
+    self->read();
+  });
 }
 
 void HttpSession::finish() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+  asio::post(wire_.get_executor(), [self = shared_from_this()] {
     self->finishing_ = true;
-    if (!self->busy_) self->stream_.close();
+    if (!self->busy_) self->wire_.socket().close();
   });
 }
 
 void HttpSession::cut() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+  asio::post(wire_.get_executor(), [self = shared_from_this()] {
     self->finishing_ = true;
-    self->stream_.close();
+    self->wire_.socket().close();
   });
+}
+
+void HttpSession::handshake() {
+  auto session = context_->tls->session_for(context_->options.tls());
+  if (!session.ok()) {
+    context_->log.warning("an HTTPS handshake failed", {{"error", session.error().text()}});
+    return close();
+  }
+  // Head and body of a response are two records; the second must not wait for an ACK of the first.
+  beast::error_code ignored;
+  wire_.socket().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  wire_.start_tls(*std::move(session));
+  wire_.socket().expires_after(context_->options.io_timeout);
+  wire_.async_handshake(
+      asio::ssl::stream_base::server, [self = shared_from_this()](const beast::error_code& error) {
+        const tls::CleanErrorQueue clean;
+        if (!error) return self->read();
+        // What a stranger can cause at will, so no louder.
+        self->context_->log.debug("an HTTPS handshake failed", {{"error", error.message()}});
+        self->wire_.socket().close();
+      });
 }
 
 void HttpSession::read() {
@@ -85,14 +110,17 @@ void HttpSession::read() {
   parser_.emplace();
   parser_->header_limit(options.max_header_bytes);
   parser_->body_limit(options.max_body_bytes);
-  stream_.expires_after(buffer_.size() > 0 ? options.io_timeout : options.idle_timeout);
-  http::async_read_header(stream_, buffer_, *parser_,
+  wire_.socket().expires_after(buffer_.size() > 0 ? options.io_timeout : options.idle_timeout);
+  http::async_read_header(wire_, buffer_, *parser_,
                           [self = shared_from_this()](beast::error_code error, std::size_t) {
+                            const tls::CleanErrorQueue clean;
                             if (error) return self->on_read(error);
-                            self->stream_.expires_after(self->context_->options.io_timeout);
-                            http::async_read(
-                                self->stream_, self->buffer_, *self->parser_,
-                                [self](beast::error_code e, std::size_t) { self->on_read(e); });
+                            self->wire_.socket().expires_after(self->context_->options.io_timeout);
+                            http::async_read(self->wire_, self->buffer_, *self->parser_,
+                                             [self](beast::error_code e, std::size_t) {
+                                               const tls::CleanErrorQueue clean_too;
+                                               self->on_read(e);
+                                             });
                           });
 }
 
@@ -107,17 +135,21 @@ void HttpSession::handle() {
   const HttpRequest& message = parser_->get();
   const bool keep_alive = message.keep_alive();
   head_ = message.method() == http::verb::head;
+  // Nobody who needs this is a page in a browser: those say where they come from.
+  if (message.count(http::field::origin) != 0)
+    return respond(refusal(403, ErrorCode::kPermissionDenied, "not for pages of a browser"), false);
   auto request = parse_target({message.target().data(), message.target().size()});
   if (!request.ok()) return respond(error_response(request.error()), keep_alive);
   request->method = head_ ? "GET" : std::string(message.method_string());
+  request->content_type = std::string(message[http::field::content_type]);
   request->body = parser_->release().body();
   if (!context_->begin_handler()) return close();
   busy_ = true;
-  stream_.expires_never();
+  wire_.socket().expires_never();
   context_->handlers.post(
       [self = shared_from_this(), request = *std::move(request), keep_alive]() mutable {
         const auto context = self->context_;
-        const auto executor = self->stream_.get_executor();
+        const auto executor = self->wire_.get_executor();
         Response response = run_handler(*context, request);
         asio::post(executor,
                    [self = std::move(self), response = std::move(response), keep_alive]() mutable {
@@ -140,9 +172,10 @@ void HttpSession::respond(Response response, bool keep_alive) {
   response_.keep_alive(keep_alive);
   response_.content_length(response.body.size());
   if (!head_) response_.body() = std::move(response.body);
-  stream_.expires_after(context_->options.io_timeout);
-  http::async_write(stream_, response_,
+  wire_.socket().expires_after(context_->options.io_timeout);
+  http::async_write(wire_, response_,
                     [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
+                      const tls::CleanErrorQueue clean;
                       if (error) return self->close();
                       self->on_written(keep_alive);
                     });
@@ -152,13 +185,23 @@ void HttpSession::on_written(bool keep_alive) {
   busy_ = false;
   head_ = false;
   if (keep_alive) return read();
+  if (wire_.has_tls()) return close_tls();
   close();
+}
+
+// Says that nothing was cut off (RFC 8446, section 6.1).
+void HttpSession::close_tls() {
+  wire_.socket().expires_after(std::chrono::seconds(1));
+  wire_.async_shutdown([self = shared_from_this()](const beast::error_code&) {
+    const tls::CleanErrorQueue clean;
+    self->close();
+  });
 }
 
 void HttpSession::close() {
   beast::error_code ignored;
-  stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
-  stream_.close();
+  wire_.socket().socket().shutdown(asio::socket_base::shutdown_send, ignored);
+  wire_.socket().close();
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,8 +1,6 @@
 // One connection of the server: reads a request, has it handled, writes the response, and again.
 #pragma once
 
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
@@ -12,11 +10,11 @@
 #include <memory>
 #include <optional>
 
-#include "net/http_server.hpp"
+#include "net/tls.hpp"
+#include "net/wire.hpp"
+#include "osm/http_server.hpp"
 
-namespace osm::net {
-
-using StreamProtocol = boost::asio::generic::stream_protocol;
+namespace osm::inline v1::net {
 
 // What all sessions of a server share. Outlives the server while sessions end.
 struct SessionContext {
@@ -24,6 +22,7 @@ struct SessionContext {
   Handler handler;
   Executor& handlers;
   LogSink& log;
+  const std::shared_ptr<tls::ServerContexts> tls;  // used when options.tls is set
   // Whether a handler may start; each true is followed by handler_done(). Thread: any.
   std::function<bool()> begin_handler;
   std::function<void()> handler_done;
@@ -45,14 +44,16 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
  private:
   using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
 
+  void handshake();
   void read();
   void on_read(boost::beast::error_code error);
   void handle();
   void respond(Response response, bool keep_alive);
   void on_written(bool keep_alive);
   void close();
+  void close_tls();
 
-  boost::beast::basic_stream<StreamProtocol> stream_;
+  Wire wire_;
   const std::shared_ptr<const SessionContext> context_;
   const std::function<void()> on_end_;
   boost::beast::flat_buffer buffer_;
@@ -63,4 +64,4 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool finishing_ = false;
 };
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

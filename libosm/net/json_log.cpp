@@ -1,4 +1,4 @@
-#include "net/json_log.hpp"
+#include "osm/json_log.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include "base/log_level.hpp"
 #include "net/json_text.hpp"
 
-namespace osm::net {
+namespace osm::inline v1::net {
 
 std::string rfc3339(WallTime time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
@@ -56,4 +56,4 @@ void JsonLog::write_line(std::string_view line) {
   }
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

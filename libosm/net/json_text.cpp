@@ -2,33 +2,12 @@
 
 #include <cstdint>
 
-namespace osm::net {
+#include "base/utf8.hpp"
+
+namespace osm::inline v1::net {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-
-// The length of the well-formed UTF-8 sequence that `text` starts with, 0 when it is none
-// (overlong forms, surrogates and what is beyond U+10FFFF included).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return continues(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    if (first == 0xe0 && byte(1) < 0xa0) return 0;
-    if (first == 0xed && byte(1) > 0x9f) return 0;
-    return continues(1) && continues(2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    if (first == 0xf0 && byte(1) < 0x90) return 0;
-    if (first == 0xf4 && byte(1) > 0x8f) return 0;
-    return continues(1) && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 void append_escaped(std::string& out, char c) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -52,7 +31,7 @@ void append_escaped(std::string& out, char c) {
       break;
   }
   const auto byte = static_cast<std::uint8_t>(c);
-  if (byte >= 0x20 && byte != 0x7f) {
+  if (byte >= 0x20 && byte < 0x7f) {
     out.push_back(c);
     return;
   }
@@ -69,6 +48,9 @@ void append_json_string(std::string& out, std::string_view text) {
     const std::size_t length = utf8_length(text);
     if (length == 1) {
       append_escaped(out, text.front());
+    } else if (length == 2 && text.starts_with('\xc2') &&
+               static_cast<std::uint8_t>(text[1]) < 0xa0) {
+      append_escaped(out, text[1]);  // U+0080 to U+009F: terminals take them for commands, too
     } else {
       out += length == 0 ? kReplacement : text.substr(0, length);
     }
@@ -83,4 +65,4 @@ std::string json_string(std::string_view text) {
   return out;
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace osm::net {
+namespace osm::inline v1::net {
 
 // Appends `text` as a JSON string, quotes included, on one line whatever it holds.
 void append_json_string(std::string& out, std::string_view text);
 std::string json_string(std::string_view text);
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

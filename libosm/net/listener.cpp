@@ -13,7 +13,7 @@
 #include <cstring>
 #include <system_error>
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 class Socket {
@@ -136,4 +136,4 @@ bool is_trusted_peer(int fd) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

@@ -1,4 +1,4 @@
-#include "net/prometheus_registry.hpp"
+#include "osm/prometheus_registry.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace osm::net {
+namespace osm::inline v1::net {
 namespace {
 
 constexpr std::string_view kDropped = "osm_metrics_dropped_total";
@@ -28,6 +28,8 @@ void append_escaped(std::string& out, std::string_view text, bool quotes) {
       out += "\\n";
     } else if (c == '"' && quotes) {
       out += "\\\"";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += "\xef\xbf\xbd";  // the format has no escape for it, and terminals obey it
     } else {
       out.push_back(c);
     }
@@ -152,4 +154,4 @@ void PrometheusRegistry::append_family(std::string& out, const std::string& name
   }
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

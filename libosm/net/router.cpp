@@ -1,6 +1,6 @@
-#include "net/router.hpp"
+#include "osm/router.hpp"
 
-namespace osm::net {
+namespace osm::inline v1::net {
 
 Router& Router::get(std::string path, Handler handler) {
   routes_[std::move(path)]["GET"] = std::move(handler);
@@ -34,4 +34,4 @@ Response Router::operator()(const Request& request) const {
   return response;
 }
 
-}  // namespace osm::net
+}  // namespace osm::inline v1::net

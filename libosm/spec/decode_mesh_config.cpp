@@ -1,55 +1,43 @@
 // MeshConfig, config.openservicemesh.io/v1alpha2: what has effect is read, the rest reported.
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cctype>
+#include <map>
 
+#include "model/ip_address.hpp"
 #include "spec/decoder.hpp"
+#include "spec/field_texts.hpp"
+#include "spec/sidecar_fields.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
-constexpr std::chrono::seconds kLeastValidity = std::chrono::seconds(10);
-constexpr std::chrono::seconds kMostValidity = std::chrono::hours(24 * 365 * 10);
+using std::chrono::milliseconds;
 
-struct Unit {
-  std::string_view name;
-  double seconds;
+constexpr std::size_t kMostPathBytes = 1024;
+
+struct DurationRule {
+  milliseconds least, most;
+  std::string_view text;
 };
-constexpr std::array kUnits{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3},
-                            Unit{"s", 1},     Unit{"m", 60},    Unit{"h", 3600}};
+constexpr DurationRule kValidity{std::chrono::seconds(10), std::chrono::hours(24 * 365 * 10),
+                                 "must be a duration from 10s to 87600h, such as 48h or 1h30m"};
+constexpr DurationRule kTimeout{milliseconds(1), std::chrono::minutes(1),
+                                "must be a duration from 1ms to 1m, such as 500ms or 1s"};
 
-// Go's duration text: "48h", "1h30m", "1.5h". https://pkg.go.dev/time#ParseDuration
-std::optional<double> seconds_of(std::string_view text) {
-  if (text.empty()) return std::nullopt;
-  double sum = 0;
-  while (!text.empty()) {
-    const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
-    double amount = 0;
-    const auto [stop, fault] = std::from_chars(text.data(), text.data() + digits, amount);
-    if (fault != std::errc{} || stop != text.data() + digits) return std::nullopt;
-    text.remove_prefix(digits);
-    const auto letters = std::min(text.find_first_of("0123456789."), text.size());
-    const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& candidate) {
-      return candidate.name == text.substr(0, letters);
-    });
-    if (unit == kUnits.end()) return std::nullopt;
-    sum += amount * unit->seconds;
-    text.remove_prefix(letters);
-  }
-  return sum;
-}
-
-void read_validity(const Field& field, MeshConfig& config) {
+template <class Duration>
+void read_duration(const Field& field, const DurationRule& rule, Duration& duration) {
   const auto text = field.text();
   if (!text) return;
   const auto seconds = seconds_of(*text);
-  if (!seconds || *seconds < static_cast<double>(kLeastValidity.count()) ||
-      *seconds > static_cast<double>(kMostValidity.count())) {
-    field.refuse("must be a duration from 10s to 87600h, such as 48h or 1h30m");
+  const auto bound = [](milliseconds limit) {
+    return std::chrono::duration<double>(limit).count();
+  };
+  if (!seconds || *seconds < bound(rule.least) || *seconds > bound(rule.most)) {
+    field.refuse(std::string(rule.text));
     return;
   }
-  config.service_certificate_validity =
-      std::chrono::seconds(static_cast<std::chrono::seconds::rep>(*seconds));
+  duration = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
 }
 
 void read_key(const Field& certificate, MeshConfig& config) {
@@ -57,8 +45,10 @@ void read_key(const Field& certificate, MeshConfig& config) {
   const std::string name = algorithm.text().value_or("ECDSA");
   if (name == "RSA") {
     config.key_type = KeyType::kRsa;
+  } else if (name == "Ed25519") {
+    config.key_type = KeyType::kEd25519;
   } else if (name != "ECDSA") {
-    algorithm.refuse("must be ECDSA (P-256) or RSA");
+    algorithm.refuse("must be ECDSA (P-256), RSA or Ed25519");
   }
   const Field bits = certificate["certKeyBitSize"];
   if (auto size = bits.integer(2048, 4096)) {
@@ -68,41 +58,153 @@ void read_key(const Field& certificate, MeshConfig& config) {
   }
 }
 
-// OSM's fields without effect here yet, by section of spec.
+// Zerolog's names, as in OSM; what the sinks here cannot tell apart is the nearest they can.
+std::optional<LogLevel> log_level_of(const Field& field) {
+  struct Name {
+    std::string_view text;
+    LogLevel level;
+  };
+  constexpr std::array kNames{Name{"trace", LogLevel::kDebug},     Name{"debug", LogLevel::kDebug},
+                              Name{"info", LogLevel::kInfo},       Name{"warn", LogLevel::kWarning},
+                              Name{"warning", LogLevel::kWarning}, Name{"error", LogLevel::kError},
+                              Name{"fatal", LogLevel::kError},     Name{"panic", LogLevel::kError},
+                              Name{"disabled", LogLevel::kError}};
+  const auto text = field.text();
+  if (!text || text->empty()) return std::nullopt;
+  for (const Name& name : kNames)
+    if (name.text == *text) return name.level;
+  field.refuse("must be one of trace, debug, info, warn, error, fatal, panic, disabled");
+  return std::nullopt;
+}
+
+// Of a server outside of the mesh; "" counts as absent.
+void read_address(const Field& field, std::string& address) {
+  const auto text = field.text();
+  if (!text || text->empty()) return;
+  if (!model::is_ipv4(*text) && !model::is_ipv6(*text) && !is_dns_subdomain(*text))
+    field.refuse("must be a host name or an IP address, without scheme and port");
+  address = *text;
+}
+
+void read_port(const Field& field, Port& port) {
+  if (const auto number = field.integer(1, 65535)) port = static_cast<Port>(*number);
+}
+
+bool is_path(std::string_view text) {
+  return text.starts_with('/') && text.size() <= kMostPathBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+TracingConfig tracing_of(const Field& field, const std::string& osm_namespace) {
+  TracingConfig tracing;
+  tracing.address = "jaeger." + osm_namespace + ".svc.cluster.local";
+  if (!field.present() || !field.required_map()) return tracing;
+  field.only({"enable", "address", "port", "endpoint"});
+  tracing.enabled = field["enable"].boolean().value_or(false);
+  read_address(field["address"], tracing.address);
+  read_port(field["port"], tracing.port);
+  const Field endpoint = field["endpoint"];
+  if (const std::string path = endpoint.text().value_or(""); !path.empty()) {
+    if (!is_path(path)) endpoint.refuse("must be a path, such as /api/v2/spans");
+    tracing.endpoint = path;
+  }
+  return tracing;
+}
+
+bool is_stat_prefix(std::string_view text) {
+  return text.size() <= 128 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+         });
+}
+
+// A mistyped field is refused: one that is passed over would let requests through unasked.
+ExternalAuthorization authorization_of(const Field& field) {
+  ExternalAuthorization authorization;
+  if (!field.present() || !field.required_map()) return authorization;
+  field.only({"enable", "address", "port", "statPrefix", "timeout", "failureModeAllow"});
+  authorization.enabled = field["enable"].boolean().value_or(false);
+  read_address(field["address"], authorization.address);
+  read_port(field["port"], authorization.port);
+  const Field prefix = field["statPrefix"];
+  if (const std::string text = prefix.text().value_or(""); !text.empty()) {
+    if (!is_stat_prefix(text))
+      prefix.refuse("must be at most 128 letters, digits, '_', '-' and '.'");
+    authorization.stat_prefix = text;
+  }
+  read_duration(field["timeout"], kTimeout, authorization.timeout);
+  authorization.failure_mode_allow = field["failureModeAllow"].boolean().value_or(false);
+  if (!authorization.enabled) return authorization;
+  if (authorization.address.empty())
+    field["address"].refuse("is required where enable is true: the server to ask");
+  if (authorization.port == Port{})
+    field["port"].refuse("is required where enable is true, from 1 to 65535");
+  return authorization;
+}
+
+std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) {
+  if (!field.present() || !field.required_map()) return std::nullopt;
+  field.only({"subjectAltNames", "validityDuration", "secret"});
+  IngressGatewayCertificate gateway;
+  const Field names = field["subjectAltNames"];
+  for (const Field& name : names.required_list())
+    gateway.subject_alt_names.push_back(required_subdomain(name));
+  if (names.present() && names.list().empty()) names.refuse("must have at least one host name");
+  read_duration(field["validityDuration"], kValidity, gateway.validity);
+  const Field secret = field["secret"];
+  if (secret.required_map()) {
+    secret.only({"name", "namespace"});
+    gateway.secret_name = required_subdomain(secret["name"]);
+    gateway.secret_namespace = required_label(secret["namespace"]);
+  }
+  return gateway;
+}
+
+// OSM's fields by section of spec, and what those without effect are told.
 struct Section {
   std::string_view name;
   std::vector<std::string_view> used;
-  std::vector<std::string_view> unused;
+  std::map<std::string_view, std::string_view> unused;
 };
+
+constexpr std::string_view kNoWindows = "has no effect: there are no Windows sidecars";
+constexpr std::string_view kNothingToResync =
+    "has no effect: proxies are sent every change as it happens, so nothing is left to repeat";
+constexpr std::string_view kNoDebugServer =
+    "has no effect: `osm` asks the controller's admin socket, which is always there";
+constexpr std::string_view kGone = "has no effect: there is nothing to switch here";
+constexpr std::string_view kNoWasm =
+    "has no effect: sidecars run no WebAssembly; Envoy's own statistics count their requests";
+constexpr std::string_view kNoEgress = "has no effect: no sidecar follows an Egress yet";
+constexpr std::string_view kNoIngress = "has no effect: no sidecar follows an IngressBackend yet";
+constexpr std::string_view kNoRetry = "has no effect: no sidecar follows a Retry yet";
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> kSections{
       {"sidecar",
-       {},
        {"enablePrivilegedInitContainer", "logLevel", "maxDataPlaneConnections", "envoyImage",
-        "envoyWindowsImage", "initContainerImage", "resources", "configResyncInterval",
-        "tlsMinProtocolVersion", "tlsMaxProtocolVersion", "cipherSuites", "ecdhCurves",
-        "localProxyMode"}},
+        "initContainerImage", "resources", "tlsMinProtocolVersion", "tlsMaxProtocolVersion",
+        "cipherSuites", "ecdhCurves", "localProxyMode"},
+       {{"envoyWindowsImage", kNoWindows}, {"configResyncInterval", kNothingToResync}}},
       {"traffic",
-       {"enableEgress", "enablePermissiveTrafficPolicyMode"},
-       {"outboundIPRangeExclusionList", "outboundIPRangeInclusionList", "outboundPortExclusionList",
-        "inboundPortExclusionList", "networkInterfaceExclusionList",
-        "inboundExternalAuthorization"}},
-      {"observability", {}, {"osmLogLevel", "enableDebugServer", "tracing"}},
+       {"enableEgress", "enablePermissiveTrafficPolicyMode", "outboundIPRangeExclusionList",
+        "outboundIPRangeInclusionList", "outboundPortExclusionList", "inboundPortExclusionList",
+        "networkInterfaceExclusionList", "inboundExternalAuthorization"},
+       {}},
+      {"observability", {"osmLogLevel", "tracing"}, {{"enableDebugServer", kNoDebugServer}}},
       {"certificate",
-       {"serviceCertValidityDuration", "certKeyBitSize", "keyAlgorithm"},
-       {"ingressGateway"}},
+       {"serviceCertValidityDuration", "certKeyBitSize", "keyAlgorithm", "ingressGateway"},
+       {}},
       {"featureFlags",
-       {},
-       {"enableWASMStats", "enableEgressPolicy", "enableIngressBackendPolicy",
-        "enableSnapshotCacheMode", "enableAsyncProxyServiceMapping",
-        "enableEnvoyActiveHealthChecks", "enableRetryPolicy", "enableMulticlusterMode"}},
+       {"enableEnvoyActiveHealthChecks"},
+       {{"enableWASMStats", kNoWasm},
+        {"enableEgressPolicy", kNoEgress},
+        {"enableIngressBackendPolicy", kNoIngress},
+        {"enableSnapshotCacheMode", kGone},
+        {"enableAsyncProxyServiceMapping", kGone},
+        {"enableRetryPolicy", kNoRetry},
+        {"enableMulticlusterMode", kGone}}},
   };
   return kSections;
-}
-
-bool contains(const std::vector<std::string_view>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 void report_unused(const Field& spec) {
@@ -117,10 +219,11 @@ void report_unused(const Field& spec) {
       continue;
     }
     for (const auto& [member, item] : field.members()) {
-      if (contains(section->used, member)) continue;
-      item.note(contains(section->unused, member)
-                    ? "understood, but has no effect yet"
-                    : "MeshConfig has no such field; it has no effect");
+      if (std::find(section->used.begin(), section->used.end(), member) != section->used.end())
+        continue;
+      const auto known = section->unused.find(member);
+      item.note(known != section->unused.end() ? std::string(known->second)
+                                               : "MeshConfig has no such field; it has no effect");
     }
   }
 }
@@ -135,11 +238,27 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
     const Field traffic = spec["traffic"];
     config.permissive = traffic["enablePermissiveTrafficPolicyMode"].boolean().value_or(false);
     config.egress = traffic["enableEgress"].boolean().value_or(false);
-    read_validity(spec["certificate"]["serviceCertValidityDuration"], config);
-    read_key(spec["certificate"], config);
+    const Field certificate = spec["certificate"];
+    read_duration(certificate["serviceCertValidityDuration"], kValidity,
+                  config.service_certificate_validity);
+    read_key(certificate, config);
+    config.ingress_gateway = ingress_gateway_of(certificate["ingressGateway"]);
+    const Field sidecar = spec["sidecar"];
+    config.sidecar = sidecar_of(sidecar);
+    config.tls = tls_settings_of(sidecar);
+    config.max_proxies = static_cast<std::size_t>(
+        sidecar["maxDataPlaneConnections"].integer(0, INT32_MAX).value_or(0));
+    config.exclusions = exclusions_of(traffic);
+    config.external_authorization = authorization_of(traffic["inboundExternalAuthorization"]);
+    const Field observability = spec["observability"];
+    config.log_level = log_level_of(observability["osmLogLevel"]);
+    if (observability["tracing"].present())
+      config.tracing = tracing_of(observability["tracing"], object.key.ns);
+    config.active_health_checks =
+        spec["featureFlags"]["enableEnvoyActiveHealthChecks"].boolean().value_or(false);
     report_unused(spec);
   }
-  return std::move(reader).finish(config);
+  return std::move(reader).finish(std::move(config));
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -1,27 +1,33 @@
 // v1 Service and ServiceAccount. https://kubernetes.io/docs/concepts/services-networking/service
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <set>
 
+#include "model/ip_address.hpp"
 #include "model/names.hpp"
 #include "spec/decoder.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::size_t kMaxPortNameBytes = 15;  // RFC 6335
+// Each is a cluster of every proxy that may call the Service; in permissive mode, of all.
+constexpr std::size_t kMaxServicePorts = 128;
 
-bool is_ipv4(const std::string& text) {
-  in_addr address{};
-  return inet_pton(AF_INET, text.c_str(), &address) == 1;
+// A dual-stack Service has one address of each family, of which `clusterIP` is the first.
+std::string ipv4_of(const Field& spec) {
+  for (const Field& field : spec["clusterIPs"].list())
+    if (const auto address = field.text(); address && model::is_ipv4(*address)) return *address;
+  return "";
 }
 
-void read_cluster_ip(const Field& field, Service& service) {
-  const std::string address = field.text().value_or("");
+void read_cluster_ip(const Field& spec, Service& service) {
+  const Field field = spec["clusterIP"];
+  std::string address = field.text().value_or("");
+  if (const std::string ipv4 = model::is_ipv6(address) ? ipv4_of(spec) : ""; !ipv4.empty())
+    address = ipv4;
   if (address == "None") {
     service.headless = true;
-  } else if (is_ipv4(address)) {
+  } else if (model::is_ipv4(address)) {
     service.cluster_ip = address;
   } else if (!field.present() || (field.value()->is_string() && address.empty())) {
     field.refuse(
@@ -33,7 +39,7 @@ void read_cluster_ip(const Field& field, Service& service) {
 }
 
 bool is_port_name(std::string_view name) {
-  return model::is_dns_label(name) && name.size() <= kMaxPortNameBytes &&
+  return is_dns_label(name) && name.size() <= kMaxPortNameBytes &&
          std::any_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
@@ -56,7 +62,7 @@ std::optional<ServicePort> port_of(const Field& field) {
   ServicePort port;
   const Field name = field["name"];
   port.name = name.text().value_or("");
-  if (!port.name.empty() && !model::is_dns_label(port.name)) name.refuse(kNotALabel);
+  if (!port.name.empty() && !is_dns_label(port.name)) name.refuse(kNotALabel);
   if (!field["port"].present()) field["port"].refuse("required");
   port.port = static_cast<Port>(field["port"].integer(1, 65535).value_or(0));
   port.target_port = target_port_of(field["targetPort"], port.port);
@@ -106,6 +112,12 @@ std::vector<ServicePort> ports_of(const Field& field) {
   std::set<std::string> names;
   std::set<Port> numbers;
   const auto items = field.list();
+  if (items.size() > kMaxServicePorts) {
+    field.refuse("has " + std::to_string(items.size()) + " ports, at most " +
+                     std::to_string(kMaxServicePorts) + "; split the Service",
+                 ErrorCode::kTooLarge);
+    return {};
+  }
   for (const Field& item : items) {
     // Names are unique over all ports, numbers over those of one transport protocol.
     const std::string name = item["name"].value() != nullptr && item["name"].value()->is_string()
@@ -143,7 +155,7 @@ Decoded<Service> decode_service(const Object& object) {
     } else {
       if (type != "ClusterIP" && type != "NodePort" && type != "LoadBalancer")
         spec["type"].refuse("must be ClusterIP, NodePort or LoadBalancer");
-      read_cluster_ip(spec["clusterIP"], service);
+      read_cluster_ip(spec, service);
     }
     service.selector = spec["selector"].text_map();
     service.ports = ports_of(spec["ports"]);
@@ -157,4 +169,4 @@ Decoded<ServiceAccount> decode_service_account(const Object& object) {
   return std::move(reader).finish(ServiceAccount{object.key.ns, object.key.name});
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -8,11 +8,15 @@
 
 #include "spec/decoder.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::size_t kMaxRegexBytes = 1024;
 constexpr int kMaxRegexProgram = 1000;
+// Of all expressions of one HTTPRouteGroup: every proxy that it concerns compiles them.
+constexpr int kMaxGroupProgram = 50'000;
+// Named by all rules of one TrafficTarget.
+constexpr std::size_t kMaxTargetMatches = 1024;
 constexpr std::array<std::string_view, 9> kMethods{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS",
                                                    "PATCH",   "POST",   "PUT", "TRACE"};
 
@@ -22,8 +26,14 @@ std::string mapped(std::string text, Char change) {
   return text;
 }
 
-std::string checked_regex(const Field& field, std::string regex) {
-  if (auto cause = why_bad_regex(regex)) field.refuse(*std::move(cause), ErrorCode::kInvalidRegex);
+// `cost`: the sum so far over the object's expressions. Beyond its bound none is compiled any more;
+// what does not compile costs as well, since it takes time to find that out.
+std::string checked_regex(const Field& field, std::string regex, int& cost) {
+  if (cost > kMaxGroupProgram) return regex;
+  if (auto cause = why_bad_regex(regex, &cost)) {
+    field.refuse(*std::move(cause), ErrorCode::kInvalidRegex);
+    cost += kMaxRegexProgram;
+  }
   return regex;
 }
 
@@ -54,39 +64,39 @@ bool is_header_name(std::string_view name) {
   });
 }
 
-void add_headers(const Field& map, std::map<std::string, std::string>& headers) {
+void add_headers(const Field& map, std::map<std::string, std::string>& headers, int& cost) {
   for (const auto& [key, field] : map.members()) {
     const std::string name = mapped(key, [](unsigned char c) { return std::tolower(c); });
     if (!is_header_name(name)) field.refuse("not an HTTP header name");
-    auto regex = checked_regex(field, field.required_text());
+    auto regex = checked_regex(field, field.required_text(), cost);
     if (!headers.emplace(name, std::move(regex)).second) field.refuse("the header is given twice");
   }
 }
 
 // A list of maps, as SMI says (each of one entry, but several are understood), or one map.
-std::map<std::string, std::string> headers_of(const Field& field) {
+std::map<std::string, std::string> headers_of(const Field& field, int& cost) {
   std::map<std::string, std::string> headers;
   if (!field.present()) return headers;
   if (field.value()->is_object()) {
-    add_headers(field, headers);
+    add_headers(field, headers, cost);
   } else {
     for (const Field& item : field.list()) {
-      if (item.required_map()) add_headers(item, headers);
+      if (item.required_map()) add_headers(item, headers, cost);
     }
   }
   return headers;
 }
 
-smi::HttpMatch match_of(const Field& field) {
+smi::HttpMatch match_of(const Field& field, int& cost) {
   smi::HttpMatch match;
   if (!field.required_map()) return match;
   field.only({"name", "pathRegex", "methods", "headers"});
   match.name = field["name"].required_text();
   const Field path = field["pathRegex"];
   if (auto regex = path.text(); regex && !regex->empty())
-    match.path_regex = checked_regex(path, *std::move(regex));
+    match.path_regex = checked_regex(path, *std::move(regex), cost);
   match.methods = methods_of(field["methods"]);
-  match.headers = headers_of(field["headers"]);
+  match.headers = headers_of(field["headers"], cost);
   return match;
 }
 
@@ -140,12 +150,13 @@ smi::TrafficTargetRule rule_of(const Field& field) {
 
 }  // namespace
 
-std::optional<std::string> why_bad_regex(const std::string& regex) {
+std::optional<std::string> why_bad_regex(const std::string& regex, int* cost) {
   if (regex.size() > kMaxRegexBytes)
     return "the regex is longer than " + std::to_string(kMaxRegexBytes) + " bytes";
   RE2::Options options;
   options.set_log_errors(false);
   const RE2 compiled(regex, options);
+  if (cost && compiled.ok()) *cost += compiled.ProgramSize();
   if (!compiled.ok()) return "not an RE2 regex: " + compiled.error();
   if (compiled.ProgramSize() > kMaxRegexProgram)
     return "the regex is too costly (RE2 program size " + std::to_string(compiled.ProgramSize()) +
@@ -160,12 +171,18 @@ Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
   if (spec.required_map()) {
     spec.only({"matches"});
     std::set<std::string> names;
+    int cost = 0;
     for (const Field& field : spec["matches"].required_list()) {
-      smi::HttpMatch match = match_of(field);
+      smi::HttpMatch match = match_of(field, cost);
       if (!match.name.empty() && !names.insert(match.name).second)
         field["name"].refuse("two matches have this name");
       group.matches.push_back(std::move(match));
     }
+    if (cost > kMaxGroupProgram)
+      spec["matches"].refuse("the expressions together are too costly (RE2 program size above " +
+                                 std::to_string(kMaxGroupProgram) +
+                                 "); simplify them, or split the HTTPRouteGroup",
+                             ErrorCode::kInvalidRegex);
   }
   return std::move(reader).finish(std::move(group));
 }
@@ -179,6 +196,7 @@ Decoded<smi::TcpRoute> decode_tcp_route(const Object& object) {
     const Field matches = spec["matches"];
     if (matches.present() && matches.required_map()) {
       matches.only({"name", "ports"});
+      static_cast<void>(matches["name"].text());  // SMI has it; nothing refers to it
       std::set<Port> ports;
       for (const Field& field : matches["ports"].list()) {
         if (auto port = field.integer(1, 65535)) {
@@ -208,8 +226,14 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object) {
     for (const Field& field : rules) target.rules.push_back(rule_of(field));
     if (spec["rules"].present() && rules.empty())
       spec["rules"].refuse("must name at least one HTTPRouteGroup or TCPRoute");
+    std::size_t matches = 0;
+    for (const smi::TrafficTargetRule& rule : target.rules) matches += rule.matches.size();
+    if (matches > kMaxTargetMatches)
+      spec["rules"].refuse("name " + std::to_string(matches) + " matches, at most " +
+                               std::to_string(kMaxTargetMatches) + "; split the TrafficTarget",
+                           ErrorCode::kTooLarge);
   }
   return std::move(reader).finish(std::move(target));
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

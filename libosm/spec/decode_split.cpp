@@ -5,7 +5,7 @@
 #include "model/names.hpp"
 #include "spec/decoder.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::int64_t kMaxWeight = 1'000'000;  // Envoy's sum is 32 bits
@@ -16,7 +16,7 @@ ServiceName apex_of(const Field& field, const std::string& own_namespace) {
   if (text.empty()) return {};
   const auto dot = text.find('.');
   const std::string service = text.substr(0, dot);
-  if (!model::is_dns_label(service)) {
+  if (!is_dns_label(service)) {
     field.refuse(kNotALabel);
     return {};
   }
@@ -88,4 +88,4 @@ Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object) {
   return std::move(reader).finish(std::move(split));
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

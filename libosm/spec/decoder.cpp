@@ -6,7 +6,7 @@
 #include "spec/kinds.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 ObjectReader::ObjectReader(const Object& object, NameRule rule) : object_(object) {
   if (object.json.size() > kMaxFileBytes) {
@@ -28,25 +28,25 @@ ObjectReader::ObjectReader(const Object& object, NameRule rule) : object_(object
     findings_.refuse("apiVersion", *std::move(cause), ErrorCode::kUnknownKind);
   if (object.key.ns.empty()) {
     findings_.refuse("metadata.namespace", "required");
-  } else if (!model::is_dns_label(object.key.ns)) {
+  } else if (!is_dns_label(object.key.ns)) {
     findings_.refuse("metadata.namespace", kNotALabel);
   }
-  const bool named = rule == NameRule::kLabel ? model::is_dns_label(object.key.name)
-                                              : model::is_dns_subdomain(object.key.name);
+  const bool named =
+      rule == NameRule::kLabel ? is_dns_label(object.key.name) : is_dns_subdomain(object.key.name);
   if (!named)
     findings_.refuse("metadata.name", rule == NameRule::kLabel ? kNotALabel : kNotASubdomain);
 }
 
 std::string required_label(const Field& field) {
   std::string name = field.required_text();
-  if (!name.empty() && !model::is_dns_label(name)) field.refuse(kNotALabel);
+  if (!name.empty() && !is_dns_label(name)) field.refuse(kNotALabel);
   return name;
 }
 
 std::string required_subdomain(const Field& field) {
   std::string name = field.required_text();
-  if (!name.empty() && !model::is_dns_subdomain(name)) field.refuse(kNotASubdomain);
+  if (!name.empty() && !is_dns_subdomain(name)) field.refuse(kNotASubdomain);
   return name;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -7,7 +7,7 @@
 #include "spec/decode.hpp"
 #include "spec/fields.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 // "must be a DNS label (...)": the texts for bad names.
 inline constexpr const char* kNotALabel =
@@ -43,4 +43,10 @@ class ObjectReader {
 std::string required_label(const Field& field);
 std::string required_subdomain(const Field& field);
 
-}  // namespace osm::spec
+// The bodies of decode_policy(), one each; spec is a map.
+CheckedPolicy check_egress(const Field& spec);
+CheckedPolicy check_ingress_backend(const Field& spec);
+CheckedPolicy check_retry(const Field& spec);
+CheckedPolicy check_upstream_traffic_setting(const Field& spec);
+
+}  // namespace osm::inline v1::spec

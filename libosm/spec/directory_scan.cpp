@@ -12,7 +12,7 @@
 
 #include "spec/yaml.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::size_t kMaxDirectoryDepth = 16;
@@ -155,4 +155,4 @@ Result<FileContent> read_file(const std::string& path) {
   return content;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

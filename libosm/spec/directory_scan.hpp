@@ -12,7 +12,7 @@
 
 #include "osm/result.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 // Changes when a file does, but for edits of equal size within one tick of the file system's clock.
 struct FileSignature {
@@ -54,4 +54,4 @@ struct FileContent {
 // Failure: kUnreadableSource, kTooLarge; kNotFound when it vanished.
 Result<FileContent> read_file(const std::string& path);
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -1,21 +1,23 @@
-#include "spec/directory_store.hpp"
+#include "osm/directory_store.hpp"
 
 #include <sys/inotify.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include "base/digest.hpp"
-#include "base/notifier.hpp"
 #include "base/strand.hpp"
+#include "osm/notifier.hpp"
 #include "spec/directory_scan.hpp"
 #include "spec/inotify.hpp"
 #include "spec/object_index.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 using std::chrono::milliseconds;
@@ -58,6 +60,16 @@ class DirectoryStore final : public ObjectStore {
   bool has_synced() const override {
     std::lock_guard lock(mutex_);
     return synced_;
+  }
+
+  bool catch_up(milliseconds timeout) override {
+    const auto done = std::make_shared<std::promise<void>>();
+    const std::future<void> caught_up = done->get_future();
+    strand_.post([this, done] {
+      waiting_.push_back(done);
+      flush();  // the kernel has told of every write that has returned
+    });
+    return caught_up.wait_for(timeout) == std::future_status::ready;
   }
 
   std::vector<Problem> list_problems() const override {
@@ -140,6 +152,8 @@ class DirectoryStore final : public ObjectStore {
     publish();
     if (!unsettled_.empty()) arm_settle();
     if (anything_to_do()) arm_flush();
+    if (!unsettled_.empty() || anything_to_do()) return;
+    for (const auto& done : std::exchange(waiting_, {})) done->set_value();
   }
 
   void arm_settle() {
@@ -413,6 +427,7 @@ class DirectoryStore final : public ObjectStore {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> root_;  // device and inode
   bool refilling_ = false;                                       // see judge_root()
   std::map<std::string, Unsettled> unsettled_;  // changed without a word: must stand still
+  std::vector<std::shared_ptr<std::promise<void>>> waiting_;  // for everything to be read
   bool first_ = false;
   bool rescan_ = false;
   bool distrust_ = false;  // events were lost: signatures prove nothing
@@ -446,4 +461,4 @@ Result<std::unique_ptr<ObjectStore>> make_directory_store(const DirectoryStoreOp
       std::make_unique<DirectoryStore>(cleaned, std::move(inotify)));
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -4,8 +4,10 @@
 
 #include "spec/yaml.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
+
+constexpr std::size_t kMaxCauseBytes = 1024;
 
 std::string join(std::initializer_list<std::string_view> names) {
   std::string out;
@@ -13,15 +15,32 @@ std::string join(std::initializer_list<std::string_view> names) {
   return out;
 }
 
+void refuse_length(const Field& field, std::size_t entries) {
+  field.refuse("has " + std::to_string(entries) + " entries, at most " +
+                   std::to_string(kMaxEntries) + "; split the object",
+               ErrorCode::kTooLarge);
+}
+
 }  // namespace
 
 void Findings::refuse(std::string field, std::string cause, ErrorCode code) {
   valid_ = false;
-  problems_.push_back({code, {}, "", 0, std::move(field), std::move(cause)});
+  add(code, std::move(field), std::move(cause));
 }
 
 void Findings::note(std::string field, std::string cause, ErrorCode code) {
-  problems_.push_back({code, {}, "", 0, std::move(field), std::move(cause)});
+  add(code, std::move(field), std::move(cause));
+}
+
+void Findings::add(ErrorCode code, std::string field, std::string cause) {
+  if (problems_.size() > kMaxProblemsPerObject) return;
+  if (problems_.size() == kMaxProblemsPerObject) {
+    problems_.push_back({code, {}, "", 0, "", "more is wrong than is listed here"});
+    return;
+  }
+  // Keys and values that somebody wrote are quoted in both.
+  problems_.push_back(
+      {code, {}, "", 0, shortened(field, kMaxFieldBytes), shortened(cause, kMaxCauseBytes)});
 }
 
 std::vector<Problem> Findings::take(const ObjectKey& object) && {
@@ -72,6 +91,10 @@ std::vector<Field> Field::list() const {
     refuse("must be a list");
     return out;
   }
+  if (items->size() > kMaxEntries) {
+    refuse_length(*this, items->size());
+    return out;
+  }
   for (std::size_t i = 0; i < items->size(); ++i)
     out.emplace_back(&(*items)[i], field_path(path_, i), *findings_);
   return out;
@@ -83,6 +106,10 @@ std::vector<std::pair<std::string, Field>> Field::members() const {
   const auto* map = value_->if_object();
   if (map == nullptr) {
     refuse("must be a map");
+    return out;
+  }
+  if (map->size() > kMaxEntries) {
+    refuse_length(*this, map->size());
     return out;
   }
   for (const auto& [key, item] : *map)
@@ -139,4 +166,4 @@ void Field::only(std::initializer_list<std::string_view> names) const {
   }
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -14,7 +14,14 @@
 
 #include "osm/object.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
+
+// Bounds on what one object may cost the mesh (docs/adr/0019). A list or map that is longer is
+// refused.
+inline constexpr std::size_t kMaxEntries = 1024;
+// What is wrong beyond so many is not listed one by one.
+inline constexpr std::size_t kMaxProblemsPerObject = 100;
+inline constexpr std::size_t kMaxFieldBytes = 512;  // of a problem's field; keys are part of it
 
 // What a decoder found wrong with one object. The lines are added when problems are listed: they
 // move when a file is edited elsewhere.
@@ -29,6 +36,8 @@ class Findings {
   std::vector<Problem> take(const ObjectKey& object) &&;
 
  private:
+  void add(ErrorCode code, std::string field, std::string cause);
+
   bool valid_ = true;
   std::vector<Problem> problems_;
 };
@@ -47,7 +56,8 @@ class Field {
   // A member of a map; absent when this is absent or no map.
   Field operator[](std::string_view name) const;
 
-  // Each of these refuses what is there but of another type, and returns nothing then.
+  // Each of these refuses what is there but of another type, or longer than kMaxEntries, and
+  // returns nothing then.
   std::optional<std::string> text() const;
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer(std::int64_t least, std::int64_t most) const;
@@ -75,4 +85,4 @@ class Field {
   Findings* findings_;
 };
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

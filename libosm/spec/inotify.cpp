@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::uint32_t kMask = IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_CREATE | IN_DELETE |
@@ -64,4 +64,4 @@ void Inotify::read_locked() {
   }
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

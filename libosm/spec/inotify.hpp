@@ -9,7 +9,7 @@
 
 #include "osm/result.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 class Inotify {
  public:
@@ -44,4 +44,4 @@ class Inotify {
   std::vector<Event> events_;
 };
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

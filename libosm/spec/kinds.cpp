@@ -1,8 +1,8 @@
 #include "spec/kinds.hpp"
 
-#include <array>
+#include <algorithm>
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 struct Kind {
@@ -19,10 +19,23 @@ constexpr std::array kKinds{
     Kind{kTcpRoute, "specs.smi-spec.io/v1alpha4"},
     Kind{kTrafficSplit, "split.smi-spec.io/v1alpha2"},
     Kind{kMeshConfig, "config.openservicemesh.io/v1alpha2"},
+    Kind{kMeshRootCertificate, "config.openservicemesh.io/v1alpha2"},
+    Kind{kEgress, "policy.openservicemesh.io/v1alpha1"},
+    Kind{kIngressBackend, "policy.openservicemesh.io/v1alpha1"},
+    Kind{kRetry, "policy.openservicemesh.io/v1alpha1"},
+    Kind{kUpstreamTrafficSetting, "policy.openservicemesh.io/v1alpha1"},
     Kind{"VirtualMachine", "workload.openservicemesh.io/v1alpha1"},
 };
 
 }  // namespace
+
+bool is_unobeyed(std::string_view kind) {
+  return std::find(kUnobeyedKinds.begin(), kUnobeyedKinds.end(), kind) != kUnobeyedKinds.end();
+}
+
+std::string why_unobeyed(std::string_view kind) {
+  return std::string(kind) + " is checked and stored, but nothing here obeys it yet";
+}
 
 std::optional<std::string> why_unknown_kind(std::string_view api_version, std::string_view kind) {
   for (const Kind& known : kKinds) {
@@ -36,4 +49,4 @@ std::optional<std::string> why_unknown_kind(std::string_view api_version, std::s
   return "the mesh does not use this kind; it reads " + all;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

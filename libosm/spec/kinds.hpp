@@ -1,11 +1,12 @@
 // The kinds of objects a mesh is written in.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 inline constexpr std::string_view kNamespace = "Namespace";
 inline constexpr std::string_view kService = "Service";
@@ -15,8 +16,21 @@ inline constexpr std::string_view kHttpRouteGroup = "HTTPRouteGroup";
 inline constexpr std::string_view kTcpRoute = "TCPRoute";
 inline constexpr std::string_view kTrafficSplit = "TrafficSplit";
 inline constexpr std::string_view kMeshConfig = "MeshConfig";
+inline constexpr std::string_view kMeshRootCertificate = "MeshRootCertificate";
+inline constexpr std::string_view kEgress = "Egress";
+inline constexpr std::string_view kIngressBackend = "IngressBackend";
+inline constexpr std::string_view kRetry = "Retry";
+inline constexpr std::string_view kUpstreamTrafficSetting = "UpstreamTrafficSetting";
+
+// Policies that are checked and stored, and not obeyed yet: whoever writes one is told so. A kind
+// leaves this list with the first release that obeys it.
+inline constexpr std::array kUnobeyedKinds{kEgress, kIngressBackend, kRetry,
+                                           kUpstreamTrafficSetting};
+bool is_unobeyed(std::string_view kind);
+// "Egress is checked and stored, but nothing here obeys it yet"
+std::string why_unobeyed(std::string_view kind);
 
 // Why an object of this apiVersion and kind is not understood, with what is; nullopt: it is.
 std::optional<std::string> why_unknown_kind(std::string_view api_version, std::string_view kind);
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

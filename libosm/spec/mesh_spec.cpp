@@ -1,4 +1,4 @@
-#include "spec/mesh_spec.hpp"
+#include "osm/object_mesh_spec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,15 +6,15 @@
 #include <optional>
 #include <utility>
 
-#include "base/notifier.hpp"
 #include "base/snapshot_cell.hpp"
 #include "model/names.hpp"
+#include "osm/notifier.hpp"
 #include "spec/decode.hpp"
 #include "spec/decoder.hpp"
 #include "spec/kinds.hpp"
 #include "spec/mesh_view.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 class StoreMeshSpec final : public MeshSpec {
@@ -34,6 +34,7 @@ class StoreMeshSpec final : public MeshSpec {
     for (const auto& object : store_.list(kNamespace)) read_namespace(object->key);
     for (std::string_view kind : kNamespacedKinds) read_kind(kind, nullptr);
     for (const auto& object : store_.list(kMeshConfig)) read_mesh_config(object->key);
+    for (const auto& object : store_.list(kMeshRootCertificate)) read_root(object->key);
     publish(store_synced);
   }
 
@@ -79,6 +80,14 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
   MeshConfig get_mesh_config() const override { return view()->config; }
+
+  SharedList<MeshRootCertificate> list_root_certificates() const override {
+    const auto now = view();
+    SharedList<MeshRootCertificate> roots;
+    for (const auto& [key, root] : now->roots) roots.push_back(root);
+    return roots;
+  }
+
   bool has_synced() const override { return view()->synced; }
 
   std::vector<Problem> list_problems() const override {
@@ -105,8 +114,9 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
  private:
-  static constexpr std::array kNamespacedKinds{kService,  kServiceAccount, kHttpRouteGroup,
-                                               kTcpRoute, kTrafficTarget,  kTrafficSplit};
+  static constexpr std::array kNamespacedKinds{
+      kService,      kServiceAccount, kHttpRouteGroup, kTcpRoute, kTrafficTarget,
+      kTrafficSplit, kEgress,         kIngressBackend, kRetry,    kUpstreamTrafficSetting};
 
   // Held by the caller while it reads: the next view may replace it any moment.
   std::shared_ptr<const MeshView> view() const { return view_.load(); }
@@ -123,6 +133,7 @@ class StoreMeshSpec final : public MeshSpec {
         for (std::string_view kind : kNamespacedKinds) read_kind(kind, &turned);
       for (const ObjectKey& key : keys) {
         if (key.kind == kMeshConfig) read_mesh_config(key);
+        if (key.kind == kMeshRootCertificate) read_root(key);
         if (is_namespaced_kind(key.kind)) read_object(key);
       }
       const auto told = publish(store_synced);
@@ -151,7 +162,7 @@ class StoreMeshSpec final : public MeshSpec {
       const auto label = object->labels.find(kMonitoredByLabel);
       ours = label != object->labels.end() && label->second == mesh_name_;
       if (label != object->labels.end() && !ours) foreign_namespaces_.insert(key.name);
-      if (ours && !model::is_dns_label(key.name)) {
+      if (ours && !is_dns_label(key.name)) {
         namespace_problems_[key] = {ErrorCode::kInvalidField, key,       "", 0,
                                     "metadata.name",          kNotALabel};
         ours = false;
@@ -173,14 +184,15 @@ class StoreMeshSpec final : public MeshSpec {
     if (key.kind == kTcpRoute) read(key, objects_.tcp_routes, decode_tcp_route);
     if (key.kind == kTrafficTarget) read(key, objects_.targets, decode_traffic_target);
     if (key.kind == kTrafficSplit) read(key, objects_.splits, decode_traffic_split);
+    if (is_unobeyed(key.kind)) read(key, objects_.policies, decode_policy);
   }
 
   template <class T>
   void read(const ObjectKey& key, DecodedKind<T>& kind, Decoded<T> (*decode)(const Object&)) {
     const auto object = store_.get(key);
     const bool monitored = namespaces_.contains(key.ns);
-    const bool smi = key.kind != kService && key.kind != kServiceAccount;
-    if (object && smi && !monitored) {
+    const bool policy = key.kind != kService && key.kind != kServiceAccount;
+    if (object && policy && !monitored) {
       ignored_[key.ns].insert(key);
     } else if (const auto at = ignored_.find(key.ns); at != ignored_.end()) {
       at->second.erase(key);
@@ -191,17 +203,44 @@ class StoreMeshSpec final : public MeshSpec {
       return;
     }
     auto& entry = kind.entries[key];
-    if (entry.resource_version == object->resource_version && !entry.resource_version.empty())
-      return;
-    Decoded<T> decoded = decode(*object);
-    metrics_.add("osm_spec_decoded_total", {{"kind", key.kind}}, 1);
-    entry.resource_version = object->resource_version;
+    if (!read_entry(*object, entry, decode)) entry.value = nullptr;
+  }
+
+  // False: the object is invalid; the entry has its problems, and still its value from before.
+  template <class T>
+  bool read_entry(const Object& object, typename DecodedKind<T>::Entry& entry,
+                  Decoded<T> (*decode)(const Object&)) {
+    if (entry.resource_version == object.resource_version && !entry.resource_version.empty())
+      return true;
+    Decoded<T> decoded = decode(object);
+    metrics_.add("osm_spec_decoded_total", {{"kind", object.key.kind}}, 1);
+    entry.resource_version = object.resource_version;
     entry.problems = std::move(decoded.problems);
-    if (!decoded.value) {
-      entry.value = nullptr;
-    } else if (!entry.value || !(*entry.value == *decoded.value)) {
+    if (decoded.value && !(entry.value && *entry.value == *decoded.value))
       entry.value = std::make_shared<const T>(*std::move(decoded.value));
+    return decoded.value.has_value();
+  }
+
+  // A CA that is broken meanwhile stays what it was: who signs must not change with a typing error.
+  void read_root(const ObjectKey& key) {
+    const auto object = store_.get(key);
+    const bool ours = key.ns == config_key_.ns;
+    if (object && ours) {
+      read_entry(*object, objects_.roots.entries[key], decode_root_certificate);
+    } else {
+      objects_.roots.entries.erase(key);
     }
+    if (object && !ours) {
+      idle_roots_.insert(key);
+    } else {
+      idle_roots_.erase(key);
+    }
+  }
+
+  bool has_unread_root() const {
+    const auto& entries = objects_.roots.entries;
+    return std::any_of(entries.begin(), entries.end(),
+                       [](const auto& entry) { return entry.second.value == nullptr; });
   }
 
   void read_mesh_config(const ObjectKey& key) {
@@ -233,12 +272,16 @@ class StoreMeshSpec final : public MeshSpec {
       problems.push_back({ErrorCode::kDanglingReference, *keys.begin(), "", 0, "metadata.namespace",
                           "namespace " + ns + " is not in the mesh, so its " +
                               std::to_string(keys.size()) +
-                              " SMI object(s) are ignored; label a Namespace object with " +
+                              " policies are ignored; label a Namespace object with " +
                               kMonitoredByLabel + ": " + mesh_name_});
     }
     for (const ObjectKey& key : idle_configs_)
       problems.push_back({ErrorCode::kUnusedField, key, "", 0, "",
                           "has no effect: the mesh reads " + config_key_.str()});
+    for (const ObjectKey& key : idle_roots_)
+      problems.push_back(
+          {ErrorCode::kUnusedField, key, "", 0, "metadata.namespace",
+           "has no effect: CAs of the mesh are declared in namespace " + config_key_.ns});
     for (const auto& [key, problem] : namespace_problems_) problems.push_back(problem);
     problems.insert(problems.end(), config_problems_.begin(), config_problems_.end());
   }
@@ -248,9 +291,10 @@ class StoreMeshSpec final : public MeshSpec {
     auto next = std::make_shared<MeshView>();
     next->namespaces = namespaces_;
     // A MeshConfig that is broken at the start holds everything back: its defaults might be less
-    // strict than what was meant. Later the last good one stays.
-    config_settled_ = config_settled_ || (store_synced && !config_broken_);
-    next->synced = store_synced && config_settled_;
+    // strict than what was meant. So does a CA: another one would sign in its place. Later the last
+    // good ones stay.
+    settled_ = settled_ || (store_synced && !config_broken_ && !has_unread_root());
+    next->synced = store_synced && settled_;
     next->config = config_;
     report_ignored(next->problems);
     resolve(objects_, *next);
@@ -280,12 +324,13 @@ class StoreMeshSpec final : public MeshSpec {
   std::set<std::string> namespaces_;
   std::set<std::string> foreign_namespaces_;  // of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
-  std::map<std::string, std::set<ObjectKey>> ignored_;  // SMI objects outside, by namespace
+  std::map<std::string, std::set<ObjectKey>> ignored_;  // policies outside, by namespace
   std::set<ObjectKey> idle_configs_;
   MeshConfig config_;
   std::vector<Problem> config_problems_;
   bool config_broken_ = false;
-  bool config_settled_ = false;
+  std::set<ObjectKey> idle_roots_;
+  bool settled_ = false;
 
   SnapshotCell<MeshView> view_;
   Notifier<const std::vector<ObjectKey>&> notifier_;
@@ -298,4 +343,4 @@ std::unique_ptr<MeshSpec> make_mesh_spec(const MeshSpecOptions& options) {
   return std::make_unique<StoreMeshSpec>(options);
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

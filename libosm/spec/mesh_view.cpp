@@ -7,7 +7,7 @@
 #include "spec/kinds.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 ObjectKey key_of(std::string_view kind, const auto& name) {
@@ -57,6 +57,19 @@ void drop_shared_apexes(MeshView& view) {
                                  split->service.str() + " and is used; merge the two"});
     return true;
   });
+}
+
+// Nothing obeys them: what two of them say alike is only reported.
+void check_policies(const DecodedKind<CheckedPolicy>& policies, std::vector<Problem>& problems) {
+  std::map<std::tuple<std::string, std::string, std::string>, const ObjectKey*> owners;
+  for (const auto& [key, entry] : policies.entries) {
+    problems.insert(problems.end(), entry.problems.begin(), entry.problems.end());
+    if (!entry.value) continue;
+    for (const CheckedPolicy::Claim& claim : entry.value->claims) {
+      const auto [owner, first] = owners.emplace(std::tuple(key.kind, key.ns, claim.what), &key);
+      if (!first) problems.push_back(duplicate_claim(key, claim, *owner->second));
+    }
+  }
 }
 
 class References {
@@ -156,6 +169,11 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
   list_valid(objects.tcp_routes, view.tcp_routes, view.problems);
   list_valid(objects.targets, view.targets, view.problems);
   list_valid(objects.splits, view.splits, view.problems);
+  for (const auto& [key, entry] : objects.roots.entries) {
+    if (entry.value) view.roots.emplace(key, entry.value);
+    view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
+  }
+  check_policies(objects.policies, view.problems);
   drop_shared_addresses(view);
   drop_shared_apexes(view);
   References references(objects, view);
@@ -172,6 +190,12 @@ std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& afte
   diff(kTcpRoute, before.tcp_routes, after.tcp_routes, changed);
   diff(kTrafficTarget, before.targets, after.targets, changed);
   diff(kTrafficSplit, before.splits, after.splits, changed);
+  for (const auto& [key, root] : before.roots) {
+    const auto at = after.roots.find(key);
+    if (at == after.roots.end() || at->second != root) changed.push_back(key);
+  }
+  for (const auto& [key, root] : after.roots)
+    if (!before.roots.contains(key)) changed.push_back(key);
   std::vector<std::string> namespaces;
   std::set_symmetric_difference(before.namespaces.begin(), before.namespaces.end(),
                                 after.namespaces.begin(), after.namespaces.end(),
@@ -181,4 +205,4 @@ std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& afte
   return changed;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

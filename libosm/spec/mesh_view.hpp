@@ -9,8 +9,9 @@
 
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
+#include "spec/decode.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 // The valid objects of one kind, by key, and what is wrong with the others.
 template <class T>
@@ -30,6 +31,8 @@ struct DecodedObjects {
   DecodedKind<smi::TcpRoute> tcp_routes;
   DecodedKind<smi::TrafficTarget> targets;
   DecodedKind<smi::TrafficSplit> splits;
+  DecodedKind<MeshRootCertificate> roots;
+  DecodedKind<CheckedPolicy> policies;  // of several kinds
 };
 
 struct MeshView {
@@ -39,6 +42,7 @@ struct MeshView {
   SharedList<smi::TcpRoute> tcp_routes;
   SharedList<smi::TrafficTarget> targets;
   SharedList<smi::TrafficSplit> splits;
+  std::map<ObjectKey, std::shared_ptr<const MeshRootCertificate>> roots;
   std::set<std::string> namespaces;
   MeshConfig config;
   bool synced = false;
@@ -51,4 +55,4 @@ void resolve(const DecodedObjects& objects, MeshView& view);
 // The keys whose value differs; pointers are compared.
 std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after);
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -3,13 +3,16 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/digest.hpp"
+#include "spec/fields.hpp"
 #include "spec/kinds.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::size_t kMaxNameBytes = 253;  // a DNS name
 
 // Reads what every object has. Fills in what it can, so that problems name the object.
 class MetadataReader {
@@ -23,24 +26,25 @@ class MetadataReader {
       report("", "not an object; a document starts with apiVersion, kind and metadata");
       return;
     }
-    object_.api_version = required_string(*root, "", "apiVersion");
-    object_.key.kind = required_string(*root, "", "kind");
+    object_.api_version = shortened(required_string(*root, "", "apiVersion"), kMaxNameBytes);
+    object_.key.kind = shortened(required_string(*root, "", "kind"), kMaxNameBytes);
     const auto* metadata = root->if_contains("metadata");
     if (metadata == nullptr || !metadata->is_object()) {
       report("metadata", "required, with at least a name");
       return;
     }
     const json::object& fields = metadata->get_object();
-    object_.key.name = required_string(fields, "metadata", "name");
-    if (fields.contains("namespace"))
-      object_.key.ns = required_string(fields, "metadata", "namespace");
+    object_.key.name = name(fields, "name");
+    if (fields.contains("namespace")) object_.key.ns = name(fields, "namespace");
     object_.labels = string_map(fields, "labels");
     object_.annotations = string_map(fields, "annotations");
   }
 
  private:
-  void report(std::string field, std::string cause) {
-    problems_.push_back({ErrorCode::kInvalidField, {}, "", 0, std::move(field), std::move(cause)});
+  void report(const std::string& field, std::string cause,
+              ErrorCode code = ErrorCode::kInvalidField) {
+    if (problems_.size() >= kMaxProblemsPerObject) return;
+    problems_.push_back({code, {}, "", 0, shortened(field, kMaxFieldBytes), std::move(cause)});
   }
 
   std::string required_string(const json::object& fields, std::string_view parent,
@@ -54,6 +58,15 @@ class MetadataReader {
     return {text->data(), text->size()};
   }
 
+  // A decoder judges its characters; one that no object can have is not carried that far.
+  std::string name(const json::object& fields, std::string_view field) {
+    std::string text = required_string(fields, "metadata", field);
+    if (text.size() <= kMaxNameBytes) return text;
+    report(field_path("metadata", field),
+           "longer than " + std::to_string(kMaxNameBytes) + " bytes");
+    return shortened(text, kMaxNameBytes);
+  }
+
   std::map<std::string, std::string> string_map(const json::object& fields, std::string_view name) {
     std::map<std::string, std::string> out;
     const auto* value = fields.if_contains(name);
@@ -62,6 +75,13 @@ class MetadataReader {
     const auto* map = value->if_object();
     if (map == nullptr) {
       report(path, "must be a map of strings");
+      return out;
+    }
+    if (map->size() > kMaxEntries) {
+      report(
+          path,
+          "has " + std::to_string(map->size()) + " entries, at most " + std::to_string(kMaxEntries),
+          ErrorCode::kTooLarge);
       return out;
     }
     for (const auto& [key, item] : *map) {
@@ -113,4 +133,4 @@ ObjectFile read_object_file(std::string_view text, const std::string& path) {
   return file;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/object.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 struct ObjectFile {
   std::vector<std::shared_ptr<const Object>> objects;  // in the file's order
@@ -19,7 +20,7 @@ struct ObjectFile {
   bool readable() const { return broken.empty(); }
 };
 
-// `path` is where problems say the text is. Never fails.
-ObjectFile read_object_file(std::string_view text, const std::string& path);
+// `path` is where problems say the text is. Never fails. Exported for osm::testing.
+OSM_API ObjectFile read_object_file(std::string_view text, const std::string& path);
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 bool same(const Object& a, const Object& b) {
@@ -111,4 +111,4 @@ ObjectIndex::Changes ObjectIndex::take_changes() {
   return changes;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

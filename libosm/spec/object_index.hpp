@@ -11,7 +11,7 @@
 
 #include "spec/object_file.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 class ObjectIndex {
  public:
@@ -60,4 +60,4 @@ class ObjectIndex {
   std::map<ObjectKey, std::shared_ptr<const Object>> before_;
 };
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -10,7 +10,7 @@
 #include <optional>
 #include <sstream>
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 namespace {
 
 namespace json = boost::json;
@@ -197,7 +197,8 @@ class Builder final : public YAML::EventHandler {
   void take_key(const YAML::Mark& mark, const std::string& text) {
     Frame& frame = frames_.back();
     if (text == "<<") refuse(mark, "merge keys (<<) are not supported; write the fields out");
-    if (frame.value.get_object().contains(text)) refuse(mark, "duplicate key \"" + text + '"');
+    if (frame.value.get_object().contains(text))
+      refuse(mark, "duplicate key \"" + shortened(text, kMaxPathBytes) + '"');
     frame.key = text;
     frame.key_line = line_of(mark);
   }
@@ -206,8 +207,11 @@ class Builder final : public YAML::EventHandler {
     if (frames_.empty()) return {};
     const Frame& frame = frames_.back();
     if (frame.path.size() > kMaxPathBytes) return frame.path;
-    return frame.key ? field_path(frame.path, *frame.key)
-                     : field_path(frame.path, frame.value.get_array().size());
+    std::string path = frame.key ? field_path(frame.path, *frame.key)
+                                 : field_path(frame.path, frame.value.get_array().size());
+    // Everything below a long key would copy it.
+    if (path.size() > kMaxPathBytes) path.resize(kMaxPathBytes + 1);
+    return path;
   }
 
   void remember_line(const std::string& path, int line) {
@@ -336,6 +340,12 @@ std::string field_path(std::string_view parent, std::size_t index) {
   return std::string(parent) + '[' + std::to_string(index) + ']';
 }
 
+std::string shortened(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return std::string(text.substr(0, bytes)) + "...";
+}
+
 std::vector<YamlResult> parse_yaml(std::string_view text) {
   std::vector<YamlResult> documents;
   if (text.size() > kMaxFileBytes) {
@@ -371,4 +381,4 @@ std::vector<YamlResult> parse_yaml(std::string_view text) {
   return documents;
 }
 
-}  // namespace osm::spec
+}  // namespace osm::inline v1::spec

@@ -14,7 +14,7 @@
 
 #include "osm/result.hpp"
 
-namespace osm::spec {
+namespace osm::inline v1::spec {
 
 inline constexpr std::size_t kMaxFileBytes = 3 * 1024 * 1024;
 inline constexpr std::size_t kMaxDepth = 64;
@@ -42,4 +42,7 @@ std::vector<YamlResult> parse_yaml(std::string_view text);
 std::string field_path(std::string_view parent, std::string_view key);
 std::string field_path(std::string_view parent, std::size_t index);
 
-}  // namespace osm::spec
+// At most `bytes` of a text that somebody wrote, for a message; cut between characters, with "...".
+std::string shortened(std::string_view text, std::size_t bytes);
+
+}  // namespace osm::inline v1::spec

@@ -2,7 +2,7 @@
 
 #include "base/log_level.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 std::string LogLine::text() const {
   std::string out(log_level_text(level));
@@ -92,4 +92,4 @@ bool CapturingMetrics::has(std::string_view name, MetricLabels labels) const {
   return values_.contains(key) || observations_.contains(key);
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 WallTime ManualClock::wall_now() const {
   std::lock_guard lock(mutex_);
@@ -38,4 +38,4 @@ void ManualClock::set_steady(SteadyTime steady) {
   steady_ = steady;
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -12,7 +12,7 @@
 
 #include "base/check.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 namespace {
 
 // One posted task; a timer's can be cancelled until it starts and is waited for while it runs.
@@ -137,4 +137,4 @@ std::size_t ManualExecutor::timers() const {
   return state_->timers.size();
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <utility>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 using certificate::Certificate;
 using certificate::CertificatePtr;
@@ -31,12 +31,13 @@ struct MemoryCertificateManager::State {
     made->trust_bundle_pem = trust_bundle;
     made->serial_number = number;
     made->fingerprint = "fingerprint-" + number;
+    made->issuer_id = "memory";
     made->not_before = clock.wall_now();
     made->not_after = made->not_before + validity;
     return CertificatePtr(std::move(made));
   }
 
-  CertificatePtr with_bundle(const Certificate& old) const {
+  std::shared_ptr<Certificate> with_bundle(const Certificate& old) const {
     auto made = std::make_shared<Certificate>();
     made->subject = old.subject;
     made->chain_pem = old.chain_pem;
@@ -44,6 +45,7 @@ struct MemoryCertificateManager::State {
     made->trust_bundle_pem = trust_bundle;
     made->serial_number = old.serial_number;
     made->fingerprint = old.fingerprint;
+    made->issuer_id = old.issuer_id;
     made->not_before = old.not_before;
     made->not_after = old.not_after;
     return made;
@@ -125,6 +127,17 @@ Result<CertificatePtr> MemoryCertificateManager::rotate_certificate(const Common
   return replaced;
 }
 
+Result<CertificatePtr> MemoryCertificateManager::certify_request(const Subject& subject,
+                                                                 const std::string&,
+                                                                 std::chrono::seconds validity) {
+  std::lock_guard lock(state_->mutex);
+  auto made = state_->make(subject, validity);
+  if (!made.ok()) return made;
+  auto without_key = state_->with_bundle(**made);
+  without_key->private_key = {};
+  return CertificatePtr(std::move(without_key));
+}
+
 void MemoryCertificateManager::release_certificate(const CommonName& common_name) {
   std::lock_guard lock(state_->mutex);
   state_->entries.erase(common_name);
@@ -147,4 +160,4 @@ Subscription MemoryCertificateManager::subscribe(
   return state_->notifier.subscribe(std::move(on_rotated));
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

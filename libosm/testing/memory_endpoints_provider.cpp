@@ -4,9 +4,9 @@
 #include <mutex>
 #include <utility>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 struct MemoryEndpointsProvider::State {
   std::string id;
@@ -116,17 +116,10 @@ std::vector<Workload> MemoryEndpointsProvider::list_workloads() const {
   return out;
 }
 
-std::optional<Workload> MemoryEndpointsProvider::get_workload(const std::string& ns,
-                                                              const ProxyId& proxy_id) const {
+std::optional<Workload> MemoryEndpointsProvider::find_workload(const WorkloadName& name) const {
   std::lock_guard lock(state_->mutex);
-  const Workload* found = nullptr;
-  for (const auto& [name, workload] : state_->workloads) {
-    if (name.ns != ns || workload.proxy_id != proxy_id) continue;
-    if (found != nullptr) return std::nullopt;
-    found = &workload;
-  }
-  if (found == nullptr) return std::nullopt;
-  return *found;
+  const auto at = state_->workloads.find(name);
+  return at == state_->workloads.end() ? std::nullopt : std::optional(at->second);
 }
 
 std::vector<Problem> MemoryEndpointsProvider::list_problems() const {
@@ -139,4 +132,4 @@ Subscription MemoryEndpointsProvider::subscribe_workloads(
   return state_->workloads_changed.subscribe(std::move(on_change));
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -6,15 +6,17 @@
 #include <tuple>
 #include <utility>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 namespace {
 
 template <class T>
 using NameOf = std::decay_t<decltype(T::name)>;
 template <class T>
 using Objects = std::map<NameOf<T>, std::shared_ptr<const T>>;
+
+constexpr const char* kOsmNamespace = "osm-system";
 
 template <class T>
 SharedList<T> values(const Objects<T>& objects) {
@@ -28,7 +30,7 @@ SharedList<T> values(const Objects<T>& objects) {
 struct MemoryMeshSpec::State {
   mutable std::mutex mutex;
   std::tuple<Objects<Service>, Objects<smi::TrafficSplit>, Objects<smi::HttpRouteGroup>,
-             Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>>
+             Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>, Objects<MeshRootCertificate>>
       objects;
   std::set<ServiceAccount> accounts;
   std::set<std::string> namespaces;
@@ -58,6 +60,8 @@ struct MemoryMeshSpec::State {
     if (key.kind == "HTTPRouteGroup") return erase<smi::HttpRouteGroup>(key);
     if (key.kind == "TCPRoute") return erase<smi::TcpRoute>(key);
     if (key.kind == "TrafficTarget") return erase<smi::TrafficTarget>(key);
+    if (key.kind == "MeshRootCertificate")
+      return key.ns == kOsmNamespace && of<MeshRootCertificate>().erase(key.name) > 0;
     if (key.kind == "ServiceAccount") return accounts.erase({key.ns, key.name}) > 0;
     if (key.kind == "Namespace") return namespaces.erase(key.name) > 0;
     return false;
@@ -91,6 +95,16 @@ void MemoryMeshSpec::put(const smi::HttpRouteGroup& group) { put_object("HTTPRou
 void MemoryMeshSpec::put(const smi::TcpRoute& route) { put_object("TCPRoute", route); }
 void MemoryMeshSpec::put(const smi::TrafficTarget& target) { put_object("TrafficTarget", target); }
 
+void MemoryMeshSpec::put(const MeshRootCertificate& root) {
+  {
+    std::lock_guard lock(state_->mutex);
+    auto& slot = state_->of<MeshRootCertificate>()[root.name];
+    if (slot && *slot == root) return;
+    slot = std::make_shared<const MeshRootCertificate>(root);
+  }
+  notify({{"MeshRootCertificate", kOsmNamespace, root.name}});
+}
+
 void MemoryMeshSpec::put_service_account(const ServiceAccount& account) {
   std::vector<ObjectKey> changed;
   {
@@ -117,7 +131,7 @@ void MemoryMeshSpec::set_mesh_config(const MeshConfig& config) {
     if (state_->config == config) return;
     state_->config = config;
   }
-  notify({{"MeshConfig", "osm-system", "osm-mesh-config"}});
+  notify({{"MeshConfig", kOsmNamespace, "osm-mesh-config"}});
 }
 
 void MemoryMeshSpec::remove(const ObjectKey& key) {
@@ -196,6 +210,10 @@ MeshConfig MemoryMeshSpec::get_mesh_config() const {
   return state_->config;
 }
 
+SharedList<MeshRootCertificate> MemoryMeshSpec::list_root_certificates() const {
+  return state_->list<MeshRootCertificate>();
+}
+
 bool MemoryMeshSpec::has_synced() const {
   std::lock_guard lock(state_->mutex);
   return state_->synced;
@@ -217,4 +235,4 @@ Subscription MemoryMeshSpec::subscribe(
   return state_->notifier.subscribe(std::move(on_change));
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

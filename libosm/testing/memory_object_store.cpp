@@ -4,10 +4,10 @@
 #include <mutex>
 #include <utility>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 #include "spec/object_file.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 struct MemoryObjectStore::State {
   mutable std::mutex mutex;
@@ -104,4 +104,4 @@ Subscription MemoryObjectStore::subscribe(
   return state_->notifier.subscribe(std::move(on_change));
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -116,4 +116,4 @@ bool wait_until(const std::function<bool()>& condition, std::chrono::nanoseconds
   return true;
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

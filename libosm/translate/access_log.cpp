@@ -6,7 +6,7 @@
 #include "envoy/extensions/access_loggers/stream/v3/stream.pb.h"
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 constexpr std::array<std::pair<const char*, const char*>, 19> kKeys{{
@@ -51,4 +51,4 @@ envoy::config::accesslog::v3::AccessLog unmatched_access_log(Direction direction
   return log;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -3,7 +3,7 @@
 
 #include "envoy/config/accesslog/v3/accesslog.pb.h"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 enum class Direction { kOutbound, kInbound };
 
@@ -15,4 +15,4 @@ envoy::config::accesslog::v3::AccessLog access_log(Direction direction);
 // accepted connections are logged by their chain, and not twice.
 envoy::config::accesslog::v3::AccessLog unmatched_access_log(Direction direction);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "model/own_ports.hpp"
 #include "translate/class_view.hpp"
 #include "translate/translate.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 bool before(const InputPtr& a, const InputPtr& b) { return a->name() < b->name(); }
@@ -34,12 +35,73 @@ const ClassView::UpstreamService* ClassView::find(const ServiceName& service) co
   return at != upstreams.end() && at->entry->name == service ? &*at : nullptr;
 }
 
+bool ClassView::sends_http() const {
+  const auto speaks_http = [](const MeshService& port) { return is_http(port.protocol); };
+  return std::any_of(upstreams.begin(), upstreams.end(), [&](const UpstreamService& seen) {
+    const auto& ports = seen.entry->ports;
+    return seen.upstream->dialled && std::any_of(ports.begin(), ports.end(), speaks_http);
+  });
+}
+
+bool ClassView::receives_http() const {
+  const auto& own = proxy_class.own_ports;
+  return std::any_of(own.begin(), own.end(), [](const OwnPort& port) {
+    return port.service.target_port != Port{0} && is_http(port.service.protocol);
+  });
+}
+
 std::string outbound_route_name(Port service_port) {
   return "rds-outbound." + std::to_string(number(service_port));
 }
 
 std::string inbound_route_name(Port target_port) {
   return "rds-inbound." + std::to_string(number(target_port));
+}
+
+std::string outbound_route_name(const model::ServiceEntry& service, const MeshService& port) {
+  const std::string shared = outbound_route_name(port.port);
+  return service.headless ? shared + '.' + service_fqdn(service.name) : shared;
+}
+
+std::string inbound_route_name(const ClassView& view, const MeshService& own) {
+  const auto entry = view.snapshot.services.find(own.name);
+  const std::string shared = inbound_route_name(own.target_port);
+  return entry && entry->headless ? shared + '.' + own.fqdn() : shared;
+}
+
+bool dials_one_pod(const model::ServiceEntry& service, const MeshService& port) {
+  return service.headless && port.target_port != Port{0};
+}
+
+std::string dialled_cluster_name(const model::ServiceEntry& service, const MeshService& port) {
+  const std::string cluster = port.cluster_name().str();
+  return dials_one_pod(service, port) ? cluster + "|original-dst" : cluster;
+}
+
+std::vector<DialledPods> dialled_pods(const model::ServiceEntry& service, const MeshService& port) {
+  std::vector<DialledPods> out{{port, true, {}}};
+  const auto named = service.other_targets.find(port.port_name);
+  if (named == service.other_targets.end()) {
+    out.front().addresses = service.addresses;
+    return out;
+  }
+  std::map<Port, std::vector<std::string>> elsewhere;
+  for (const std::string& address : service.addresses) {
+    const auto other = named->second.find(address);
+    (other == named->second.end() ? out.front().addresses : elsewhere[other->second])
+        .push_back(address);
+  }
+  for (auto& [number, addresses] : elsewhere) {
+    MeshService there = port;
+    there.target_port = number;
+    out.push_back({std::move(there), false, std::move(addresses)});
+  }
+  return out;
+}
+
+std::string outbound_route_name(const model::ServiceEntry& service, const DialledPods& pods) {
+  const std::string name = outbound_route_name(service, pods.port);
+  return pods.usual ? name : name + '.' + std::to_string(number(pods.port.target_port));
 }
 
 std::vector<std::string> hostnames(const ServiceName& service, const std::vector<Port>& ports,
@@ -106,4 +168,4 @@ std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
   return {services.begin(), services.end()};
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -4,12 +4,15 @@
 
 #include "envoy/config/cluster/v3/cluster.pb.h"
 #include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
+#include "model/ip_address.hpp"
 #include "translate/class_view.hpp"
+#include "translate/health_probe.hpp"
+#include "translate/http_manager.hpp"
 #include "translate/input.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/tls.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace cluster = envoy::config::cluster::v3;
@@ -38,36 +41,82 @@ void set_no_limits(cluster::Cluster& out) {
   threshold.set_track_remaining(true);
 }
 
+enum class Reach {
+  kAnyEndpoint,      // of the ClusterLoadAssignment
+  kDialledPort,      // the very address and port that the client dialled
+  kDialledOnTarget,  // that address, at the target port
+};
+
+// Whether the proxy of each endpoint is there (ADR 0025). Which endpoints there are is the mesh's
+// to say: one that it takes away goes at once, be it healthy or not.
+void set_probes(cluster::Cluster& out, const std::string& fqdn) {
+  out.set_ignore_health_on_host_removal(true);
+  auto& check = *out.add_health_checks();
+  check.mutable_timeout()->set_seconds(1);
+  check.mutable_interval()->set_seconds(10);
+  check.mutable_unhealthy_threshold()->set_value(3);
+  check.mutable_healthy_threshold()->set_value(1);
+  auto& http = *check.mutable_http_health_check();
+  http.set_host(fqdn);
+  http.set_path(kProbePath);
+  auto& mark = *http.add_request_headers_to_add();
+  mark.mutable_header()->set_key(kProbeHeader);
+  mark.mutable_header()->set_value("1");
+}
+
 // A service as its clients reach it. The same for every client.
 struct UpstreamClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "upstream-cluster";
 
   TrustDomain domain;
+  TlsSettings tls;
   ServiceName service;
   bool http = true;
   std::vector<ServiceIdentity> identities;
+  Reach reach = Reach::kAnyEndpoint;
+  Port target_port{};   // kDialledOnTarget only
+  bool probed = false;  // HTTP and kAnyEndpoint only
 
-  auto fields() const { return std::tie(domain, service, http, identities); }
+  auto fields() const {
+    return std::tie(domain, tls, service, http, identities, reach, target_port, probed);
+  }
 
   Encoding encode(const std::string& name) const {
     cluster::Cluster out;
     out.set_name(name);
+    auto references = tls_references();
+    if (reach == Reach::kAnyEndpoint) {
+      set_any_endpoint(out);
+      references.push_back({XdsType::kEndpoint, name});
+    } else {
+      set_dialled_address(out);
+    }
+    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    set_no_limits(out);
+    if (http) set_http(out);
+    if (probed) set_probes(out, service_fqdn(service));
+    out.mutable_transport_socket()->set_name(name);
+    *out.mutable_transport_socket()->mutable_typed_config() =
+        upstream_tls(domain, tls, service_fqdn(service), identities);
+    return {deterministic_bytes(pack_any(out)), std::move(references)};
+  }
+
+  static void set_any_endpoint(cluster::Cluster& out) {
     out.set_type(cluster::Cluster::EDS);
     auto& source = *out.mutable_eds_cluster_config()->mutable_eds_config();
     source.mutable_ads();
     source.set_resource_api_version(core::ApiVersion::V3);
     out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
-    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
-    set_no_limits(out);
-    if (http) set_http(out);
-    out.mutable_transport_socket()->set_name(name);
-    *out.mutable_transport_socket()->mutable_typed_config() =
-        upstream_tls(domain, service_fqdn(service), identities);
+  }
 
-    auto references = tls_references();
-    references.push_back({XdsType::kEndpoint, name});
-    return {deterministic_bytes(pack_any(out)), std::move(references)};
+  // Which addresses there are is for the chains that lead here to say: they match endpoints only.
+  void set_dialled_address(cluster::Cluster& out) const {
+    out.set_type(cluster::Cluster::ORIGINAL_DST);
+    out.set_lb_policy(cluster::Cluster::CLUSTER_PROVIDED);
+    if (reach == Reach::kDialledOnTarget)
+      out.mutable_original_dst_lb_config()->mutable_upstream_port_override()->set_value(
+          number(target_port));
   }
 };
 
@@ -120,20 +169,112 @@ struct PassthroughClusterValues {
   }
 };
 
+// A server outside of the mesh that MeshConfig names: plain text, as its protocol is.
+struct OutsideClusterValues {
+  static constexpr XdsType kType = XdsType::kCluster;
+  static constexpr std::string_view kKind = "outside-cluster";
+
+  std::string address;  // empty: nobody
+  Port port{};
+  bool grpc = false;
+
+  auto fields() const { return std::tie(address, port, grpc); }
+
+  Encoding encode(const std::string& name) const {
+    cluster::Cluster out;
+    out.set_name(name);
+    const bool literal = model::is_ipv4(address) || model::is_ipv6(address);
+    set_discovery(out, literal || address.empty());
+    out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
+    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    if (grpc) set_grpc(out);
+    auto& assignment = *out.mutable_load_assignment();
+    assignment.set_cluster_name(name);
+    if (!address.empty()) {
+      auto& at = *assignment.add_endpoints()
+                      ->add_lb_endpoints()
+                      ->mutable_endpoint()
+                      ->mutable_address()
+                      ->mutable_socket_address();
+      at.set_address(address);
+      at.set_port_value(number(port));
+    }
+    return {deterministic_bytes(pack_any(out)), {}};
+  }
+
+  // Requests wait for an authorizer's name and are shared among its addresses. Nothing waits for a
+  // collector's.
+  void set_discovery(cluster::Cluster& out, bool known) const {
+    if (known) return out.set_type(cluster::Cluster::STATIC);
+    out.set_type(grpc ? cluster::Cluster::STRICT_DNS : cluster::Cluster::LOGICAL_DNS);
+    out.set_dns_lookup_family(cluster::Cluster::V4_PREFERRED);
+    if (!grpc) out.mutable_wait_for_warm_on_init()->set_value(false);
+  }
+
+  // As many requests as come, and a server that fell silent is noticed.
+  static void set_grpc(cluster::Cluster& out) {
+    set_no_limits(out);
+    envoy::extensions::upstreams::http::v3::HttpProtocolOptions options;
+    auto& keepalive = *options.mutable_explicit_http_config()
+                           ->mutable_http2_protocol_options()
+                           ->mutable_connection_keepalive();
+    keepalive.mutable_interval()->set_seconds(30);
+    keepalive.mutable_timeout()->set_seconds(10);
+    (*out.mutable_typed_extension_protocol_options())
+        ["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"] = pack_any(options);
+  }
+};
+
+// Of whom the class's connection managers speak.
+void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) {
+  const MeshConfig& config = view.snapshot.config;
+  const bool receives = view.receives_http();
+  if (HttpTracing::of(config) && (receives || view.sends_http()))
+    inputs.push_back(make_input(
+        kTracingCluster, OutsideClusterValues{config.tracing.address, config.tracing.port, false}));
+  if (HttpAuthorizer::of(config) && receives)
+    inputs.push_back(make_input(kAuthorizationCluster,
+                                OutsideClusterValues{config.external_authorization.address,
+                                                     config.external_authorization.port, true}));
+}
+
+// Ports that share a target port share their clusters, which speak HTTP if one of them does.
+void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamService& seen,
+                           std::vector<InputPtr>& inputs) {
+  const auto& [upstream, entry] = seen;
+  const MeshConfig& config = view.snapshot.config;
+  std::map<std::string, UpstreamClusterValues> clusters;
+  const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
+    auto& values = clusters
+                       .try_emplace(name, UpstreamClusterValues{view.snapshot.trust_domain,
+                                                                config.tls,
+                                                                entry->name,
+                                                                false,
+                                                                entry->identities,
+                                                                reach,
+                                                                {},
+                                                                false})
+                       .first->second;
+    values.http |= is_http(port.protocol);
+    values.probed = values.http && reach == Reach::kAnyEndpoint && config.active_health_checks;
+    if (reach == Reach::kAnyEndpoint || port.port == port.target_port) return;
+    values.reach = Reach::kDialledOnTarget;
+    values.target_port = port.target_port;
+  };
+  for (const MeshService& port : entry->ports) {
+    add(port.cluster_name().str(), port, Reach::kAnyEndpoint);
+    if (!upstream->dialled || !dials_one_pod(*entry, port)) continue;
+    for (const DialledPods& pods : dialled_pods(*entry, port))
+      add(dialled_cluster_name(*entry, pods.port), pods.port, Reach::kDialledPort);
+  }
+  for (auto& [name, values] : clusters) inputs.push_back(make_input(name, std::move(values)));
+}
+
 }  // namespace
 
 std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
-  for (const auto& [upstream, entry] : view.upstreams) {
-    // Ports that share a target port share the cluster, which speaks HTTP if one of them does.
-    std::map<ClusterName, bool> http;
-    for (const MeshService& port : entry->ports)
-      http[port.cluster_name()] |= is_http(port.protocol);
-    for (const auto& [name, speaks_http] : http)
-      inputs.push_back(
-          make_input(name.str(), UpstreamClusterValues{view.snapshot.trust_domain, entry->name,
-                                                       speaks_http, entry->identities}));
-  }
+  for (const auto& seen : view.upstreams) add_upstream_clusters(view, seen, inputs);
   for (const auto& [service] : view.proxy_class.own_ports) {
     if (service.target_port == Port{0}) continue;
     inputs.push_back(
@@ -142,7 +283,8 @@ std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   }
   if (view.snapshot.config.egress)
     inputs.push_back(make_input(kPassthroughCluster, PassthroughClusterValues{}));
+  add_outside_clusters(view, inputs);
   return inputs;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -11,7 +11,7 @@
 #include "translate/json.hpp"
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace admin = envoy::admin::v3;
@@ -170,4 +170,4 @@ std::string config_dump_json(const std::vector<DumpedResource>& resources) {
   return "{\"configs\":[" + configs + "]}";
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

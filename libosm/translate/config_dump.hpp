@@ -8,7 +8,7 @@
 #include "osm/clock.hpp"
 #include "osm/proxy.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 // One state of one resource. The acknowledged one and a pending or refused one may both be there.
 struct DumpedResource {
@@ -24,4 +24,4 @@ struct DumpedResource {
 // `resources` in any order. One of whose bytes nothing can be read is listed without its content.
 std::string config_dump_json(const std::vector<DumpedResource>& resources);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -7,7 +9,7 @@
 #include "translate/input.hpp"
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace endpoint = envoy::config::endpoint::v3;
@@ -70,6 +72,23 @@ bool serves(const model::ServiceEntry& entry, Port target_port, const Endpoint& 
   return false;
 }
 
+// Envoy refuses a cluster whose weights sum to more than 32 bits hold. Providers say any, so those
+// shrink together then: how they compare stays, over all zones, and nobody gets less than 1.
+void fit_weights(std::vector<Zone>& zones) {
+  std::uint64_t sum = 0, hosts = 0;
+  for (const Zone& zone : zones) {
+    hosts += zone.hosts.size();
+    for (const Host& host : zone.hosts) sum += host.weight.value_or(1);
+  }
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (sum <= kMost) return;
+  for (Zone& zone : zones)
+    for (Host& host : zone.hosts)
+      if (host.weight)
+        host.weight =
+            std::max(1u, static_cast<std::uint32_t>(*host.weight * (kMost - hosts) / sum));
+}
+
 AssignmentValues assignment(const model::ServiceEndpoints* known,
                             const ClassView::UpstreamService& upstream, Port target_port) {
   std::map<std::string, std::vector<Host>> zones;
@@ -89,6 +108,7 @@ AssignmentValues assignment(const model::ServiceEndpoints* known,
 
   AssignmentValues values;
   for (auto& [name, hosts] : zones) values.zones.push_back({name, std::move(hosts)});
+  fit_weights(values.zones);
   return values;
 }
 
@@ -112,4 +132,4 @@ std::vector<InputPtr> endpoint_inputs(const ClassView& view) {
   return inputs;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -7,7 +7,7 @@
 
 #include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
@@ -93,4 +93,4 @@ std::optional<google::protobuf::Struct> redacted_secret(const std::string& any) 
   return shown;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 // The SHA-256 of each certificate in a PEM text, in lower-case hex: the fingerprint that openssl
 // prints. Anything else in the text is passed over.
@@ -18,4 +18,4 @@ std::vector<std::string> certificate_fingerprints(std::string_view pem);
 // JSON form of an Any; nullopt when the bytes are no secret.
 std::optional<google::protobuf::Struct> redacted_secret(const std::string& any);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

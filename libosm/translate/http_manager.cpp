@@ -1,19 +1,26 @@
 #include "translate/http_manager.hpp"
 
+#include "envoy/config/trace/v3/zipkin.pb.h"
+#include "envoy/extensions/filters/http/ext_authz/v3/ext_authz.pb.h"
+#include "envoy/extensions/filters/http/health_check/v3/health_check.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "envoy/extensions/filters/http/router/v3/router.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "translate/access_log.hpp"
+#include "translate/class_view.hpp"
+#include "translate/health_probe.hpp"
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace hcm = envoy::extensions::filters::network::http_connection_manager::v3;
 namespace http_rbac = envoy::extensions::filters::http::rbac::v3;
+namespace ext_authz = envoy::extensions::filters::http::ext_authz::v3;
 namespace core = envoy::config::core::v3;
 
 constexpr const char* kHttpManagerFilter = "envoy.filters.network.http_connection_manager";
+constexpr std::uint32_t kMostBodyBytes = 8192;  // of a request, for the authorizer
 
 // Stream and request timeouts are Envoy's: none for requests, 5 minutes for an idle stream.
 hcm::HttpConnectionManager manager(const std::string& route_name, Direction direction) {
@@ -28,6 +35,19 @@ hcm::HttpConnectionManager manager(const std::string& route_name, Direction dire
   out.set_server_header_transformation(hcm::HttpConnectionManager::PASS_THROUGH);
   *out.add_access_log() = access_log(direction);
   return out;
+}
+
+// The name of whose spans these are is the bootstrap's cluster: the account and its namespace.
+void set_tracing(hcm::HttpConnectionManager& out, const std::optional<HttpTracing>& tracing) {
+  if (!tracing) return;
+  envoy::config::trace::v3::ZipkinConfig zipkin;
+  zipkin.set_collector_cluster(kTracingCluster);
+  zipkin.set_collector_endpoint(tracing->endpoint);
+  zipkin.set_collector_endpoint_version(envoy::config::trace::v3::ZipkinConfig::HTTP_JSON);
+  auto& provider = *out.mutable_tracing()->mutable_provider();
+  provider.set_name("envoy.tracers.zipkin");
+  *provider.mutable_typed_config() = pack_any(zipkin);
+  out.mutable_tracing()->set_verbose(true);
 }
 
 void add_router(hcm::HttpConnectionManager& out) {
@@ -46,6 +66,43 @@ void add_closed_rbac(hcm::HttpConnectionManager& out) {
   *filter.mutable_typed_config() = pack_any(closed);
 }
 
+// Before all others: a prober asks for the proxy, and no policy speaks of that.
+void add_probe_answer(hcm::HttpConnectionManager& out) {
+  envoy::extensions::filters::http::health_check::v3::HealthCheck answer;
+  answer.mutable_pass_through_mode()->set_value(false);
+  auto& path = *answer.add_headers();
+  path.set_name(":path");
+  path.mutable_string_match()->set_exact(kProbePath);
+  auto& mark = *answer.add_headers();
+  mark.set_name(kProbeHeader);
+  mark.set_present_match(true);
+  auto& filter = *out.add_http_filters();
+  filter.set_name("http_health_check");
+  *filter.mutable_typed_config() = pack_any(answer);
+  out.mutable_access_log(0)->mutable_filter()->mutable_not_health_check_filter();
+}
+
+// After RBAC: what policy refuses is nobody's to ask about.
+void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& authorizer,
+                    Protocol protocol) {
+  ext_authz::ExtAuthz check;
+  auto& service = *check.mutable_grpc_service();
+  service.mutable_envoy_grpc()->set_cluster_name(kAuthorizationCluster);
+  service.mutable_timeout()->set_seconds(authorizer.timeout / 1000);
+  service.mutable_timeout()->set_nanos(static_cast<int>(authorizer.timeout % 1000) * 1'000'000);
+  check.set_transport_api_version(core::ApiVersion::V3);
+  check.set_stat_prefix(authorizer.stat_prefix);
+  check.set_failure_mode_allow(authorizer.failure_mode_allow);
+  // Of a gRPC stream whose client waits for a word before its next, the body never comes.
+  if (protocol != Protocol::kGrpc) {
+    check.mutable_with_request_body()->set_max_request_bytes(kMostBodyBytes);
+    check.mutable_with_request_body()->set_allow_partial_message(true);
+  }
+  auto& filter = *out.add_http_filters();
+  filter.set_name("http_external_authz");
+  *filter.mutable_typed_config() = pack_any(check);
+}
+
 envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& manager) {
   envoy::config::listener::v3::Filter filter;
   filter.set_name(kHttpManagerFilter);
@@ -55,14 +112,34 @@ envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& 
 
 }  // namespace
 
-envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name) {
+std::optional<HttpTracing> HttpTracing::of(const MeshConfig& config) {
+  if (!config.tracing.enabled || config.tracing.address.empty()) return std::nullopt;
+  return HttpTracing{config.tracing.endpoint};
+}
+
+std::optional<HttpAuthorizer> HttpAuthorizer::of(const MeshConfig& config) {
+  const ExternalAuthorization& from = config.external_authorization;
+  if (!from.enabled) return std::nullopt;
+  return HttpAuthorizer{from.stat_prefix, from.timeout.count(), from.failure_mode_allow};
+}
+
+InboundHttp InboundHttp::of(const MeshConfig& config) {
+  return {HttpTracing::of(config), HttpAuthorizer::of(config), config.active_health_checks};
+}
+
+envoy::config::listener::v3::Filter outbound_http_manager(
+    const std::string& route_name, const std::optional<HttpTracing>& tracing) {
   auto out = manager(route_name, Direction::kOutbound);
+  set_tracing(out, tracing);
   add_router(out);
   return filter_of(out);
 }
 
-envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name) {
+envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
+                                                         Protocol protocol,
+                                                         const InboundHttp& settings) {
   auto out = manager(route_name, Direction::kInbound);
+  set_tracing(out, settings.tracing);
   // Policies speak of paths: they must see the one path that the application will see.
   out.mutable_normalize_path()->set_value(true);
   out.set_merge_slashes(true);
@@ -70,9 +147,18 @@ envoy::config::listener::v3::Filter inbound_http_manager(const std::string& rout
   // The application learns who calls from here alone; what a caller claims is taken away.
   out.set_forward_client_cert_details(hcm::HttpConnectionManager::SANITIZE_SET);
   out.mutable_set_current_client_cert_details()->set_uri(true);
+  if (settings.answers_probes) add_probe_answer(out);
   add_closed_rbac(out);
+  if (settings.authorizer) add_authorizer(out, *settings.authorizer, protocol);
   add_router(out);
   return filter_of(out);
 }
 
-}  // namespace osm::translate
+std::vector<EncodedResource::Reference> cluster_references(const InboundHttp& settings) {
+  std::vector<EncodedResource::Reference> references;
+  if (settings.tracing) references.push_back({XdsType::kCluster, kTracingCluster});
+  if (settings.authorizer) references.push_back({XdsType::kCluster, kAuthorizationCluster});
+  return references;
+}
+
+}  // namespace osm::inline v1::translate

@@ -2,16 +2,56 @@
 // drains a connection: authorization travels with the routes.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
+#include <tuple>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
+#include "osm/mesh_config.hpp"
+#include "translate/translate.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 // Routes override this filter by its name.
 inline constexpr const char* kHttpRbacFilter = "http_rbac";
 
-envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name);
-envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name);
+// What MeshConfig makes of connection managers. Where its servers are is in their clusters alone,
+// so that one that moves drains no connection.
 
-}  // namespace osm::translate
+struct HttpTracing {
+  std::string endpoint;  // the collector's path
+
+  auto fields() const { return std::tie(endpoint); }
+  // None: off, or nobody to send spans to.
+  static std::optional<HttpTracing> of(const MeshConfig& config);
+};
+
+struct HttpAuthorizer {
+  std::string stat_prefix;
+  std::chrono::milliseconds::rep timeout{};
+  bool failure_mode_allow = false;
+
+  auto fields() const { return std::tie(stat_prefix, timeout, failure_mode_allow); }
+  static std::optional<HttpAuthorizer> of(const MeshConfig& config);
+};
+
+struct InboundHttp {
+  std::optional<HttpTracing> tracing;
+  std::optional<HttpAuthorizer> authorizer;
+  bool answers_probes = false;
+
+  auto fields() const { return std::tie(tracing, authorizer, answers_probes); }
+  static InboundHttp of(const MeshConfig& config);
+};
+
+envoy::config::listener::v3::Filter outbound_http_manager(
+    const std::string& route_name, const std::optional<HttpTracing>& tracing);
+envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
+                                                         Protocol protocol,
+                                                         const InboundHttp& settings);
+
+// The clusters that such a connection manager needs beside its routes'.
+std::vector<EncodedResource::Reference> cluster_references(const InboundHttp& settings);
+
+}  // namespace osm::inline v1::translate

@@ -26,7 +26,7 @@
 
 #include "translate/translate.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 struct Encoding {
   std::string any;
@@ -117,4 +117,4 @@ InputPtr make_input(std::string name, Values values) {
   return std::make_unique<InputOf<Values>>(std::move(name), std::move(values));
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

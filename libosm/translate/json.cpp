@@ -7,7 +7,7 @@
 
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace util = google::protobuf::util;
@@ -40,4 +40,4 @@ std::optional<std::string> any_to_json(const std::string& any, bool indent) {
   return print(unpacked.type_url(), unpacked.value(), indent);
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -16,7 +16,7 @@
 #include "translate/rbac.hpp"
 #include "translate/tls.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace listener = envoy::config::listener::v3;
@@ -83,10 +83,12 @@ struct OutboundChain {
   Port port{};
   Protocol protocol{};
   std::vector<std::string> addresses;  // ordered, never empty
-  std::string cluster;                 // TCP; HTTP asks its routes
+  std::string leads_to;                // the route configuration of HTTP, the cluster of TCP
+  std::string part{};                  // which of several chains that differ in their addresses
 
-  std::string name() const { return chain_name("outbound", service, port, protocol); }
-  auto fields() const { return std::tie(service, port, protocol, addresses, cluster); }
+  std::string service_name() const { return chain_name("outbound", service, port, protocol); }
+  std::string name() const { return part.empty() ? service_name() : service_name() + '_' + part; }
+  auto fields() const { return std::tie(service, port, protocol, addresses, leads_to, part); }
 };
 
 struct OutboundListenerValues {
@@ -94,9 +96,10 @@ struct OutboundListenerValues {
   static constexpr std::string_view kKind = "outbound-listener";
 
   bool egress = false;
+  std::optional<HttpTracing> tracing;
   std::vector<OutboundChain> chains;  // ordered by name, matches unique
 
-  auto fields() const { return std::tie(egress, chains); }
+  auto fields() const { return std::tie(egress, tracing, chains); }
 
   Encoding encode(const std::string& name) const {
     // No inspectors: chains are told apart by destination alone, and a server that speaks first
@@ -118,46 +121,86 @@ struct OutboundListenerValues {
     return encoding;
   }
 
-  static void add_chain(const OutboundChain& chain, listener::Listener& out, Encoding& encoding) {
+  void add_chain(const OutboundChain& chain, listener::Listener& out, Encoding& encoding) const {
     auto& filter_chain = *out.add_filter_chains();
     filter_chain.set_name(chain.name());
     auto& match = *filter_chain.mutable_filter_chain_match();
     match.mutable_destination_port()->set_value(number(chain.port));
     for (const std::string& address : chain.addresses) add_exact_range(match, address);
     if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = outbound_http_manager(outbound_route_name(chain.port));
-      encoding.references.push_back({XdsType::kRoute, outbound_route_name(chain.port)});
+      *filter_chain.add_filters() = outbound_http_manager(chain.leads_to, tracing);
+      encoding.references.push_back({XdsType::kRoute, chain.leads_to});
+      if (tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
     } else {
-      *filter_chain.add_filters() =
-          tcp_proxy("outbound-mesh-tcp-proxy_" + chain.name(), chain.cluster, Direction::kOutbound);
-      encoding.references.push_back({XdsType::kCluster, chain.cluster});
+      *filter_chain.add_filters() = tcp_proxy("outbound-mesh-tcp-proxy_" + chain.service_name(),
+                                              chain.leads_to, Direction::kOutbound);
+      encoding.references.push_back({XdsType::kCluster, chain.leads_to});
     }
   }
 };
 
-// Its addresses that no chain before it claims: equal matches would cost the whole listener.
-std::vector<std::string> claim_addresses(std::set<std::pair<std::string, Port>>& taken,
-                                         const model::ServiceEntry& entry, Port port) {
-  std::vector<std::string> addresses = entry.addresses;
-  if (!entry.headless) addresses = {entry.cluster_ip};
+using Taken = std::set<std::pair<std::string, Port>>;
+
+// Those of `addresses` that no chain before claims: equal matches would cost the whole listener.
+std::vector<std::string> claim(Taken& taken, std::vector<std::string> addresses, Port port) {
   std::erase_if(addresses, [&](const std::string& address) {
     return address.empty() || !taken.emplace(address, port).second;
   });
   return addresses;
 }
 
+void add_cluster_ip_chain(Taken& taken, const model::ServiceEntry& entry, const MeshService& port,
+                          std::vector<OutboundChain>& chains) {
+  auto addresses = claim(taken, {entry.cluster_ip}, port.port);
+  if (addresses.empty()) return;
+  chains.push_back({entry.name, port.port, port.protocol, std::move(addresses),
+                    is_http(port.protocol) ? outbound_route_name(entry, port)
+                                           : dialled_cluster_name(entry, port)});
+}
+
+// The chains of pods that are dialled at `dialled`.
+void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const DialledPods& pods,
+                    Port dialled, std::vector<OutboundChain>& chains) {
+  const MeshService& port = pods.port;
+  auto addresses = claim(taken, pods.addresses, dialled);
+  if (addresses.empty()) return;
+  if (is_http(port.protocol)) {
+    const std::string part = pods.usual ? ""
+                                        : std::to_string(number(port.port)) + '-' +
+                                              std::to_string(number(port.target_port));
+    chains.push_back({entry.name, dialled, port.protocol, std::move(addresses),
+                      outbound_route_name(entry, pods), part});
+    return;
+  }
+  // A chain that changes loses its connections, and TCP ones do not come back by themselves: a pod
+  // that comes or goes changes no other's chain.
+  const std::string cluster = dialled_cluster_name(entry, port);
+  for (const std::string& address : addresses)
+    chains.push_back({entry.name, dialled, port.protocol, {address}, cluster, address});
+}
+
 std::vector<InputPtr> outbound_inputs(const ClassView& view) {
   OutboundListenerValues values;
   values.egress = view.snapshot.config.egress;
-  std::set<std::pair<std::string, Port>> taken;
+  if (view.sends_http()) values.tracing = HttpTracing::of(view.snapshot.config);
+  Taken taken;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     for (const MeshService& port : entry->ports) {
-      auto addresses = claim_addresses(taken, *entry, port.port);
-      if (addresses.empty()) continue;
-      values.chains.push_back({entry->name, port.port, port.protocol, std::move(addresses),
-                               is_http(port.protocol) ? "" : port.cluster_name().str()});
+      if (!entry->headless) add_cluster_ip_chain(taken, *entry, port, values.chains);
+      if (entry->headless)
+        for (const DialledPods& pods : dialled_pods(*entry, port))
+          add_pod_chains(taken, *entry, pods, port.port, values.chains);
     }
+  }
+  // Outside of a mesh only a pod's own ports can be dialled under a headless name. What Services
+  // say comes first, whichever it is.
+  for (const auto& [upstream, entry] : view.upstreams) {
+    if (!upstream->dialled) continue;
+    for (const MeshService& port : entry->ports)
+      if (dials_one_pod(*entry, port))
+        for (const DialledPods& pods : dialled_pods(*entry, port))
+          add_pod_chains(taken, *entry, pods, pods.port.target_port, values.chains);
   }
   if (values.chains.empty() && !values.egress) return {};
   std::sort(values.chains.begin(), values.chains.end(),
@@ -174,9 +217,10 @@ struct InboundChain {
   Port target_port{};
   Protocol protocol{};
   Authorization authorization;  // TCP; HTTP has it in its routes
+  std::string routes;           // HTTP
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
-  auto fields() const { return std::tie(service, target_port, protocol, authorization); }
+  auto fields() const { return std::tie(service, target_port, protocol, authorization, routes); }
 };
 
 listener::Filter network_rbac(const TrustDomain& domain, const Authorization& authorization) {
@@ -194,9 +238,11 @@ struct InboundListenerValues {
   static constexpr std::string_view kKind = "inbound-listener";
 
   TrustDomain domain;
+  TlsSettings tls;
+  InboundHttp http;
   std::vector<InboundChain> chains;  // ordered by name; one per (target port, FQDN)
 
-  auto fields() const { return std::tie(domain, chains); }
+  auto fields() const { return std::tie(domain, tls, http, chains); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kInboundPort);
@@ -219,10 +265,12 @@ struct InboundListenerValues {
     match.add_application_protocols(kMeshAlpn);
     match.add_server_names(service_fqdn(chain.service));
     filter_chain.mutable_transport_socket()->set_name(chain.name());
-    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domain);
+    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domain, tls);
     if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = inbound_http_manager(inbound_route_name(chain.target_port));
-      encoding.references.push_back({XdsType::kRoute, inbound_route_name(chain.target_port)});
+      *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, http);
+      encoding.references.push_back({XdsType::kRoute, chain.routes});
+      for (auto& needed : cluster_references(http))
+        encoding.references.push_back(std::move(needed));
       return;
     }
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
@@ -240,11 +288,15 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
     if (own.target_port == Port{0}) continue;
     auto [at, added] = chains.try_emplace({own.name, own.target_port});
     if (!added) continue;  // another service port on the same target port
-    at->second = {own.name, own.target_port, own.protocol, {}};
-    if (!is_http(own.protocol)) at->second.authorization = tcp_authorization(view, own.target_port);
+    at->second = {own.name, own.target_port, own.protocol, {}, {}};
+    if (is_http(own.protocol))
+      at->second.routes = inbound_route_name(view, own);
+    else
+      at->second.authorization = tcp_authorization(view, own.target_port);
   }
   if (chains.empty()) return {};
-  InboundListenerValues values{view.snapshot.trust_domain, {}};
+  InboundListenerValues values{view.snapshot.trust_domain, view.snapshot.config.tls, {}, {}};
+  if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config);
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
@@ -261,4 +313,4 @@ std::vector<InputPtr> listener_inputs(const ClassView& view) {
   return inputs;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

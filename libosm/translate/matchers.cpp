@@ -1,6 +1,6 @@
 #include "translate/matchers.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 constexpr std::string_view kMeta = R"(\.+*?()[]{}|^$)";
@@ -78,4 +78,4 @@ envoy::config::route::v3::HeaderMatcher method_matcher(const std::string& method
   return header_matcher(":method", {Pattern::Kind::kExact, method});
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

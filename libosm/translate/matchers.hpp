@@ -8,7 +8,7 @@
 #include "envoy/config/route/v3/route_components.pb.h"
 #include "envoy/type/matcher/v3/string.pb.h"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 struct Pattern {
   enum class Kind { kAny, kExact, kPrefix, kRegex };
@@ -30,4 +30,4 @@ envoy::config::route::v3::HeaderMatcher header_matcher(const std::string& name,
                                                        const Pattern& pattern);
 envoy::config::route::v3::HeaderMatcher method_matcher(const std::string& method);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

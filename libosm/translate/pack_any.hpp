@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 inline std::string deterministic_bytes(const google::protobuf::Message& message) {
   std::string bytes;
@@ -29,4 +29,4 @@ inline google::protobuf::Any pack_any(const google::protobuf::Message& message) 
   return any;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -4,7 +4,7 @@
 
 #include "translate/matchers.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace rbac = envoy::config::rbac::v3;
@@ -104,4 +104,4 @@ rbac::RBAC rbac_rules(const TrustDomain& domain, const Authorization& authorizat
   return rules;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

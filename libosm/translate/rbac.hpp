@@ -9,7 +9,7 @@
 #include "osm/traffic_policy.hpp"
 #include "translate/class_view.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 // What one TrafficTarget allows.
 struct Grant {
@@ -37,4 +37,4 @@ Authorization tcp_authorization(const ClassView& view, Port target_port);
 envoy::config::rbac::v3::RBAC rbac_rules(const TrustDomain& domain,
                                          const Authorization& authorization);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

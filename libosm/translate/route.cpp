@@ -12,7 +12,7 @@
 #include "translate/pack_any.hpp"
 #include "translate/rbac.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace route = envoy::config::route::v3;
@@ -111,6 +111,37 @@ struct OutboundRouteValues {
   }
 };
 
+// A headless service: the address that was dialled says which pod, whatever the host is called. Its
+// own names mean the split, where there is one.
+struct HeadlessRouteValues {
+  static constexpr XdsType kType = XdsType::kRoute;
+  static constexpr std::string_view kKind = "headless-routes";
+
+  ServiceName service;
+  std::vector<std::string> names;  // split only
+  std::vector<Destination> split;
+  std::string pod;  // the cluster of the pod that was dialled
+
+  auto fields() const { return std::tie(service, names, split, pod); }
+
+  Encoding encode(const std::string& name) const {
+    auto configuration = empty_configuration(name);
+    std::set<std::string> clusters{pod};
+    for (const Destination& destination : split) clusters.insert(destination.cluster);
+    if (!names.empty()) {
+      auto& apex = *configuration.add_virtual_hosts();
+      apex.set_name("outbound_virtual-host|" + service_fqdn(service));
+      apex.mutable_domains()->Assign(names.begin(), names.end());
+      *apex.add_routes() = outbound_route(split);
+    }
+    auto& pods = *configuration.add_virtual_hosts();
+    pods.set_name("outbound_virtual-host|*." + service_fqdn(service));
+    pods.add_domains("*");
+    *pods.add_routes() = outbound_route({{pod, 0}});
+    return encoded(configuration, clusters);
+  }
+};
+
 const MeshService* http_port(const model::ServiceEntry& entry, Port port) {
   for (const MeshService& candidate : entry.ports)
     if (candidate.port == port && is_http(candidate.protocol)) return &candidate;
@@ -134,20 +165,37 @@ std::vector<Destination> destinations_of(const ClassView& view, const model::Ser
   return destinations;
 }
 
+void add_headless(const ClassView& view, const model::ServiceEntry& entry, const MeshService& port,
+                  bool short_names, std::vector<InputPtr>& inputs) {
+  HeadlessRouteValues values{entry.name, {}, {}, {}};
+  if (!entry.split.empty()) {
+    values.names = hostnames(entry.name, {port.port}, short_names);
+    values.split = destinations_of(view, entry, port);
+  }
+  for (const DialledPods& pods : dialled_pods(entry, port)) {
+    values.pod = dialled_cluster_name(entry, pods.port);
+    inputs.push_back(make_input(outbound_route_name(entry, pods), values));
+  }
+}
+
 std::vector<InputPtr> outbound_inputs(const ClassView& view) {
   std::map<Port, OutboundRouteValues> by_port;
+  std::vector<InputPtr> inputs;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
+    const bool short_names = entry->name.ns == view.proxy_class.identity.ns;
     for (const MeshService& port : entry->ports) {
       if (!is_http(port.protocol)) continue;
+      if (entry->headless) {
+        add_headless(view, *entry, port, short_names, inputs);
+        continue;
+      }
       auto& values = by_port[port.port];
       values.port = port.port;
       if (!values.hosts.empty() && values.hosts.back().service == entry->name) continue;
-      values.hosts.push_back({entry->name, entry->name.ns == view.proxy_class.identity.ns,
-                              destinations_of(view, *entry, port)});
+      values.hosts.push_back({entry->name, short_names, destinations_of(view, *entry, port)});
     }
   }
-  std::vector<InputPtr> inputs;
   for (auto& [port, values] : by_port)
     inputs.push_back(make_input(outbound_route_name(port), std::move(values)));
   return inputs;
@@ -217,8 +265,9 @@ struct InboundRouteValues {
   TrustDomain domain;
   std::vector<InboundHost> hosts;  // ordered by service
   Authorization authorization;
+  bool any_host = false;  // a headless service: the one host, under whatever name
 
-  auto fields() const { return std::tie(domain, hosts, authorization); }
+  auto fields() const { return std::tie(domain, hosts, authorization, any_host); }
 
   Encoding encode(const std::string& name) const {
     const std::set<RouteKey> keys = routes_of(authorization);
@@ -231,13 +280,17 @@ struct InboundRouteValues {
     for (const InboundHost& host : hosts) {
       route::VirtualHost out;
       out.set_name("inbound_virtual-host|" + service_fqdn(host.service));
-      if (!claim_domains(taken, hostnames(host.service, host.ports, true), out)) continue;
+      if (any_host)
+        out.add_domains("*");
+      else if (!claim_domains(taken, hostnames(host.service, host.ports, true), out))
+        continue;
       for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host.cluster);
       *out.add_routes() = not_found_route();
       (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] = packed_rbac;
       clusters.insert(host.cluster);
       *configuration.add_virtual_hosts() = std::move(out);
     }
+    if (any_host) return encoded(configuration, clusters);
     auto& unknown_host = *configuration.add_virtual_hosts();
     unknown_host.set_name("inbound_virtual-host|*");
     unknown_host.add_domains("*");
@@ -259,18 +312,26 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
 }
 
 std::vector<InputPtr> inbound_inputs(const ClassView& view) {
+  const Authorization authorization = http_authorization(view);
   std::map<Port, std::map<ServiceName, InboundHost>> by_target;
+  std::vector<InputPtr> inputs;
   for (const auto& [own] : view.proxy_class.own_ports) {
     if (!is_http(own.protocol) || own.target_port == Port{0}) continue;
+    const auto entry = view.snapshot.services.find(own.name);
+    if (entry && entry->headless) {
+      InboundHost host{own.name, {}, own.local_cluster_name().str()};
+      inputs.push_back(make_input(
+          inbound_route_name(view, own),
+          InboundRouteValues{view.snapshot.trust_domain, {std::move(host)}, authorization, true}));
+      continue;
+    }
     auto& hosts = by_target[own.target_port];
     add_host(hosts, own.name, own);
-    if (const auto entry = view.snapshot.services.find(own.name))
+    if (entry)
       for (const ServiceName& apex : entry->apexes) add_host(hosts, apex, own);
   }
-  const Authorization authorization = http_authorization(view);
-  std::vector<InputPtr> inputs;
   for (auto& [target, hosts] : by_target) {
-    InboundRouteValues values{view.snapshot.trust_domain, {}, authorization};
+    InboundRouteValues values{view.snapshot.trust_domain, {}, authorization, false};
     for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }
@@ -285,4 +346,4 @@ std::vector<InputPtr> route_inputs(const ClassView& view) {
   return inputs;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

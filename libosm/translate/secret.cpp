@@ -2,7 +2,7 @@
 #include "translate/pack_any.hpp"
 #include "translate/translate.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
@@ -33,4 +33,4 @@ std::vector<EncodedResource> encode_secrets(const certificate::Certificate& cert
   return secrets;
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

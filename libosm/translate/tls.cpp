@@ -1,9 +1,10 @@
 #include "translate/tls.hpp"
 
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"
+#include "model/signature_algorithms.hpp"
 #include "translate/pack_any.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 namespace {
 
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
@@ -18,11 +19,22 @@ void set_ads_secret(tls::SdsSecretConfig& secret, const char* name) {
   source.set_resource_api_version(core::ApiVersion::V3);
 }
 
+tls::TlsParameters::TlsProtocol protocol_of(TlsVersion version) {
+  if (version == TlsVersion::kTls12) return tls::TlsParameters::TLSv1_2;
+  if (version == TlsVersion::kTls13) return tls::TlsParameters::TLSv1_3;
+  return tls::TlsParameters::TLS_AUTO;
+}
+
 // Returns the matchers, for the caller to say who the peer must be.
-tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context) {
+tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context,
+                                              const TlsSettings& settings) {
   auto& parameters = *context.mutable_tls_params();
-  parameters.set_tls_minimum_protocol_version(tls::TlsParameters::TLSv1_2);
-  parameters.set_tls_maximum_protocol_version(tls::TlsParameters::TLSv1_3);
+  parameters.set_tls_minimum_protocol_version(protocol_of(settings.minimum));
+  parameters.set_tls_maximum_protocol_version(protocol_of(settings.maximum));
+  for (const std::string& suite : settings.cipher_suites) parameters.add_cipher_suites(suite);
+  for (const std::string& curve : settings.ecdh_curves) parameters.add_ecdh_curves(curve);
+  for (const std::string_view algorithm : model::kSignatureAlgorithms)
+    parameters.add_signature_algorithms(std::string(algorithm));
   set_ads_secret(*context.add_tls_certificate_sds_secret_configs(), kServiceCertSecret);
   auto& validation = *context.mutable_combined_validation_context();
   set_ads_secret(*validation.mutable_validation_context_sds_secret_config(), kRootCertSecret);
@@ -38,12 +50,13 @@ envoy::type::matcher::v3::StringMatcher& add_uri_matcher(
 
 }  // namespace
 
-google::protobuf::Any upstream_tls(const TrustDomain& domain, const std::string& fqdn,
+google::protobuf::Any upstream_tls(const TrustDomain& domain, const TlsSettings& settings,
+                                   const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities) {
   tls::UpstreamTlsContext context;
   context.set_sni(fqdn);
   context.mutable_common_tls_context()->add_alpn_protocols(kMeshAlpn);
-  auto& validation = set_common(*context.mutable_common_tls_context());
+  auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   for (const ServiceIdentity& identity : identities)
     add_uri_matcher(validation).set_exact(spiffe_id(domain, identity).str());
   if (identities.empty())
@@ -51,11 +64,11 @@ google::protobuf::Any upstream_tls(const TrustDomain& domain, const std::string&
   return pack_any(context);
 }
 
-google::protobuf::Any downstream_tls(const TrustDomain& domain) {
+google::protobuf::Any downstream_tls(const TrustDomain& domain, const TlsSettings& settings) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
   // No ALPN of our own: were "osm" negotiated, Envoy would take every connection for HTTP/1.
-  auto& validation = set_common(*context.mutable_common_tls_context());
+  auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
   return pack_any(context);
 }
@@ -64,4 +77,4 @@ std::vector<EncodedResource::Reference> tls_references() {
   return {{XdsType::kSecret, kServiceCertSecret}, {XdsType::kSecret, kRootCertSecret}};
 }
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -7,21 +7,23 @@
 #include <vector>
 
 #include "osm/ids.hpp"
+#include "osm/mesh_config.hpp"
 #include "translate/translate.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 inline constexpr const char* kMeshAlpn = "osm";
 
 // Towards a service: its FQDN as SNI, and exactly these identities. An empty list means nobody: it
 // pins an identity that is never issued to a workload, since Envoy takes no matcher for anybody.
-google::protobuf::Any upstream_tls(const TrustDomain& domain, const std::string& fqdn,
+google::protobuf::Any upstream_tls(const TrustDomain& domain, const TlsSettings& settings,
+                                   const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities);
 
 // From any workload of the trust domain; which of them may do what is RBAC's to say.
-google::protobuf::Any downstream_tls(const TrustDomain& domain);
+google::protobuf::Any downstream_tls(const TrustDomain& domain, const TlsSettings& settings);
 
 // The secrets both contexts refer to.
 std::vector<EncodedResource::Reference> tls_references();
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

@@ -17,7 +17,7 @@
 #include "osm/certificate.hpp"
 #include "osm/proxy.hpp"
 
-namespace osm::translate {
+namespace osm::inline v1::translate {
 
 // A port of one of the proxy's own services, its target port resolved on this very workload.
 struct OwnPort {
@@ -89,4 +89,4 @@ inline constexpr const char* kServiceCertSecret = "service-cert";
 inline constexpr const char* kRootCertSecret = "root-cert";
 std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate);
 
-}  // namespace osm::translate
+}  // namespace osm::inline v1::translate

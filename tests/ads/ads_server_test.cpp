@@ -5,7 +5,7 @@
 
 #include "ads/grpc_client.hpp"
 #include "ads/mesh_fixture.hpp"
-#include "base/system.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
@@ -224,12 +224,30 @@ TEST_SUITE("ads::AdsServer") {
     CHECK(world.metrics.sum("osm_proxy_xds_request_count") == 0);
   }
 
-  TEST_CASE("methods other than the state-of-the-world stream are unimplemented") {
+  TEST_CASE("the delta method is served beside the state-of-the-world one") {
+    World world;
+    world.start();
+    DeltaClient proxy(
+        world.connect(world.client_certificate),
+        "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources");
+    envoy::service::discovery::v3::DeltaDiscoveryRequest request;
+    request.set_type_url(std::string(xds_type_url(XdsType::kCluster)));
+    REQUIRE(proxy.send(request));
+    const auto response = proxy.read();
+    REQUIRE(response);
+    CHECK(response->type_url() == xds_type_url(XdsType::kCluster));
+    REQUIRE(response->resources_size() > 0);
+    CHECK_FALSE(response->resources(0).version().empty());
+    const std::vector<Proxy> proxies = world.server->list_proxies();
+    REQUIRE(proxies.size() == 1);
+    CHECK(proxies[0].xds == XdsVariant::kDelta);
+  }
+
+  TEST_CASE("methods other than the two streams are unimplemented") {
     World world;
     world.start();
     for (const char* method :
-         {"/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
-          "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", "/a/b"}) {
+         {"/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", "/a/b"}) {
       AdsClient proxy(world.connect(world.client_certificate), method);
       CHECK(proxy.finish().error_code() == grpc::StatusCode::UNIMPLEMENTED);
     }

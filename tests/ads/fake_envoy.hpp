@@ -1,8 +1,11 @@
 // An ADS client that behaves as Envoy 1.40 was seen to: it applies the good members of what it
-// refuses, holds back its CDS answer while clusters warm, asks for listeners once they are warm,
-// re-asks for the endpoints of a changed cluster with a request that looks like an ACK, sends names
-// in any order, and can send two first requests of a type. Polices the server: nonces go up by one,
-// only what was subscribed is sent.
+// refuses, holds back its CDS answer while clusters warm, and asks for listeners once they are
+// warm. In SotW it re-asks for the endpoints of a changed cluster with a request that looks like an
+// ACK, sends names in any order, can send two first requests of a type, and neither accepts nor
+// refuses a response of a type of which it watches nothing any more. In delta it asks
+// nothing for a changed cluster, removes what a refused response removes, and claims none of its
+// good members. Polices the server: nonces go up by one, only what was subscribed is sent, nothing
+// twice.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -27,13 +31,25 @@ using ads::Response;
 
 struct SentRequest {
   XdsType type{};
-  std::string version;
-  std::string nonce;
-  std::vector<std::string> names;
-  std::optional<std::string> error;
+  std::string version{};
+  std::string nonce{};
+  std::vector<std::string> names{};  // delta: newly asked for
+  std::optional<std::string> error{};
+  std::vector<std::string> dropped{};         // delta
+  std::map<std::string, std::string> held{};  // delta
 
   ads::Request view() const {
     ads::Request request{xds_type_url(type), version, nonce, {names.begin(), names.end()}, {}};
+    if (error) request.error = *error;
+    return request;
+  }
+  ads::DeltaRequest delta_view() const {
+    ads::DeltaRequest request;
+    request.type_url = xds_type_url(type);
+    request.nonce = nonce;
+    request.subscribe = {names.begin(), names.end()};
+    request.unsubscribe = {dropped.begin(), dropped.end()};
+    for (const auto& [name, its_version] : held) request.held.push_back({name, its_version});
     if (error) request.error = *error;
     return request;
   }
@@ -41,7 +57,9 @@ struct SentRequest {
 
 class FakeEnvoy {
  public:
-  explicit FakeEnvoy(std::mt19937_64& random) : random_(random) { subscribe(XdsType::kCluster); }
+  FakeEnvoy(XdsVariant variant, std::mt19937_64& random) : variant_(variant), random_(random) {
+    subscribe(XdsType::kCluster);
+  }
 
   // A new stream: nonces are forgotten, versions and what was applied are not.
   void connect() {
@@ -56,18 +74,26 @@ class FakeEnvoy {
   }
 
   void receive(const Response& response) {
+    CHECK(response.variant == variant_);
     CHECK(response.nonce == std::to_string(++last_nonce_));
     ++received[index_of(response.type)];
     Type& t = of(response.type);
     REQUIRE(t.subscribed);
     const bool whole = is_whole(response.type);
+    if (!delta() && !whole && t.names.empty()) {
+      t.nonce = response.nonce;
+      if (!response.resources.empty()) outgoing_.push_back({response.type, t.nonce, {}, true});
+      return;
+    }
     std::optional<std::string> error;
     std::set<std::string> changed;
-    std::map<std::string, EncodedPtr> next = whole ? decltype(next){} : t.applied;
+    std::set<std::string> seen;
+    std::map<std::string, EncodedPtr> next = whole && !delta() ? decltype(next){} : t.applied;
     for (const EncodedPtr& r : response.resources) {
+      CHECK(seen.insert(r->name).second);
       if (!whole && !t.names.contains(r->name)) continue;  // Envoy ignores what it did not ask for
       const auto old = t.applied.find(r->name);
-      if (r->any.find("bad") != std::string::npos) {
+      if (refuses(*r)) {
         error = "refused " + r->name;
         if (whole && old != t.applied.end()) next[r->name] = old->second;
         continue;
@@ -77,19 +103,20 @@ class FakeEnvoy {
       next[r->name] = r;
       if (response.type == XdsType::kEndpoint) waiting_for_endpoints_.erase(r->name);
     }
+    for (const std::string& name : response.removed) {
+      CHECK(seen.insert(name).second);
+      if (whole) next.erase(name);
+      if (response.type == XdsType::kEndpoint) waiting_for_endpoints_.erase(name);
+    }
     if (response.type == XdsType::kCluster) {
       note_broken(next);
       std::erase_if(warm_, [&](const std::string& name) { return !next.contains(name); });
     }
     t.applied = std::move(next);
     t.nonce = response.nonce;
-    if (!error) t.version = response.version;
-    bool rewarmed = false;
-    if (response.type == XdsType::kCluster)
-      for (const std::string& name : changed) {
-        waiting_for_endpoints_.insert(name);
-        rewarmed = true;
-      }
+    if (!error) note_accepted(t, response);
+    const bool rewarmed = response.type == XdsType::kCluster && !changed.empty();
+    if (rewarmed) waiting_for_endpoints_.merge(changed);
     (response.type == XdsType::kCluster ? cds_answers_ : outgoing_)
         .push_back({response.type, response.nonce, error, true});
     resubscribe(rewarmed);
@@ -101,6 +128,11 @@ class FakeEnvoy {
       const Pending pending = outgoing_.front();
       outgoing_.pop_front();
       Type& t = of(pending.type);
+      if (delta()) {
+        if (t.asked && !pending.answer && t.added.empty() && t.removed.empty())
+          continue;  // an answer took the change along
+        return delta_request(t, pending);
+      }
       SentRequest request{pending.type,
                           t.version,
                           pending.answer ? pending.nonce : t.nonce,
@@ -127,7 +159,32 @@ class FakeEnvoy {
   const std::map<std::string, EncodedPtr>& applied(XdsType type) const {
     return types_[index_of(type)].applied;
   }
-  const std::string& version(XdsType type) const { return types_[index_of(type)].version; }
+  // What a new stream would say that it holds.
+  std::string claim(XdsType type) const {
+    const Type& t = types_[index_of(type)];
+    std::string text = t.version;
+    for (const auto& [name, version] : t.versions) text += name + "=" + version + " ";
+    return text;
+  }
+  // Delta: it holds what it would claim, and of clusters and listeners nothing else. Only its own
+  // controller knows better of one that refused a response, or that waits for endpoints anew.
+  bool claims_truly() const {
+    for (XdsType type : kXdsTypes) {
+      const Type& t = types_[index_of(type)];
+      if (is_whole(type) && t.applied.size() != t.versions.size()) return false;
+      for (const auto& [name, version] : t.versions) {
+        const auto held = t.applied.find(name);
+        if (held == t.applied.end() || version != ads::resource_version(*held->second))
+          return false;
+        if (type == XdsType::kEndpoint && waiting_for_endpoints_.contains(name)) return false;
+      }
+    }
+    return true;
+  }
+
+  std::function<bool(const ads::EncodedResource&)> refuses = [](const auto& resource) {
+    return resource.any.find("bad") != std::string::npos;
+  };
 
   std::array<int, 5> received{};
   int broken = 0;     // clusters removed while a listener or route still named them
@@ -141,6 +198,9 @@ class FakeEnvoy {
     std::string nonce;
     std::set<std::string> names;
     std::map<std::string, EncodedPtr> applied;
+    // Delta: what it accepted, and changes of `names` that the server was not told.
+    std::map<std::string, std::string> versions;
+    std::set<std::string> added, removed;
   };
   struct Pending {
     XdsType type{};
@@ -152,6 +212,7 @@ class FakeEnvoy {
   static bool is_whole(XdsType type) {
     return type == XdsType::kCluster || type == XdsType::kListener;
   }
+  bool delta() const { return variant_ == XdsVariant::kDelta; }
   Type& of(XdsType type) { return types_[index_of(type)]; }
   bool wanted(XdsType type) { return is_whole(type) || !of(type).names.empty(); }
   void ask(XdsType type) { outgoing_.push_back({type, "", {}, false}); }
@@ -159,6 +220,34 @@ class FakeEnvoy {
     if (std::exchange(of(type).subscribed, true)) return;
     order_.push_back(type);
     if (is_whole(type)) ask(type);
+  }
+
+  void note_accepted(Type& t, const Response& response) {
+    if (!delta()) {
+      t.version = response.version;
+      return;
+    }
+    for (const EncodedPtr& r : response.resources)
+      if (is_whole(response.type) || t.names.contains(r->name))
+        t.versions[r->name] = ads::resource_version(*r);
+    for (const std::string& name : response.removed) t.versions.erase(name);
+  }
+
+  SentRequest delta_request(Type& t, const Pending& pending) {
+    SentRequest request;
+    request.type = pending.type;
+    request.nonce = pending.nonce;
+    request.error = pending.error;
+    if (!std::exchange(t.asked, true)) {
+      request.names = {t.names.begin(), t.names.end()};
+      request.held = t.versions;
+    } else {
+      request.names = {t.added.begin(), t.added.end()};
+      request.dropped = {t.removed.begin(), t.removed.end()};
+    }
+    t.added.clear();
+    t.removed.clear();
+    return request;
   }
 
   std::set<std::string> referenced(XdsType by, XdsType type) {
@@ -198,9 +287,21 @@ class FakeEnvoy {
   void rename(XdsType type, const std::set<std::string>& names, bool again) {
     Type& t = of(type);
     if (!names.empty()) subscribe(type);
-    if (!t.subscribed || (t.names == names && !again)) return;
+    if (!t.subscribed || (t.names == names && (!again || delta()))) return;
+    for (const std::string& name : names)
+      if (!t.names.contains(name)) {
+        t.removed.erase(name);
+        t.added.insert(name);
+      }
+    for (const std::string& name : t.names)
+      if (!names.contains(name)) {
+        t.added.erase(name);
+        t.removed.insert(name);
+      }
     t.names = names;
-    std::erase_if(t.applied, [&](const auto& entry) { return !names.contains(entry.first); });
+    const auto dropped = [&](const auto& entry) { return !names.contains(entry.first); };
+    std::erase_if(t.applied, dropped);
+    std::erase_if(t.versions, dropped);
     ask(type);
   }
 
@@ -212,6 +313,7 @@ class FakeEnvoy {
     subscribe(XdsType::kListener);
   }
 
+  const XdsVariant variant_;
   std::mt19937_64& random_;
   std::array<Type, 5> types_;
   std::vector<XdsType> order_;

@@ -49,42 +49,43 @@ inline std::shared_ptr<grpc::Channel> channel(const std::string& address, const 
   return grpc::CreateCustomChannel(address, tls::TlsCredentials(options), arguments);
 }
 
-class AdsClient {
+template <class Request, class Response>
+class BasicAdsClient {
  public:
-  explicit AdsClient(std::shared_ptr<grpc::Channel> channel,
-                     const std::string& method = kStreamMethod)
+  explicit BasicAdsClient(std::shared_ptr<grpc::Channel> channel,
+                          const std::string& method = kStreamMethod)
       : channel_(std::move(channel)), method_(method) {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    stream_.reset(
-        grpc::internal::ClientReaderWriterFactory<DiscoveryRequest, DiscoveryResponse>::Create(
-            channel_.get(),
-            grpc::internal::RpcMethod(method_.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
-                                      channel_),
-            &context_));
+    stream_.reset(grpc::internal::ClientReaderWriterFactory<Request, Response>::Create(
+        channel_.get(),
+        grpc::internal::RpcMethod(method_.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
+                                  channel_),
+        &context_));
   }
-  ~AdsClient() {
+  ~BasicAdsClient() {
     context_.TryCancel();
-    DiscoveryResponse rest;
+    Response rest;
     while (stream_ && stream_->Read(&rest)) continue;
     if (stream_ && !finished_) static_cast<void>(stream_->Finish());
   }
 
+  bool send(const Request& request) { return stream_->Write(request); }
   bool ask(XdsType type, std::vector<std::string> names = {}, const std::string& version = "",
            const std::string& nonce = "") {
-    DiscoveryRequest request;
+    Request request;
     request.set_type_url(std::string(xds_type_url(type)));
     request.set_version_info(version);
     request.set_response_nonce(nonce);
     for (std::string& name : names) request.add_resource_names(std::move(name));
     return stream_->Write(request);
   }
-  std::optional<DiscoveryResponse> read() {
-    DiscoveryResponse response;
+  std::optional<Response> read() {
+    Response response;
     if (!stream_->Read(&response)) return std::nullopt;
     return response;
   }
   // The next response, which must be of this type, acknowledged with `names`.
-  DiscoveryResponse take(XdsType type, const std::vector<std::string>& names = {}) {
+  Response take(XdsType type, const std::vector<std::string>& names = {}) {
     auto response = read();
     REQUIRE_MESSAGE(response, "the stream ended: " << finish().error_message());
     REQUIRE(response->type_url() == xds_type_url(type));
@@ -92,7 +93,7 @@ class AdsClient {
     return *response;
   }
   grpc::Status finish() {
-    DiscoveryResponse rest;
+    Response rest;
     while (stream_->Read(&rest)) continue;
     finished_ = true;
     return stream_->Finish();
@@ -102,8 +103,12 @@ class AdsClient {
   std::shared_ptr<grpc::Channel> channel_;
   std::string method_;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<DiscoveryRequest, DiscoveryResponse>> stream_;
+  std::unique_ptr<grpc::ClientReaderWriter<Request, Response>> stream_;
   bool finished_ = false;
 };
+
+using AdsClient = BasicAdsClient<DiscoveryRequest, DiscoveryResponse>;
+using DeltaClient = BasicAdsClient<envoy::service::discovery::v3::DeltaDiscoveryRequest,
+                                   envoy::service::discovery::v3::DeltaDiscoveryResponse>;
 
 }  // namespace osm::ads_test

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,11 +25,13 @@ inline const std::vector<std::string> kAssignmentNames{"server/server|14001"};
 inline const std::vector<std::string> kRouteNames{"rds-outbound.80"};
 
 inline std::string request_bytes(XdsType type, const std::vector<std::string>& names,
-                                 const std::string& version = "", const std::string& nonce = "") {
+                                 const std::string& version = "", const std::string& nonce = "",
+                                 const std::string& error = "") {
   envoy::service::discovery::v3::DiscoveryRequest request;
   request.set_type_url(std::string(xds_type_url(type)));
   request.set_version_info(version);
   request.set_response_nonce(nonce);
+  if (!error.empty()) request.mutable_error_detail()->set_message(error);
   for (const std::string& name : names) request.add_resource_names(name);
   return request.SerializeAsString();
 }
@@ -41,6 +44,8 @@ class MemoryStream final : public ads::ProxyStream {
     std::string text;
     bool cut = false;
   };
+
+  explicit MemoryStream(XdsVariant variant) : ProxyStream(variant) {}
 
   void read_next() override {
     CHECK_FALSE(closed);
@@ -103,7 +108,7 @@ class RigProxy {
   RigProxy(HubRig& rig, const ProxyId& id, const ServiceIdentity& account,
            const std::string& address = "10.0.0.1",
            std::chrono::seconds life = std::chrono::hours(24))
-      : rig_(rig), id_(++rig.last_id), stream_(std::make_shared<MemoryStream>()) {
+      : rig_(rig), id_(++rig.last_id), stream_(std::make_shared<MemoryStream>(XdsVariant::kSotw)) {
     ads::Peer peer{{id, {account.ns, account.name}},
                    CommonName("proxy"),
                    "ipv4:" + address + ":40000",
@@ -130,14 +135,21 @@ class RigProxy {
     rig_.hub.on_write_done(id_);
     rig_.executor.run_until_idle();
   }
-  // Receives and acknowledges until nothing more comes. Result: what came, oldest first.
+  // Receives and acknowledges until nothing more comes, or refuses what `refuses` holds for, as if
+  // nothing of it had been applied. Result: what came, oldest first.
   std::vector<ads::Response> settle() {
     std::vector<ads::Response> received;
     while (stream_->writing) {
       received.push_back(*stream_->writing);
       finish_write();
       const ads::Response& r = received.back();
-      if (!stream_->closed) say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
+      if (stream_->closed) continue;
+      if (refuses && refuses(r)) {
+        say(request_bytes(r.type, names_[r.type], accepted_[r.type], r.nonce, "not to my taste"));
+      } else {
+        accepted_[r.type] = r.version;
+        say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
+      }
     }
     return received;
   }
@@ -145,6 +157,8 @@ class RigProxy {
     rig_.hub.on_closed(id_);
     rig_.executor.run_until_idle();
   }
+
+  std::function<bool(const ads::Response&)> refuses;
 
   const MemoryStream& stream() const { return *stream_; }
   bool open() const { return !stream_->closed; }
@@ -161,6 +175,7 @@ class RigProxy {
   ads::StreamId id_;
   std::shared_ptr<MemoryStream> stream_;
   std::map<XdsType, std::vector<std::string>> names_;
+  std::map<XdsType, std::string> accepted_;
 };
 
 }  // namespace osm::ads_test

@@ -62,6 +62,27 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(told[0].fields.at("code") == "unknown-proxy");
   }
 
+  TEST_CASE("a replica that serves as many proxies as MeshConfig allows refuses the next") {
+    HubRig rig;
+    rig.mesh.put(workload(kOtherId, kClient, {}));
+    rig.mesh.set_max_proxies(1);
+    rig.publish();
+    RigProxy first(rig, kClientId, kClient);
+    RigProxy second(rig, kOtherId, kClient);
+    check_closed(second, CloseCode::kResourceExhausted, "unavailable", false);
+    CHECK(rig.metrics.value("osm_proxy_max_connections_rejected") == 1);
+    RigProxy first_again(rig, kClientId, kClient);  // takes its own place
+    CHECK(first_again.open());
+    rig.mesh.set_max_proxies(2);
+    rig.publish();
+    RigProxy third(rig, kOtherId, kClient);
+    CHECK(third.open());
+    rig.mesh.set_max_proxies(1);  // nobody who is served is cut
+    rig.publish();
+    CHECK(first_again.open());
+    CHECK(third.open());
+  }
+
   TEST_CASE("a workload that vanishes takes its stream with it") {
     HubRig rig;
     RigProxy proxy(rig, kClientId, kClient);

@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "base/notifier.hpp"
+#include "certificate/issuance.hpp"
 #include "certificate/local_issuer.hpp"
 #include "model/names.hpp"
 #include "model/secret_source.hpp"
 #include "osm/mesh_cataloger.hpp"
+#include "osm/notifier.hpp"
 #include "translate/snapshots.hpp"
 
 namespace osm::ads_test {
@@ -28,7 +29,7 @@ inline const ProxyId kServerId{"22222222-2222-4222-8222-222222222222"};
 
 class TestCa {
  public:
-  explicit TestCa(const Clock& clock) {
+  explicit TestCa(const Clock& clock) : clock_(clock) {
     auto root = certificate::make_root_pem(clock);
     REQUIRE(root.ok());
     auto issuer = certificate::make_local_issuer(root->pem(), kDomain, clock);
@@ -39,17 +40,9 @@ class TestCa {
   CertificatePtr issue(std::string common_name, SpiffeId id, certificate::Usage usage,
                        std::chrono::seconds validity = std::chrono::hours(24)) const {
     const certificate::Subject subject{CommonName(std::move(common_name)), std::move(id), usage};
-    auto issued = issuer_->issue({subject, validity, {}});
+    auto issued = certificate::issue(*issuer_, subject, validity, {}, clock_);
     REQUIRE_MESSAGE(issued.ok(), issued.error().text());
-    auto out = std::make_shared<certificate::Certificate>();
-    out->subject = subject;
-    out->chain_pem = issued->chain_pem;
-    out->private_key = std::move(issued->private_key);
-    out->trust_bundle_pem = issuer_->trust_bundle_pem();
-    out->fingerprint = issued->fingerprint;
-    out->not_before = issued->not_before;
-    out->not_after = issued->not_after;
-    return out;
+    return std::make_shared<const certificate::Certificate>(*std::move(issued));
   }
 
   CertificatePtr controller() const {
@@ -67,6 +60,7 @@ class TestCa {
   }
 
  private:
+  const Clock& clock_;
   std::unique_ptr<certificate::Issuer> issuer_;
 };
 
@@ -162,6 +156,8 @@ class TestMesh {
     mesh_.snapshot.workloads = mesh_.snapshot.workloads.with(
         std::make_shared<const model::WorkloadEntry>(std::move(entry)));
   }
+  // Of nobody's resources: `changes` stays as it is.
+  void set_max_proxies(std::size_t most) { mesh_.snapshot.config.max_proxies = most; }
   void remove_workload(const model::ProxyKey& key) {
     changes_.workloads.insert(key);
     mesh_.snapshot.workloads = mesh_.snapshot.workloads.without(key);

@@ -17,7 +17,7 @@ namespace {
 
 struct Fixture {
   ads::NameSetPool pool;
-  Session session{pool};
+  Session session{XdsVariant::kSotw, pool};
   SteadyTime now{};
   ResourceSets sets;
 
@@ -102,6 +102,21 @@ TEST_SUITE("ads::Session") {
     CHECK(rest.resources[0]->name == "root");
     ack(rest, {"own", "root"});
     CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what a proxy stopped watching it need not accept") {
+    put(XdsType::kSecret, {resource(XdsType::kSecret, "own", "key")});
+    say(XdsType::kSecret, {"own"}, "of an earlier stream");
+    const Response sent = take(XdsType::kSecret);
+    CHECK_FALSE(session.settled());
+    // Seen of Envoy whose last cluster was removed meanwhile: "Ignoring unwatched type URL".
+    say(XdsType::kSecret, {}, "of an earlier stream", "");
+    say(XdsType::kSecret, {}, "of an earlier stream", sent.nonce);
+    CHECK(session.settled());
+    CHECK_FALSE(session.unanswered());
+    say(XdsType::kSecret, {"own"}, "of an earlier stream", sent.nonce);
+    take(XdsType::kSecret);
+    CHECK_FALSE(session.settled());
   }
 
   TEST_CASE_FIXTURE(Fixture, "no names mean everything for CDS and LDS, nothing for the others") {
@@ -287,8 +302,8 @@ TEST_SUITE("ads::Session") {
     }
     SUBCASE("in doubt since the last stream: nothing is believed") {
       ads::Doubts doubts{};
-      doubts[index_of(XdsType::kCluster)] = true;
-      Session other(pool, doubts);
+      doubts[index_of(XdsType::kCluster)].unsure = true;
+      Session other(XdsVariant::kSotw, pool, doubts);
       other.set_resources(sets);
       other.on_request(SentRequest{XdsType::kCluster, clusters, "", {}, {}}.view());
       CHECK(other.next_response(now));

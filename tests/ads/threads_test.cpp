@@ -14,7 +14,7 @@
 #include "ads/hub_rig.hpp"
 #include "ads/resource_cache.hpp"
 #include "base/strand.hpp"
-#include "base/system.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 using namespace osm;
@@ -72,7 +72,8 @@ class ThreadedProxy {
   // The near end, called on the hub's strand.
   class Stream final : public ads::ProxyStream {
    public:
-    Stream(ThreadedProxy& proxy, StreamId id) : proxy_(proxy), id_(id) {
+    Stream(ThreadedProxy& proxy, StreamId id)
+        : ProxyStream(XdsVariant::kSotw), proxy_(proxy), id_(id) {
       ++proxy_.world_.open_streams;
     }
     void read_next() override {

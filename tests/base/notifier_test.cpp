@@ -1,4 +1,4 @@
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 
 #include <doctest/doctest.h>
 

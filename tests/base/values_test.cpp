@@ -7,9 +7,9 @@
 #include <unordered_set>
 
 #include "base/digest.hpp"
-#include "base/system.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
+#include "osm/system.hpp"
 
 namespace osm {
 namespace {

@@ -32,8 +32,8 @@ struct Mesh {
     for (MemoryEndpointsProvider* provider : {&vm, &cloud}) {
       subscriptions.push_back(
           provider->subscribe([this](const auto& names) { builder.endpoints_changed(names); }));
-      subscriptions.push_back(
-          provider->subscribe_workloads([this](const auto&) { builder.workloads_changed(); }));
+      subscriptions.push_back(provider->subscribe_workloads(
+          [this](const auto& names) { builder.workloads_changed(names); }));
     }
   }
   MeshBuilder fresh_builder() {
@@ -105,8 +105,9 @@ void check_changes(const model::MeshSnapshot& before, const model::MeshSnapshot&
   check_told(before.endpoints, after.endpoints, after.changes.endpoints);
   check_told(before.policies, after.policies, after.changes.identities);
   check_told(before.workloads, after.workloads, after.changes.workloads);
-  CHECK(after.changes.everything == (before.config.permissive != after.config.permissive ||
-                                     before.config.egress != after.config.egress));
+  MeshConfig shapes_no_proxy = before.config;
+  shapes_no_proxy.log_level = after.config.log_level;
+  CHECK(after.changes.everything == !(shapes_no_proxy == after.config));
 }
 
 // One random change to a small mesh whose parts collide often.
@@ -154,9 +155,14 @@ class RandomChanges {
     switch (pick(7)) {
       case 0:
         config.permissive = !config.permissive;
+        if (pick(2)) config.log_level = pick(2) ? LogLevel::kInfo : LogLevel::kError;
         return mesh_.spec.set_mesh_config(config);
       case 1:
         config.egress = !config.egress;
+        if (pick(2)) config.tls.maximum = config.egress ? TlsVersion::kAuto : TlsVersion::kTls13;
+        if (pick(2)) config.tracing.enabled = !config.tracing.enabled;
+        if (pick(2)) config.external_authorization.enabled = pick(2);
+        if (pick(2)) config.active_health_checks = pick(2);
         return mesh_.spec.set_mesh_config(config);
       case 2:
         return mesh_.spec.put_namespace("other");
@@ -308,6 +314,30 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.upstreams_of(identity("store")) == upstreams);
   }
 
+  TEST_CASE("a generation names the objects that were written, those without effect too") {
+    Shop shop;
+    CHECK(shop.last->changes.objects == std::set<ObjectKey>{{"Namespace", "", kNs},
+                                                            {"Service", kNs, "store"},
+                                                            {"Service", kNs, "stock"},
+                                                            {"HTTPRouteGroup", kNs, "web"},
+                                                            {"TrafficTarget", kNs, "buyer"},
+                                                            {"TrafficTarget", kNs, "store"},
+                                                            {"Workload", kNs, "store"}});
+    const auto& after = shop.after([&] {
+      shop.spec.put(routes("unused", {"buy"}));
+      shop.spec.remove({"TrafficTarget", kNs, "buyer"});
+      shop.vm.put_workload(workload("store", "u1", "store", "10.0.0.3", {"store"}));
+    });
+    CHECK(after.changes.objects == std::set<ObjectKey>{{"HTTPRouteGroup", kNs, "unused"},
+                                                       {"TrafficTarget", kNs, "buyer"},
+                                                       {"Workload", kNs, "store"}});
+    MeshConfig config;
+    config.permissive = true;
+    CHECK(shop.after([&] { shop.spec.set_mesh_config(config); }).changes.objects.size() == 1);
+    shop.spec.put(routes("unused", {"sell"}));
+    CHECK(shop.builder.build() == nullptr);
+  }
+
   TEST_CASE("a change of mode concerns everything, and back again") {
     Shop shop;
     MeshConfig config;
@@ -344,6 +374,64 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.workloads.empty());
     REQUIRE(after.problems->size() == 1);
     CHECK(after.problems->front().cause.find("shop/impostor, shop/store") != std::string::npos);
+  }
+
+  TEST_CASE("who stops claiming a UUID gives it to the other, also from another provider") {
+    Shop shop;
+    shop.after([&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
+    const auto& moved = shop.after(
+        [&] { shop.vm.put_workload(workload("store", "u2", "store", "10.0.0.1", {"store"})); });
+    CHECK(moved.workloads.size() == 2);
+    CHECK(moved.problems->empty());
+    const auto& left = shop.after([&] { shop.vm.remove_workload({kNs, "store"}); });
+    REQUIRE(left.workloads.size() == 1);
+    CHECK((*left.workloads.begin())->workload.account.name == "admin");
+  }
+
+  TEST_CASE("of a thousand workloads those are asked for that changed, and never all again") {
+    struct Counting final : WorkloadProvider {
+      explicit Counting(MemoryEndpointsProvider& inner) : inner_(inner) {}
+      std::vector<Workload> list_workloads() const override {
+        ++lists;
+        return inner_.list_workloads();
+      }
+      std::optional<Workload> find_workload(const WorkloadName& name) const override {
+        ++finds;
+        return inner_.find_workload(name);
+      }
+      std::vector<Problem> list_problems() const override { return {}; }
+      Subscription subscribe_workloads(
+          std::function<void(const std::vector<WorkloadName>&)> on_change) override {
+        return inner_.subscribe_workloads(std::move(on_change));
+      }
+      MemoryEndpointsProvider& inner_;
+      mutable int lists = 0;
+      mutable int finds = 0;
+    };
+    Shop shop;
+    for (int i = 0; i < 1000; ++i)
+      shop.vm.put_workload(workload("w" + std::to_string(i), "id" + std::to_string(i), "store",
+                                    "10.0.0.1", {"store"}));
+    Counting counting(shop.vm);
+    MeshBuilder builder(shop.spec, {{&shop.vm}}, {&counting}, TrustDomain("cluster.local"));
+    REQUIRE(builder.build()->workloads.size() == 1001);
+    CHECK(counting.lists == 1);
+
+    shop.vm.put_workload(workload("w7", "id7", "other", "10.0.0.2"));
+    shop.vm.remove_workload({kNs, "w8"});
+    builder.workloads_changed({{kNs, "w7"}, {kNs, "w8"}, {kNs, "never"}});
+    const auto after = builder.build();
+    REQUIRE(after);
+    CHECK(after->workloads.size() == 1000);
+    CHECK(after->changes.workloads.size() == 2);
+    CHECK(counting.lists == 1);
+    CHECK(counting.finds == 3);
+
+    shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.5", "store")});
+    builder.endpoints_changed({service_name("store")});
+    REQUIRE(builder.build());
+    CHECK(counting.lists == 1);
+    CHECK(counting.finds == 3);
   }
 
   TEST_CASE("workloads and accounts of namespaces that left the mesh are gone") {

@@ -22,6 +22,11 @@ struct Shop {
   osm::testing::MemoryEndpointsProvider vm{"vm"};
   osm::testing::ManualClock clock;
   SnapshotCell<model::MeshSnapshot> snapshots;
+  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
+  Subscription spec_changes =
+      spec.subscribe([this](const std::vector<ObjectKey>& keys) { builder.spec_changed(keys); });
+  Subscription endpoint_changes = vm.subscribe(
+      [this](const std::vector<ServiceName>& services) { builder.endpoints_changed(services); });
   std::unique_ptr<MeshCataloger> catalog = make_mesh_catalog({spec, snapshots, clock});
 
   Shop() {
@@ -39,9 +44,14 @@ struct Shop {
     vm.put_workload(workload("vm2", "u-buyer", "buyer", "10.0.0.2"));
     publish();
   }
+  // What changed since the last call, as the mesh loop does.
   void publish() {
-    MeshBuilder builder(spec, {{&vm}}, {&vm}, TrustDomain("cluster.local"));
-    snapshots.publish(builder.build());
+    builder.all_workloads_changed();
+    if (const auto snapshot = builder.build()) snapshots.publish(snapshot);
+  }
+  void remove_workload(const char* name) {
+    vm.remove_workload({kNs, name});
+    publish();
   }
   PolicyDecision check(const char* source, const char* destination) {
     auto decision = catalog->check_policy(identity(source), identity(destination));
@@ -237,6 +247,43 @@ TEST_SUITE("catalog::ProxyRegistry") {
     shop.catalog->expect_proxy(issued("u-store", shop.clock.wall_now() + 1h));
     shop.clock.advance(2h);
     CHECK(shop.catalog->list_proxy_certificates().empty());
+  }
+
+  TEST_CASE("a workload that is gone takes its certificate along, whatever that says") {
+    Shop shop;
+    const WallTime now = shop.clock.wall_now();
+    shop.catalog->expect_proxy(issued("u-store", now + 24h));
+    shop.catalog->register_proxy(proxy("u-buyer", "buyer", now));
+    shop.catalog->unregister_proxy(ProxyId("u-buyer"));
+    CHECK(shop.catalog->list_proxy_certificates().size() == 2);
+    shop.remove_workload("vm1");
+    REQUIRE(shop.catalog->list_proxy_certificates().size() == 1);
+    CHECK(shop.catalog->list_proxy_certificates().front().proxy_id == ProxyId("u-buyer"));
+    shop.remove_workload("vm2");
+    CHECK(shop.catalog->list_proxy_certificates().empty());
+  }
+
+  TEST_CASE("a stream that outlives its workload is remembered until it ends") {
+    Shop shop;
+    shop.catalog->register_proxy(proxy("u-store", "store", shop.clock.wall_now()));
+    shop.remove_workload("vm1");
+    CHECK(shop.catalog->list_proxy_certificates().size() == 1);
+    shop.catalog->unregister_proxy(ProxyId("u-store"));
+    CHECK(shop.catalog->list_proxy_certificates().empty());
+  }
+
+  TEST_CASE("pods come and go without leaving anything behind") {
+    Shop shop;
+    const auto before = shop.catalog->list_proxy_certificates().size();
+    for (int n = 0; n < 50; ++n) {
+      const std::string uuid = "u-pod" + std::to_string(n);
+      shop.vm.put_workload(workload("pod", uuid, "store", "10.0.0.9"));
+      shop.publish();
+      shop.catalog->register_proxy(proxy(uuid, "store", shop.clock.wall_now()));
+      shop.catalog->unregister_proxy(ProxyId(uuid));
+    }
+    shop.remove_workload("pod");
+    CHECK(shop.catalog->list_proxy_certificates().size() == before);
   }
 
   TEST_CASE("the end of an older stream does not disconnect the newer one") {

@@ -102,6 +102,26 @@ TEST_SUITE("catalog::resolve_service") {
     CHECK(resolve_endpoints(merged).endpoints.size() == 2);
   }
 
+  TEST_CASE("of a headless service it is known where a named port has another number") {
+    const endpoint::MergedService merged{
+        .name = service_name("s"),
+        .endpoints = {served_at("10.0.0.1", "a", 9001), served_at("10.0.0.2", "a", 9002),
+                      served_at("10.0.0.3", "a", 9003, "http", false),
+                      served_at("10.0.0.4", "a", 9001), served_at("10.0.0.4", "a", 9002),
+                      served_at("10.0.0.5", "a", 9003), served_at("10.0.0.5", "a", 9002),
+                      served_at("10.0.0.6", "a", 7000, "admin")},
+        .problems = {}};
+    const std::vector ports{named_port("http", 80, "web"), service_port("admin", 81, 7001)};
+    const auto entry = resolve_service(service("s", "", ports), &merged);
+    CHECK(number(entry.ports[0].target_port) == 9001);
+    REQUIRE(entry.other_targets.size() == 1);  // what a number says is no pod's to decide
+    CHECK(entry.other_targets.at("http") == std::map<std::string, Port>{{"10.0.0.2", port(9002)},
+                                                                        {"10.0.0.3", port(9003)},
+                                                                        {"10.0.0.5", port(9002)}});
+    // A cluster IP's clients are told by EDS.
+    CHECK(resolve_service(service("s", "10.1.0.1", ports), &merged).other_targets.empty());
+  }
+
   TEST_CASE("a headless service has its endpoints' addresses") {
     const endpoint::MergedService merged{
         .name = service_name("s"),

@@ -1,4 +1,4 @@
-#include "certificate/directory_ca.hpp"
+#include "osm/directory_ca.hpp"
 
 #include <doctest/doctest.h>
 #include <openssl/err.h>
@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/system.hpp"
 #include "certificate/local_issuer.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::certificate {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "base/system.hpp"
 #include "certificate/fake_issuer.hpp"
-#include "certificate/manager.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

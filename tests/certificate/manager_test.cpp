@@ -1,4 +1,4 @@
-#include "certificate/manager.hpp"
+#include "osm/certificate_manager.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "certificate/manager_fixture.hpp"
+#include "osm/certificate_request.hpp"
 
 namespace osm::certificate {
 namespace {
@@ -49,6 +50,11 @@ class Gate {
   bool open_ = false;
 };
 
+openssl::Key requested_key(const SigningRequest& request) {
+  const openssl::CleanErrorQueue clean;
+  return openssl::Key(X509_REQ_get_pubkey(x509::parse_request(request.request_pem).value().get()));
+}
+
 }  // namespace
 
 TEST_SUITE("certificate::Manager") {
@@ -58,9 +64,13 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.issue("buyer") == first);
     CHECK(f.ca.total == 1);
     CHECK(first->subject == workload("buyer"));
-    CHECK(first->trust_bundle_pem == "roots-1");
-    CHECK(first->chain_pem == "chain of buyer.default.cluster.local#1");
-    CHECK(first->private_key.pem() == "key of buyer.default.cluster.local#1");
+    CHECK(first->trust_bundle_pem == f.ca.bundle_pem());
+    CHECK(first->issuer_id == "ca-1");
+    const openssl::CleanErrorQueue clean;
+    const auto leaf = x509::parse_certificate(first->chain_pem).value();
+    const auto key = x509::parse_key(first->private_key.pem()).value();
+    CHECK(X509_check_private_key(leaf.get(), key.get()) == 1);
+    CHECK(x509::fingerprint(*leaf).value() == first->fingerprint);
     CHECK(f.metrics.value("osm_cert_issued_count") == 1);
     CHECK(f.metrics.observations("osm_cert_issued_time").size() == 1);
     CHECK(f.metrics.value("osm_cert_rotated_count") == 0);
@@ -189,7 +199,7 @@ TEST_SUITE("certificate::Manager") {
   TEST_CASE("later renewals keep to the newest validity and key asked for") {
     ManagerFixture f;
     f.issue("buyer");
-    CHECK(f.ca.last.key == KeyParameters{});
+    CHECK(EVP_PKEY_get_bits(requested_key(f.ca.last).get()) == 256);
     const auto same = f.issue("buyer", hours(10));
     CHECK(f.ca.total == 1);
     f.key = {KeyType::kRsa, 3072};
@@ -197,7 +207,7 @@ TEST_SUITE("certificate::Manager") {
     REQUIRE(f.ca.total >= 2);
     CHECK(f.ca.last.validity <= hours(10));
     CHECK(f.ca.last.validity >= hours(9));
-    CHECK(f.ca.last.key == KeyParameters{KeyType::kRsa, 3072});
+    CHECK(EVP_PKEY_get_bits(requested_key(f.ca.last).get()) == 3072);
   }
 
   TEST_CASE("while the CA fails the old certificate is served and attempts back off") {
@@ -306,14 +316,92 @@ TEST_SUITE("certificate::Manager") {
     const auto subscription =
         f.manager->subscribe([&](const CertificatePtr& rotated) { heard.push_back(rotated); });
     f.ca.bundle = "roots-2";
-    CHECK(f.manager->trust_bundle_pem() == "roots-2");
+    CHECK(f.manager->trust_bundle_pem() == f.ca.bundle_pem());
     f.executor.run_for(minutes(1));
     CHECK(heard.size() == 2);
     CHECK(f.ca.total == 2);
     for (const auto& each : f.manager->list_certificates())
-      CHECK(each->trust_bundle_pem == "roots-2");
+      CHECK(each->trust_bundle_pem == f.ca.bundle_pem());
     CHECK(f.issue("buyer")->private_key.pem() == old->private_key.pem());
     CHECK(f.issue("buyer")->fingerprint == old->fingerprint);
+  }
+
+  TEST_CASE("a changed trust bundle is announced at once when the issuer can tell") {
+    ManagerFixture f;
+    f.issue("buyer");
+    f.ca.bundle = "roots-2";
+    f.ca.changed.notify();
+    f.executor.run_until_idle();
+    CHECK(f.only()->trust_bundle_pem == f.ca.bundle_pem());
+    CHECK(f.ca.total == 1);
+  }
+
+  TEST_CASE("what another CA signed is renewed at once when the issuer can tell") {
+    ManagerFixture f;
+    for (const char* name : {"a", "b", "c"}) f.issue(name);
+    f.ca.id = "ca-2";
+    f.ca.changed.notify();
+    f.executor.run_until_idle();
+    CHECK(f.ca.total == 6);
+    for (const auto& each : f.manager->list_certificates()) CHECK(each->issuer_id == "ca-2");
+    f.executor.run_for(hours(12));
+    CHECK(f.ca.total == 6);
+  }
+
+  TEST_CASE("and within a minute when it cannot, also while it fails at first") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.id = "ca-2";
+    f.ca.failure = kCaDown;
+    f.executor.run_for(minutes(1));
+    CHECK(f.only() == old);
+    CHECK(f.ca.attempts >= 2);
+    f.ca.failure.reset();
+    f.executor.run_for(minutes(5));
+    CHECK(f.only()->issuer_id == "ca-2");
+    CHECK(f.ca.total == 2);
+  }
+
+  TEST_CASE("a CA that changes while it signs does not leave the old one's certificate behind") {
+    ManagerFixture f;
+    f.ca.while_issuing = [&] { f.ca.id = "ca-2"; };
+    CHECK(f.issue("buyer")->issuer_id == "ca-1");  // by what it called itself before
+    f.ca.while_issuing = nullptr;
+    f.executor.run_for(minutes(1));
+    CHECK(f.only()->issuer_id == "ca-2");
+  }
+
+  TEST_CASE("an answer that is not what was asked for is not used, and the old one stays") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.other_answer = old->chain_pem;  // over the old key
+    const auto refused = f.manager->rotate_certificate(old->subject.common_name);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInvalidCertificate);
+    CHECK(refused.error().message.find("over another key") != std::string::npos);
+    CHECK(f.only() == old);
+    CHECK(f.metrics.value("osm_cert_issue_failed_count") == 1);
+  }
+
+  TEST_CASE("a request of somebody else's key is certified for the subject and not kept") {
+    ManagerFixture f;
+    const auto made = make_request(workload("buyer"));
+    REQUIRE(made.ok());
+    const auto certified =
+        f.manager->certify_request(workload("buyer"), made->request_pem, hours(9));
+    REQUIRE(certified.ok());
+    CHECK((*certified)->private_key.empty());
+    CHECK((*certified)->issuer_id == "ca-1");
+    CHECK((*certified)->not_after ==
+          std::chrono::floor<seconds>(f.clock.wall_now() + hours(9)));  // to the second
+    CHECK(f.manager->list_certificates().empty());
+    CHECK(f.metrics.value("osm_cert_issued_count") == 1);
+    CHECK(f.log.count("certificate issued") == 1);
+
+    const auto stolen = f.manager->certify_request(workload("store"), made->request_pem, hours(9));
+    REQUIRE_FALSE(stolen.ok());
+    CHECK(stolen.error().code == ErrorCode::kInvalidArgument);
+    CHECK(f.ca.attempts == 1);  // the CA never saw it
   }
 
   TEST_CASE("the log names certificates by common name and fingerprint, and never shows a key") {
@@ -325,7 +413,8 @@ TEST_SUITE("certificate::Manager") {
     const std::string all = f.log.all_text();
     CHECK(all.find("buyer.default.cluster.local") != std::string::npos);
     CHECK(all.find(old->fingerprint) != std::string::npos);
-    CHECK(all.find("key of") == std::string::npos);
+    CHECK(all.find("PRIVATE") == std::string::npos);
+    CHECK(all.find(old->private_key.pem().substr(40, 20)) == std::string::npos);
   }
 
   TEST_CASE("subscribers hear one call at a time and nothing after their handle died") {

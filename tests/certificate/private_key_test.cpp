@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/system.hpp"
 #include "certificate/fake_issuer.hpp"
 #include "certificate/local_issuer.hpp"
-#include "certificate/manager.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

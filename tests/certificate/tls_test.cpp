@@ -6,9 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "base/system.hpp"
+#include "certificate/issuance.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
+#include "osm/system.hpp"
 
 namespace osm::certificate {
 namespace {
@@ -17,20 +18,21 @@ using Context = openssl::Handle<SSL_CTX, SSL_CTX_free>;
 using Connection = openssl::Handle<SSL, SSL_free>;
 
 struct Ca {
-  explicit Ca(const Clock& clock) {
+  explicit Ca(const Clock& c) : clock(c) {
     const PrivateKey root = make_root_pem(clock).value();
     issuer = make_local_issuer(root.pem(), TrustDomain("cluster.local"), clock).value();
   }
-  IssuedCertificate issue(const std::string& account, Usage usage, KeyParameters key = {}) const {
+  Certificate issue(const std::string& account, Usage usage, KeyParameters key = {}) const {
     const Subject subject{CommonName(account + ".shop.cluster.local"),
                           SpiffeId("spiffe://cluster.local/ns/shop/sa/" + account), usage};
-    return issuer->issue({subject, std::chrono::hours(1), key}).value();
+    return certificate::issue(*issuer, subject, std::chrono::hours(1), key, clock).value();
   }
+  const Clock& clock;
   std::unique_ptr<Issuer> issuer;
 };
 
 // A context that proves itself with `own` and accepts peers under `roots` only.
-Context context(const IssuedCertificate& own, const std::string& roots) {
+Context context(const Certificate& own, const std::string& roots) {
   Context made(SSL_CTX_new(TLS_method()));
   const auto leaf = x509::parse_certificate(own.chain_pem).value();
   const auto key = x509::parse_key(own.private_key.pem()).value();

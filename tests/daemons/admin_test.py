@@ -5,11 +5,12 @@ usage: admin_test.py --bin DIRECTORY
 """
 import json
 import os
+import subprocess
 import pathlib
 import re
 import stat
 
-from daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
+from daemon import (DaemonTest, account, machine, mesh_config, namespace, routes, run, service, target, wait_for)
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
@@ -21,7 +22,9 @@ SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
 class Help(DaemonTest):
     COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
-                ["certificate"], ["certificate", "list"], ["certificate", "rotate"], ["version"]]
+                ["status"], ["certificate"], ["certificate", "list"], ["certificate", "rotate"], ["version"]]
+
+    DAEMONS = ["osm-controller", "osm-injector"]
 
     def check(self, name, text):
         text = text.replace(str(self.bin) + "/", "")
@@ -39,7 +42,7 @@ class Help(DaemonTest):
 
     def test_every_command_shows_an_example_and_every_recorded_help_is_read(self):
         expected = {"-".join(["osm", *command]) + ".txt" for command in self.COMMANDS}
-        expected.add("osm-controller.txt")
+        expected |= {f"{daemon}.txt" for daemon in self.DAEMONS}
         self.assertEqual({path.name for path in GOLDEN.iterdir()}, expected)
         for command in self.COMMANDS:
             text = (GOLDEN / ("-".join(["osm", *command]) + ".txt")).read_text()
@@ -47,12 +50,13 @@ class Help(DaemonTest):
                 continue
             self.assertIn("Example:", text)
 
-    def test_the_help_of_the_controller_is_as_recorded(self):
-        import subprocess
-        done = subprocess.run([self.bin / "osm-controller", "--help"], capture_output=True,
-                              text=True, timeout=30)
-        self.assertEqual(done.returncode, 0)
-        self.check("osm-controller", done.stdout)
+    def test_the_help_of_the_daemons_is_as_recorded(self):
+        for daemon in self.DAEMONS:
+            with self.subTest(daemon):
+                done = subprocess.run([self.bin / daemon, "--help"], capture_output=True,
+                                      text=True, timeout=30)
+                self.assertEqual(done.returncode, 0)
+                self.check(daemon, done.stdout)
 
     def test_commands_that_do_not_exist_are_wrong_usage(self):
         for command in (["nonsense"], ["proxy"], ["policy", "check", "only/one"], []):
@@ -209,7 +213,7 @@ class Admin(DaemonTest):
                                   "192.0.2.1:15128", "--out", out)[0], 0)
         self.assertNotEqual(key.read_text(), before)
         self.assertEqual(len(self.controller.admin("/v1/proxies")[1]["expected"]), 1)
-        # The controller keeps no machine's key.
+        # The controller never has a machine's key.
         uses = {c["usage"] for c in self.controller.admin("/v1/certificates")[1]["certificates"]}
         self.assertNotIn("proxy", uses)
 
@@ -245,14 +249,77 @@ class Admin(DaemonTest):
 
     def test_bootstrap_requests_that_lack_something_are_refused(self):
         for body in (None, [], {}, {"name": "api-1", "namespace": "shop", "controller": 5},
-                     {"name": "api-1", "namespace": "shop", "controller": "x",
-                      "directory": "/d"},
                      {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1",
-                      "directory": "relative"}):
+                      "directory": "/d"},
+                     self.bootstrap_request(controller="x"),
+                     self.bootstrap_request(directory="relative")):
             with self.subTest(body):
                 status, answer = self.controller.admin("/v1/vm/bootstrap", "POST", body)
                 self.assertEqual(status, 400, answer)
                 self.assertNotIn("PRIVATE", json.dumps(answer))
+
+    def subject(self, machine):
+        return self.controller.admin(f"/v1/vm/subject?name={machine}&namespace=shop")[1]
+
+    def request_for(self, subject, key="ec -pkeyopt ec_paramgen_curve:P-256"):
+        """A PKCS#10 request for that subject, as any machine could make it."""
+        return subprocess.run(
+            ["openssl", "req", "-new", "-newkey", *key.split(), "-nodes", "-keyout", "/dev/null",
+             "-subj", f"/CN={subject['common_name']}",
+             "-addext", f"subjectAltName=URI:{subject['spiffe_id']}"],
+            capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def bootstrap_request(self, **changed):
+        return {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1",
+                "directory": "/d", "request": self.request_for(self.subject("api-1"))} | changed
+
+    def test_no_key_crosses_the_socket_and_the_certificate_is_over_the_machines_own(self):
+        request = self.bootstrap_request()
+        status, answer = self.controller.admin("/v1/vm/bootstrap", "POST", request)
+        self.assertEqual(status, 200, answer)
+        self.assertNotIn("PRIVATE", json.dumps(answer))
+        files = {f["name"]: f["content"] for f in answer["files"]}
+        self.assertNotIn("sds_key.pem", files)
+
+        def public_key(command, pem):
+            return subprocess.run(["openssl", command, "-noout", "-pubkey"], input=pem, text=True,
+                                  capture_output=True, check=True, timeout=30).stdout
+        self.assertEqual(public_key("x509", files["sds_cert.pem"]),
+                         public_key("req", request["request"]))
+
+    def test_a_request_for_another_machines_identity_is_refused_and_nobody_is_expected(self):
+        mine, others = self.subject("api-1"), self.subject("web-1")
+        self.assertNotEqual(mine["common_name"], others["common_name"])
+        for stolen in (others, mine | {"spiffe_id": others["spiffe_id"]},
+                       mine | {"common_name": others["common_name"]},
+                       mine | {"spiffe_id": "spiffe://cluster.local/ns/shop/sa/api"}):
+            with self.subTest(stolen):
+                status, answer = self.controller.admin(
+                    "/v1/vm/bootstrap", "POST",
+                    self.bootstrap_request(request=self.request_for(stolen)))
+                self.assertEqual(status, 400, answer)
+                self.assertIn(mine["common_name"], answer["error"]["message"])
+        status, answer = self.controller.admin(
+            "/v1/vm/bootstrap", "POST", self.bootstrap_request(
+                request=self.request_for(mine, "rsa:1024")))
+        self.assertEqual(status, 400, answer)
+        self.assertIn("key", answer["error"]["message"])
+        self.assertEqual(self.controller.admin("/v1/proxies")[1]["expected"], [])
+
+    def test_a_machines_key_is_of_the_kind_that_the_mesh_asks_for(self):
+        for algorithm, expected in (("RSA", "odulus"), ("Ed25519", "ED25519"), ("ECDSA", "P-256")):
+            with self.subTest(algorithm):
+                self.write("config.yaml", mesh_config(
+                    certificate={"keyAlgorithm": algorithm}))
+                wait_for("the setting", lambda: self.subject("api-1")["key_algorithm"] == algorithm)
+                out = self.folder / algorithm
+                self.assertEqual(self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
+                                          "192.0.2.1:15128", "--out", out)[0], 0)
+                for command, text, file in (("pkey", "-text_pub", "sds_key.pem"),
+                                            ("x509", "-text", "sds_cert.pem")):
+                    told = subprocess.run(["openssl", command, "-noout", text, "-in", out / file],
+                                          capture_output=True, text=True, check=True, timeout=30)
+                    self.assertIn(expected, told.stdout)
 
     def test_the_controllers_certificate_is_listed_and_rotated_without_its_key(self):
         name = "osm-controller.osm-system"

@@ -21,6 +21,11 @@ def namespace(name):
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": MONITORED}}
 
 
+def mesh_config(**spec):
+    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig",
+            "metadata": {"name": "osm-mesh-config", "namespace": "osm-system"}, "spec": spec}
+
+
 def account(ns, name):
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": ns, "name": name}}
 

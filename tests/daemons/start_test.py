@@ -44,6 +44,21 @@ class Start(DaemonTest):
                 self.assertEqual(len(controller.log("osm-controller stopped")), 1)
                 self.assertFalse([line for line in controller.lines if line["level"] == "not JSON"])
 
+    def test_mesh_config_says_what_is_logged_from_then_on(self):
+        controller = self.start()
+        controller.wait_until_ready()
+        self.write_text("config.yaml", """
+apiVersion: config.openservicemesh.io/v1alpha2
+kind: MeshConfig
+metadata: {name: osm-mesh-config, namespace: osm-system}
+spec: {observability: {osmLogLevel: error}}
+""")
+        wait_for("the MeshConfig is read", lambda: controller.metric(
+            'osm_spec_decoded_total{kind="MeshConfig"}') == 1)
+        self.assertEqual(controller.stop(), 0)
+        self.assertEqual(len(controller.log("osm-controller started")), 1)
+        self.assertEqual(controller.log("osm-controller stopped"), [])
+
     def test_a_client_that_sends_nothing_does_not_hold_up_the_end(self):
         controller = self.start()
         host, port = controller.addresses["http_address"].split(":")

@@ -92,14 +92,14 @@ CASES = {
 class Caller(threading.Thread):
     """Calls the server all the time; remembers every answer that was not 200."""
 
-    def __init__(self, machine):
+    def __init__(self, machine, host=HOST):
         super().__init__(daemon=True)
-        self.machine, self.calls, self.failures = machine, 0, []
+        self.machine, self.host, self.calls, self.failures = machine, host, 0, []
         self.stopping = threading.Event()
 
     def run(self):
         while not self.stopping.wait(0.05):
-            status, body = self.machine.get(HOST, meshcase.PORT, "/books-bought")
+            status, body = self.machine.get(self.host, meshcase.PORT, "/books-bought")
             self.calls += 1
             if status != 200:
                 self.failures.append((time.time(), status, body[:100]))

@@ -1,11 +1,13 @@
 """What the end-to-end tests share: their command line, and a mesh that ends with each test."""
 import argparse
 import sys
+import threading
+import time
 import unittest
 
 import objects
 from processes import wait_for
-from rig import Programs, Rig
+from rig import XDS, Programs, Rig
 
 PORT = 14001
 # Every proxy is sent clusters and listeners, be they none; of the rest only what it asks for.
@@ -21,6 +23,26 @@ def main():
     options, rest = parser.parse_known_args()
     sys.modules["meshcase"]._programs = Programs(options.bin, options.envoy)
     unittest.main("__main__", argv=[sys.argv[0], "-v", *rest])
+
+
+class Load:
+    """Requests of one machine to server.server, one after another, until it is stopped."""
+
+    def __init__(self, machine):
+        self.requests, self.failures, self._end = 0, [], threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(machine,))
+        self._thread.start()
+
+    def _run(self, machine):
+        while not self._end.wait(0.01):
+            answer = machine.get("server.server", PORT, "/books-bought")
+            self.requests += 1
+            if answer[0] != 200:
+                self.failures.append((time.time(), answer))
+
+    def stop(self):
+        self._end.set()
+        self._thread.join()
 
 
 class MeshCase(unittest.TestCase):
@@ -51,6 +73,18 @@ class MeshCase(unittest.TestCase):
                             objects.account(ns, name),
                             objects.machine(ns, name, address, name, labels))
         return self.rig.add_vm(name, ns, address)
+
+    def add_client_and_server(self):
+        """Two machines, and the policy by which the one may read the other's books."""
+        client = self.add_machine("client", "10.200.0.11")
+        server = self.add_machine("server", "10.200.0.12")
+        self.rig.mesh.write(
+            "server.yaml", objects.service("server", "server", "10.96.0.12", PORT),
+            objects.routes("server", "routes",
+                           books={"pathRegex": "/books-bought", "methods": ["GET"]}),
+            objects.target("server", "access", "server", [("client", "client")],
+                           ("HTTPRouteGroup", "routes", ["books"])))
+        return client, server
 
     def start_mesh(self):
         """The controller, then every machine added so far."""
@@ -83,6 +117,7 @@ class MeshCase(unittest.TestCase):
             owing = [f"{name} {kind} {t['state']}" for name, p in proxies.items()
                      for kind, t in p["types"].items()
                      if t["state"] not in SETTLED.get(kind, ("SYNCED", "NOT SENT"))]
+            self.assertEqual({p["xds"] for p in proxies.values()} - {XDS}, set())
             if owing or len(proxies) != (count or len(self.rig.machines)):
                 raise ValueError(f"connected: {sorted(proxies)}; {', '.join(owing)}")
             return True

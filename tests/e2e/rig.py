@@ -33,6 +33,7 @@ PROXY_UID = 1500
 APP_UID = 1501
 ADS_PORT = 15128
 HTTP_PORT = 9091
+XDS = os.environ.get("OSM_E2E_XDS", "delta")  # the variant that the proxies speak: delta or sotw
 _runs = itertools.count()
 
 
@@ -41,6 +42,7 @@ class Programs:
 
     def __init__(self, bin_dir, envoy):
         bin_dir = pathlib.Path(bin_dir).resolve()
+        self.bin = bin_dir
         self.controller = bin_dir / "osm-controller"
         self.osm = bin_dir / "osm"
         self.bookstore = bin_dir / "bookstore"
@@ -104,7 +106,8 @@ class Machine:
     def bootstrap(self):
         """What an operator does: ask the controller, install hosts, intercept."""
         self.rig.osm("vm", "bootstrap", self.name, "-n", self.ns, "--controller",
-                     f"{Switch.ADDRESS}:{ADS_PORT}", "--out", self.directory, "--owner", PROXY_UID)
+                     self.rig.ads_address, "--out", self.directory, "--owner", PROXY_UID,
+                     "--xds", XDS)
         self.namespace.set_hosts((self.directory / "hosts").read_text())
         self.namespace.run(self.directory / "intercept.sh")
 
@@ -192,6 +195,7 @@ class Rig:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{self.prefix}-"))
         self.directory.chmod(0o755)
         self.state = self.directory / "state"
+        self.ads_address = f"{Switch.ADDRESS}:{ADS_PORT}"
         self.mesh = MeshDirectory(self.directory / "mesh")
         self.machines, self.processes = {}, []
         self.controller = None
@@ -216,11 +220,12 @@ class Rig:
         self.processes.append(process)
         return process
 
-    def start_controller(self, wait=True):
+    def start_controller(self, *more, wait=True):
+        """`more`: flags beside the usual ones."""
         self.controller = self.start("osm-controller", self.switch.namespace.command(
             self.programs.controller, "--mesh-dir", self.mesh.path, "--state-dir", self.state,
-            "--ads-address", f"{Switch.ADDRESS}:{ADS_PORT}",
-            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}"))
+            "--ads-address", self.ads_address,
+            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}", *more))
         if wait:
             self.wait_until_ready()
 

@@ -127,17 +127,51 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(books->identities() == std::vector<ServiceIdentity>{{"shop", "ill"}, {"shop", "well"}});
   }
 
-  TEST_CASE("endpoints of accounts outside the mesh are nobody's") {
+  TEST_CASE("endpoints of services outside the mesh are nobody's") {
+    MemoryEndpointsProvider vm("vm");
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    EndpointTable table = table_of({{&vm}});
+    table.set_monitored_namespaces({"elsewhere"});
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints.empty());
+    CHECK(table.problems().empty());
+  }
+
+  TEST_CASE("nobody stands behind a service with an account of another namespace, reported") {
     MemoryEndpointsProvider vm("vm");
     Endpoint stranger = at("10.0.0.9");
     stranger.identity = {"elsewhere", "books"};
     vm.set_endpoints(kBooks, {at("10.0.0.1"), stranger});
     EndpointTable table = table_of({{&vm}});
-    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
-
     table.set_monitored_namespaces({"shop", "elsewhere"});
-    CHECK(table.read({kBooks}) == std::set{kBooks});
-    CHECK(table.find(kBooks)->endpoints.size() == 2);
+    table.read({kBooks});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+    REQUIRE(table.problems().size() == 1);
+    CHECK(table.problems().front().text() ==
+          "Service shop/books: an endpoint at port 8080 that endpoints provider vm lists is left "
+          "out: its identity 'elsewhere/books' is of another namespace than Service shop/books: "
+          "only accounts of shop may stand behind it [cross-namespace]");
+  }
+
+  TEST_CASE("endpoints that no proxy could be told of are left out, one problem for each cause") {
+    MemoryEndpointsProvider vm("vm");
+    std::vector<Endpoint> bad{at("books.example"), at("10.0.0.1:80"), at(""), at("10.0.0.3")};
+    bad[3].port = Port{};
+    for (const char* account : {"", "Books", "a/b", "spiffe://other/ns/shop/sa/books", "b\nooks"})
+      bad.push_back(at("10.0.0.4", account));
+    std::vector<Endpoint> all = bad;
+    all.push_back(at("10.0.0.1"));
+    all.push_back(at("fd00::1"));
+    vm.set_endpoints(kBooks, all);
+    const EndpointTable table = table_of({{&vm}});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1"), at("fd00::1")});
+    REQUIRE(table.problems().size() == 1);
+    const Problem problem = table.problems().front();
+    CHECK(problem.code == ErrorCode::kInvalidField);
+    CHECK_MESSAGE(problem.cause.ends_with("(and 8 more)"), problem.cause);
+    for (const Endpoint& endpoint : bad) CHECK_FALSE(check_endpoint(kBooks, endpoint).ok());
+    const Status broken = check_endpoint(kBooks, bad.back());
+    CHECK(broken.error().message.find('\n') == std::string::npos);
   }
 
   TEST_CASE(

@@ -1,9 +1,10 @@
-#include "inject/bootstrap.hpp"
+#include "osm/vm_bootstrap.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "inject/golden.hpp"
 #include "inject/run.hpp"
@@ -113,7 +114,7 @@ TEST_SUITE("inject::vm_bootstrap") {
   TEST_CASE("the node is the certificate's common name and the cluster the account") {
     const std::string yaml = Case{}.content("bootstrap.yaml");
     CHECK(contains(yaml, "\nnode:\n  id: " + kUuid + ".bookstore.bookstore\n"));
-    CHECK(contains(yaml, "\n  cluster: bookstore.bookstore\n"));
+    CHECK(contains(yaml, "\n  cluster: \"bookstore.bookstore\"\n"));
   }
 
   TEST_CASE("the controller's identity is pinned exactly, in its own trust domain") {
@@ -129,12 +130,15 @@ TEST_SUITE("inject::vm_bootstrap") {
                    "admin:\n  address: {socket_address: {address: 127.0.0.1, port_value: 15000}}"));
   }
 
-  TEST_CASE("only the key file holds the key, and the proxy's files are for its user alone") {
+  TEST_CASE(
+      "no file holds the key, which its maker writes, and the proxy's files are for its user "
+      "alone") {
     const auto files = vm_bootstrap(Case{}.input);
     REQUIRE(files.ok());
     for (const BootstrapFile& file : *files) {
       CAPTURE(file.name);
-      CHECK(contains(file.content, "the key") == (file.name == "sds_key.pem"));
+      CHECK_FALSE(contains(file.content, "the key"));
+      CHECK(file.name != kProxyKeyFile);
       if (file.proxys) CHECK(file.mode == 0600);
     }
   }
@@ -178,9 +182,11 @@ TEST_SUITE("inject::vm_bootstrap") {
   }
 
   TEST_CASE("a controller that is not HOST:PORT is refused by name and value") {
-    for (const char* controller :
-         {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:15128x", ":15128",
-          "fd00::1:15128", "[fd00::g]:1", "a b:15128", "evil\"}:1", "host\nname:1"}) {
+    using namespace std::string_literals;
+    for (const std::string& controller :
+         {""s, "10.0.0.1"s, "10.0.0.1:"s, "10.0.0.1:0"s, "10.0.0.1:70000"s, "10.0.0.1:15128x"s,
+          ":15128"s, "fd00::1:15128"s, "[fd00::g]:1"s, "a b:15128"s, "evil\"}:1"s, "host\nname:1"s,
+          "10.0.0.1\0\nnode: {}:1"s}) {
       CAPTURE(controller);
       Case bootstrap;
       bootstrap.input.controller = controller;
@@ -207,10 +213,22 @@ TEST_SUITE("inject::vm_bootstrap") {
     CHECK(contains(other.failure(), "certificate.common_name: "));
   }
 
-  TEST_CASE("a certificate without its parts is refused, and the error does not quote the key") {
+  TEST_CASE("a Service that could add lines to hosts is refused") {
+    for (const auto& [ns, name, address] :
+         {std::tuple{"bookstore", "bookstore", "10.96.0.1 google.com\n10.96.0.2"},
+          std::tuple{"bookstore", "book\nstore", "10.96.0.1"},
+          std::tuple{"", "bookstore", "10.96.0.1"}}) {
+      Case bootstrap;
+      bootstrap.input.services = {service(ns, name, address)};
+      CHECK(contains(bootstrap.failure(), "services: '"));
+    }
+  }
+
+  TEST_CASE("a certificate without its parts is refused, and needs no key") {
     Case keyless;
+    const std::string with_key = keyless.content("bootstrap.yaml");
     keyless.certificate.private_key = certificate::PrivateKey{};
-    CHECK(keyless.failure() == "certificate: has no private key");
+    CHECK(keyless.content("bootstrap.yaml") == with_key);
     Case chainless;
     chainless.certificate.chain_pem.clear();
     CHECK(chainless.failure() == "certificate: has no chain");

@@ -1,4 +1,4 @@
-#include "inject/interception.hpp"
+#include "osm/interception.hpp"
 
 #include <doctest/doctest.h>
 
@@ -128,8 +128,10 @@ TEST_SUITE("inject::interception_script") {
     CHECK(failure({.proxy_uid = 0}).find("proxy uid: 0") == 0);
     CHECK(failure({.inbound_excluded = {Port{0}}}).find("inbound port exclusion: 0") == 0);
     CHECK(failure({.outbound_excluded = {Port{0}}}).find("outbound port exclusion: 0") == 0);
-    for (const char* network : {"", "10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "10.0.0.0/8x",
-                                "fd00::/8", "10.0.0.0/-1", "$(reboot)", "10.0.0.1\n"}) {
+    using namespace std::string_literals;
+    for (const std::string& network :
+         {""s, "10.0.0.0/33"s, "10.0.0.0/"s, "10.0.0/8"s, "10.0.0.0/8x"s, "fd00::/8"s,
+          "10.0.0.0/-1"s, "$(reboot)"s, "10.0.0.1\n"s, "10.0.0.1\0$(reboot)"s}) {
       CAPTURE(network);
       CHECK(failure({.outbound_excluded_networks = {network}}).find("outbound network exclusion") ==
             0);

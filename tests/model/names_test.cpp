@@ -88,6 +88,7 @@ TEST_SUITE("model::names") {
           "bookstore-v1.bookstore.cluster.local");
     CHECK(proxy_common_name(ProxyId(kUuid), {"bookstore", "bookstore-v1"}).str() ==
           kUuid + ".bookstore-v1.bookstore");
+    CHECK(pod_common_name(ProxyId(kUuid), "bookstore").str() == std::string(kUuid) + ".bookstore");
   }
 
   TEST_CASE("a derived proxy id is UUIDv5 of trust domain, namespace and name, for ever") {

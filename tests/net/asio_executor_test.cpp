@@ -1,4 +1,4 @@
-#include "net/asio_executor.hpp"
+#include "osm/asio_executor.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

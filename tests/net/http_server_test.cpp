@@ -1,4 +1,4 @@
-#include "net/http_server.hpp"
+#include "osm/http_server.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 #include <cstring>
 #include <future>
 
-#include "net/http_client.hpp"
 #include "net/io_fixture.hpp"
-#include "net/router.hpp"
+#include "osm/http.hpp"
+#include "osm/router.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
@@ -98,6 +98,29 @@ TEST_SUITE("net::HttpServer") {
     CHECK(response->content_type == "text/plain; charset=utf-8");
     CHECK(header(*response, "X-Content-Type-Options") == "nosniff");
     CHECK(header(*response, "Cache-Control") == "no-store");
+  }
+
+  TEST_CASE("the handler sees the content type as it was sent") {
+    std::string seen;
+    Server s({}, [&](const Request& request) {
+      seen = request.content_type;
+      return text_response("");
+    });
+    HttpCall call{s.server->address()};
+    call.method = "POST";
+    call.body = "{}";
+    call.content_type = "Application/JSON; charset=utf-8";
+    REQUIRE(http_call(call).ok());
+    CHECK(seen == "Application/JSON; charset=utf-8");
+  }
+
+  TEST_CASE("a media type is recognized in any case and with any parameters, and no other is") {
+    for (const char* type : {"application/json", "Application/JSON", " application/json ;a=b",
+                             "application/json;charset=utf-8"})
+      CHECK_MESSAGE(has_media_type(type, "application/json"), type);
+    for (const char* type : {"", ";", "application/jsonp", "application/json, text/html",
+                             "text/plain; application/json", "application/merge-patch+json"})
+      CHECK_FALSE_MESSAGE(has_media_type(type, "application/json"), type);
   }
 
   TEST_CASE("query parameters arrive decoded") {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/asio_executor.hpp"
+#include "osm/asio_executor.hpp"
 
 namespace osm::net {
 

@@ -7,11 +7,11 @@
 #include <limits>
 #include <thread>
 
-#include "net/address.hpp"
-#include "net/http.hpp"
-#include "net/json_log.hpp"
 #include "net/json_text.hpp"
-#include "net/prometheus_registry.hpp"
+#include "osm/address.hpp"
+#include "osm/http.hpp"
+#include "osm/json_log.hpp"
+#include "osm/prometheus_registry.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::net {

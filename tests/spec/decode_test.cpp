@@ -2,76 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "spec/object_file.hpp"
+#include "spec/decode_cases.hpp"
 
 using namespace osm;
 using namespace osm::spec;
-
-namespace {
-
-struct Wrong {
-  const char* spec;  // YAML, indented under `spec:`, which is line 6
-  ErrorCode code;
-  const char* field;
-  int line;
-  const char* cause;
-  bool left_out = true;  // the whole object
-};
-
-std::string indented(std::string_view text) {
-  std::string out = "  ";
-  for (char c : text) {
-    out += c;
-    if (c == '\n') out += "  ";
-  }
-  return out + '\n';
-}
-
-Object object_of(const std::string& api_version, const std::string& kind, std::string_view spec,
-                 const std::string& name = "it", const std::string& ns = "shop") {
-  const std::string text = "apiVersion: " + api_version + "\nkind: " + kind +
-                           "\nmetadata:\n  name: " + name + "\n  namespace: " + ns + "\nspec:\n" +
-                           indented(spec);
-  const ObjectFile file = read_object_file(text, "a.yaml");
-  for (const auto& problem : file.broken) FAIL(problem.text());
-  for (const auto& problem : file.problems) FAIL(problem.text());
-  REQUIRE(file.objects.size() == 1);
-  return *file.objects[0];
-}
-
-template <class T>
-void check_wrong(const std::string& api_version, const std::string& kind,
-                 Decoded<T> (*decode)(const Object&), const std::vector<Wrong>& rows) {
-  for (const Wrong& row : rows) {
-    CAPTURE(row.spec);
-    const Object object = object_of(api_version, kind, row.spec);
-    const Decoded<T> decoded = decode(object);
-    CHECK(decoded.value.has_value() == !row.left_out);
-    REQUIRE(decoded.problems.size() == 1);
-    const Problem& problem = decoded.problems[0];
-    CAPTURE(problem.text());
-    CHECK(problem.code == row.code);
-    CHECK(problem.field == row.field);
-    CHECK(object.source.line_of(problem.field) == row.line);
-    CHECK(problem.cause.find(row.cause) != std::string::npos);
-    CHECK(problem.object == object.key);
-  }
-}
-
-constexpr auto kField = ErrorCode::kInvalidField;
-const std::string kSplitApi = "split.smi-spec.io/v1alpha2";
-const std::string kTargetApi = "access.smi-spec.io/v1alpha3";
-const std::string kSpecsApi = "specs.smi-spec.io/v1alpha4";
-const std::string kConfigApi = "config.openservicemesh.io/v1alpha2";
-
-template <class T>
-T good(const Decoded<T>& decoded) {
-  for (const auto& problem : decoded.problems) FAIL_CHECK(problem.text());
-  REQUIRE(decoded.value);
-  return *decoded.value;
-}
-
-}  // namespace
 
 TEST_SUITE("spec::decode") {
   TEST_CASE("a Service is read with its selector, ports by number, and protocols") {
@@ -94,6 +28,19 @@ ports:
     CHECK(good(decode_service(object_of("v1", "Service", "clusterIP: None"))).headless);
   }
 
+  TEST_CASE("a dual-stack Service is dialled by its IPv4 address, whichever is first") {
+    for (const char* spec : {"clusterIP: fd00::7\nclusterIPs: ['fd00::7', 10.96.0.7]",
+                             "clusterIP: 10.96.0.7\nclusterIPs: [10.96.0.7, 'fd00::7']"}) {
+      CAPTURE(spec);
+      CHECK(good(decode_service(object_of("v1", "Service", spec))).cluster_ip == "10.96.0.7");
+    }
+    CHECK(good(decode_service(object_of("v1", "Service", "clusterIP: None\nclusterIPs: [None]")))
+              .headless);
+    CHECK_FALSE(
+        decode_service(object_of("v1", "Service", "clusterIP: fd00::7\nclusterIPs: ['fd00::7']"))
+            .value);
+  }
+
   TEST_CASE("a bad Service says which field, which line and what to do") {
     check_wrong<Service>(
         "v1", "Service", decode_service,
@@ -101,6 +48,7 @@ ports:
             {"ports: []", kField, "spec.clusterIP", 6, "nothing here allocates addresses"},
             {"clusterIP: ''", kField, "spec.clusterIP", 7, "set an IPv4 address"},
             {"clusterIP: fd00::1", kField, "spec.clusterIP", 7, "IPv6"},
+            {"clusterIP: \"10.96.0.7\\0\"", kField, "spec.clusterIP", 7, ""},
             {"clusterIP: 7", kField, "spec.clusterIP", 7, "must be a string"},
             {"type: ExternalName\nexternalName: a.b", kField, "spec.type", 7, "ExternalName"},
             {"type: Other\nclusterIP: None", kField, "spec.type", 7, "LoadBalancer"},
@@ -334,20 +282,72 @@ rules:
   enableEgress: true
   useHTTPSIngress: false
 certificate: {serviceCertValidityDuration: 1h30m, certKeyBitSize: 4096, keyAlgorithm: RSA}
-sidecar: {logLevel: debug})"));
+sidecar: {configResyncInterval: 30s}
+featureFlags: {enableRetryPolicy: true})"));
     REQUIRE(decoded.value);
     CHECK(decoded.value->permissive);
     CHECK(decoded.value->egress);
     CHECK(decoded.value->service_certificate_validity == std::chrono::minutes(90));
     CHECK(decoded.value->key_type == KeyType::kRsa);
     CHECK(decoded.value->rsa_key_bits == 4096);
-    REQUIRE(decoded.problems.size() == 2);
+    CHECK(decode_mesh_config(
+              object_of(kConfigApi, "MeshConfig", "certificate: {keyAlgorithm: Ed25519}"))
+              .value->key_type == KeyType::kEd25519);
+    REQUIRE(decoded.problems.size() == 3);
     CHECK(decoded.problems[0].field == "spec.traffic.useHTTPSIngress");
     CHECK(decoded.problems[0].cause.find("no such field") != std::string::npos);
-    CHECK(decoded.problems[1].field == "spec.sidecar.logLevel");
-    CHECK(decoded.problems[1].cause.find("no effect yet") != std::string::npos);
+    CHECK(decoded.problems[1].field == "spec.sidecar.configResyncInterval");
+    CHECK(decoded.problems[1].cause.find("every change as it happens") != std::string::npos);
+    CHECK(decoded.problems[2].field == "spec.featureFlags.enableRetryPolicy");
+    CHECK(decoded.problems[2].cause.find("no sidecar follows a Retry") != std::string::npos);
     for (const auto& problem : decoded.problems) CHECK(problem.code == ErrorCode::kUnusedField);
     CHECK(good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", "{}"))) == MeshConfig{});
+  }
+
+  TEST_CASE("MeshConfig says what sidecars are like and what bypasses them") {
+    const MeshConfig config =
+        good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(sidecar:
+  envoyImage: registry.example/envoy:1
+  initContainerImage: registry.example/init:1
+  logLevel: warn
+  enablePrivilegedInitContainer: true
+  localProxyMode: PodIP
+  maxDataPlaneConnections: 250
+  resources:
+    limits: {cpu: "1", memory: 128Mi}
+    requests: {cpu: 500m, memory: 131072k, ephemeral-storage: 1}
+  tlsMinProtocolVersion: TLSv1_3
+  tlsMaxProtocolVersion: TLSv1_3
+  cipherSuites: [ECDHE-ECDSA-AES128-GCM-SHA256]
+  ecdhCurves: [X25519, P-256]
+traffic:
+  outboundIPRangeExclusionList: [192.0.2.0/24, 10.0.0.0/8, 10.0.0.0/8]
+  outboundIPRangeInclusionList: [0.0.0.0/0]
+  outboundPortExclusionList: [25, 9]
+  inboundPortExclusionList: [7]
+  networkInterfaceExclusionList: [eth1]
+observability: {osmLogLevel: warn})")));
+    CHECK(config.sidecar ==
+          SidecarConfig{
+              .envoy_image = "registry.example/envoy:1",
+              .init_container_image = "registry.example/init:1",
+              .log_level = "warning",
+              .privileged_init_container = true,
+              .local_proxy_mode = LocalProxyMode::kPodIp,
+              .limits = {{"cpu", "1"}, {"memory", "128Mi"}},
+              .requests = {{"cpu", "500m"}, {"memory", "131072k"}, {"ephemeral-storage", "1"}}});
+    CHECK(config.tls == TlsSettings{TlsVersion::kTls13,
+                                    TlsVersion::kTls13,
+                                    {"ECDHE-ECDSA-AES128-GCM-SHA256"},
+                                    {"X25519", "P-256"}});
+    CHECK(config.exclusions ==
+          TrafficExclusions{.outbound_ip_ranges = {"10.0.0.0/8", "192.0.2.0/24"},
+                            .outbound_included_ip_ranges = {"0.0.0.0/0"},
+                            .outbound_ports = {Port{9}, Port{25}},
+                            .inbound_ports = {Port{7}},
+                            .network_interfaces = {"eth1"}});
+    CHECK(config.max_proxies == 250);
+    CHECK(config.log_level == LogLevel::kWarning);
   }
 
   TEST_CASE("a bad MeshConfig is refused, not read in part") {
@@ -365,6 +365,42 @@ sidecar: {logLevel: debug})"));
             {"certificate: {keyAlgorithm: DSA}", kField, "spec.certificate.keyAlgorithm", 7, "RSA"},
             {"certificate: {certKeyBitSize: 2048}", ErrorCode::kUnusedField,
              "spec.certificate.certKeyBitSize", 7, "RSA keys only", false},
+            {"sidecar: {logLevel: false}", kField, "spec.sidecar.logLevel", 7, "a string"},
+            {"sidecar: {logLevel: loud}", kField, "spec.sidecar.logLevel", 7, "one of trace"},
+            {"sidecar: {localProxyMode: PodIp}", kField, "spec.sidecar.localProxyMode", 7,
+             "Localhost, PodIP"},
+            {"sidecar: {maxDataPlaneConnections: -1}", kField,
+             "spec.sidecar.maxDataPlaneConnections", 7, "from 0"},
+            {"sidecar: {tlsMinProtocolVersion: TLSv1_1}", kField,
+             "spec.sidecar.tlsMinProtocolVersion", 7, "TLS_AUTO, TLSv1_2, TLSv1_3"},
+            {"sidecar: {tlsMinProtocolVersion: TLSv1_3, tlsMaxProtocolVersion: TLSv1_2}", kField,
+             "spec.sidecar.tlsMinProtocolVersion", 7, "set that to TLSv1_3"},
+            {"sidecar: {cipherSuites: ['a b']}", kField, "spec.sidecar.cipherSuites[0]", 7,
+             "a name such as"},
+            {"sidecar: {resources: {limits: {cpu: lots}}}", kField,
+             "spec.sidecar.resources.limits.cpu", 7, "a quantity"},
+            {"sidecar: {resources: {limits: {cpu: -1}}}", kField,
+             "spec.sidecar.resources.limits.cpu", 7, "whole number from 0"},
+            {"sidecar: {resources: {limits: {cpu: 0.5}}}", kField,
+             "spec.sidecar.resources.limits.cpu", 7, "a string"},
+            {"sidecar: {resources: {limits: {cpu: 1}, requests: {cpu: 1001m}}}", kField,
+             "spec.sidecar.resources.requests.cpu", 7, "more than the limit, 1"},
+            {"sidecar: {resources: {requests: {cpu: 1}, claims: []}}", kField,
+             "spec.sidecar.resources.claims", 7, "no such field"},
+            {"traffic: {outboundIPRangeExclusionList: [10.0.0.1]}", kField,
+             "spec.traffic.outboundIPRangeExclusionList[0]", 7, "an IPv4 network"},
+            {"traffic: {outboundIPRangeInclusionList: [10.0.0.0/33]}", kField,
+             "spec.traffic.outboundIPRangeInclusionList[0]", 7, "an IPv4 network"},
+            {"traffic: {outboundIPRangeInclusionList: [fd00::/8]}", kField,
+             "spec.traffic.outboundIPRangeInclusionList[0]", 7, "an IPv4 network"},
+            {"traffic: {inboundPortExclusionList: [0]}", kField,
+             "spec.traffic.inboundPortExclusionList[0]", 7, "from 1 to 65535"},
+            {"traffic: {outboundPortExclusionList: [null]}", kField,
+             "spec.traffic.outboundPortExclusionList[0]", 7, "a port number"},
+            {"traffic: {networkInterfaceExclusionList: ['eth0 -j ACCEPT']}", kField,
+             "spec.traffic.networkInterfaceExclusionList[0]", 7, "a network interface"},
+            {"observability: {osmLogLevel: verbose}", kField, "spec.observability.osmLogLevel", 7,
+             "one of trace"},
         });
   }
 

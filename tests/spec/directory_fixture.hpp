@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/fd_watcher.hpp"
+#include "osm/directory_store.hpp"
+#include "osm/fd_watcher.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
-#include "spec/directory_store.hpp"
 
 namespace osm::spec::testing {
 

@@ -2,10 +2,11 @@
 #include <fcntl.h>
 
 #include <fstream>
+#include <future>
 #include <random>
 
-#include "base/system.hpp"
 #include "directory_fixture.hpp"
+#include "osm/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 using namespace osm;
@@ -57,6 +58,27 @@ TEST_SUITE("spec::DirectoryStore") {
     CHECK(content() == Names{"a=1", "b=2"});
     CHECK(take_notified() == std::vector<std::vector<ObjectKey>>{{ns("b")}});
     CHECK(store->get(ns("a")) == before);  // the same pointer
+  }
+
+  TEST_CASE_FIXTURE(DirectoryFixture,
+                    "who catches up has what was written before, unasked by events") {
+    write_file(mesh / "a.yaml", namespace_yaml("a"));
+    start();
+    const auto catch_up = [&](milliseconds step) {
+      auto caught = std::async(std::launch::async, [&] { return store->catch_up(seconds(30)); });
+      while (caught.wait_for(milliseconds(1)) != std::future_status::ready) executor.run_for(step);
+      return caught.get();
+    };
+    write_file(mesh / "a.yaml", namespace_yaml("a", "2"));
+    write_file(mesh / "b.yaml", namespace_yaml("b"));
+    CHECK(content() == Names{"a=1"});
+    CHECK(catch_up(milliseconds(0)));  // time stands still, and nobody looks at the watch
+    CHECK(content() == Names{"a=2", "b=1"});
+    // A file that is gone must stay away for a moment, which is waited for.
+    fs::remove(mesh / "a.yaml");
+    CHECK(catch_up(milliseconds(10)));
+    CHECK(content() == Names{"b=1"});
+    CHECK_FALSE(store->catch_up(milliseconds(1)));  // nobody runs the executor
   }
 
   TEST_CASE_FIXTURE(DirectoryFixture, "an object that only moved tells no key, but its new line") {

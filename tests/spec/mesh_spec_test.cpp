@@ -1,7 +1,8 @@
-#include "spec/mesh_spec.hpp"
+#include "osm/object_mesh_spec.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "osm/testing/capturing_sinks.hpp"
@@ -56,6 +57,14 @@ std::string config_yaml(const std::string& permissive,
          ", namespace: osm-system}\nspec:\n  traffic:\n"
          "    enablePermissiveTrafficPolicyMode: " +
          permissive + "\n";
+}
+
+std::string root_yaml(const std::string& name, const std::string& role,
+                      const std::string& ns = "osm-system") {
+  return "apiVersion: config.openservicemesh.io/v1alpha2\nkind: MeshRootCertificate\n"
+         "metadata: {name: " +
+         name + ", namespace: " + ns + "}\nspec:\n  role: " + role +
+         "\n  provider: {tresor: {ca: {secretRef: {name: ca, namespace: osm-system}}}}\n";
 }
 
 struct Fixture {
@@ -169,7 +178,7 @@ TEST_SUITE("spec::MeshSpec") {
     CHECK(spec->list_services().empty());
     CHECK(decoded() == 0);
     REQUIRE(problems().size() == 1);  // Services may be outside, policies without effect are told
-    CHECK(problems()[0].find("its 2 SMI object(s) are ignored; label a Namespace object with "
+    CHECK(problems()[0].find("its 2 policies are ignored; label a Namespace object with "
                              "openservicemesh.io/monitored-by: osm") != std::string::npos);
     put(kShop);
     CHECK(spec->list_services().size() == 1);
@@ -210,6 +219,89 @@ TEST_SUITE("spec::MeshSpec") {
     CHECK_FALSE(spec->has_synced());
     put(config_yaml("true"));
     CHECK(spec->has_synced());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "CAs are read from the control plane's namespace, and no other") {
+    start();
+    CHECK(spec->list_root_certificates().empty());
+    put(root_yaml("next", "passive") + "---\n" + root_yaml("first", "active"));
+    auto roots = spec->list_root_certificates();
+    REQUIRE(roots.size() == 2);
+    CHECK(roots[0]->name == "first");
+    CHECK(roots[1]->name == "next");
+    const ObjectKey first{"MeshRootCertificate", "osm-system", "first"};
+    const ObjectKey next{"MeshRootCertificate", "osm-system", "next"};
+    CHECK(take() == std::vector<Keys>{{first, next}});
+
+    put(root_yaml("next", "active"));
+    CHECK(take() == std::vector<Keys>{{next}});
+    CHECK(spec->list_root_certificates()[0] == roots[0]);  // keeps its pointer
+    CHECK(spec->list_root_certificates()[1]->role == RootRole::kActive);
+    store.remove(first);
+    CHECK(take() == std::vector<Keys>{{first}});
+    CHECK(spec->list_root_certificates().size() == 1);
+
+    put(root_yaml("next", "active", "shop"));
+    CHECK(spec->list_root_certificates().size() == 1);
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("CAs of the mesh are declared in namespace osm-system") !=
+          std::string::npos);
+    store.remove({"MeshRootCertificate", "shop", "next"});
+    CHECK(problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a CA that is broken later stays what it was") {
+    put(root_yaml("first", "active"));
+    start();
+    put(root_yaml("first", "aktive"));
+    REQUIRE(spec->list_root_certificates().size() == 1);
+    CHECK(spec->list_root_certificates()[0]->role == RootRole::kActive);
+    CHECK(spec->has_synced());
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("mesh/a.yaml:5: MeshRootCertificate osm-system/first: spec.role: ") ==
+          0);
+    put(root_yaml("first", "passive"));
+    CHECK(spec->list_root_certificates()[0]->role == RootRole::kPassive);
+    CHECK(problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a CA broken at the start holds readiness back: another would sign") {
+    put(root_yaml("first", "aktive"));
+    start();
+    CHECK(spec->list_root_certificates().empty());
+    CHECK_FALSE(spec->has_synced());
+    put(root_yaml("first", "active"));
+    CHECK(spec->has_synced());
+    put(root_yaml("second", "aktive"));
+    CHECK(spec->has_synced());
+    CHECK(spec->list_root_certificates().size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a policy that nothing obeys yet is no silence, and nobody is told") {
+    const auto setting = [](const std::string& name) {
+      return "apiVersion: policy.openservicemesh.io/v1alpha1\nkind: UpstreamTrafficSetting\n"
+             "metadata: {name: " +
+             name + ", namespace: shop}\nspec: {host: books.shop.svc}\n";
+    };
+    start();
+    put(setting("first"));
+    CHECK(take() == std::vector<Keys>{{}});  // only what is wrong is different
+    CHECK(problems() == std::vector<std::string>{
+                            "mesh/a.yaml:1: UpstreamTrafficSetting shop/first: "
+                            "UpstreamTrafficSetting is checked and stored, but nothing here obeys "
+                            "it yet [unused-field]"});
+    put(setting("second"));
+    REQUIRE(problems().size() == 3);
+    const auto all = problems();
+    CHECK(std::count_if(all.begin(), all.end(), [](const std::string& one) {
+            return one.find(
+                       "UpstreamTrafficSetting shop/second: spec.host: host books.shop.svc is "
+                       "already in UpstreamTrafficSetting shop/first; merge the two "
+                       "[duplicate-object]") != std::string::npos;
+          }) == 1);
+    store.remove({"UpstreamTrafficSetting", "shop", "second"});
+    store.remove({"UpstreamTrafficSetting", "shop", "first"});
+    CHECK(problems().empty());
   }
 
   TEST_CASE_FIXTURE(Fixture, "syncs when the store does, and says so with an empty list") {

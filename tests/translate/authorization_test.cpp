@@ -3,8 +3,9 @@
 #include <regex>
 #include <set>
 
-#include "base/system.hpp"
-#include "certificate/directory_ca.hpp"
+#include "certificate/issuance.hpp"
+#include "osm/directory_ca.hpp"
+#include "osm/system.hpp"
 #include "translate/real_envoy.hpp"
 
 using namespace osm;
@@ -238,15 +239,9 @@ class Rig {
     certificate::Subject subject{CommonName(identity.name),
                                  spiffe_id(TrustDomain("cluster.local"), identity),
                                  certificate::Usage::kWorkload};
-    auto issued = ca_->issue({subject, std::chrono::hours(1), {}});
+    auto issued = certificate::issue(*ca_, subject, std::chrono::hours(1), {}, clock_);
     REQUIRE(issued.ok());
-    certificate::Certificate out;
-    out.subject = subject;
-    out.chain_pem = issued->chain_pem;
-    out.private_key = std::move(issued->private_key);
-    out.trust_bundle_pem = ca_->trust_bundle_pem();
-    out.fingerprint = issued->fingerprint;
-    return out;
+    return *std::move(issued);
   }
 
   struct Client {

@@ -5,7 +5,9 @@
 
 using namespace osm;
 using namespace osm::translate_test;
+using envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 using envoy::extensions::transport_sockets::tls::v3::SubjectAltNameMatcher;
+using envoy::extensions::transport_sockets::tls::v3::TlsParameters;
 using envoy::extensions::transport_sockets::tls::v3::UpstreamTlsContext;
 
 namespace {
@@ -114,6 +116,27 @@ TEST_SUITE("translate::cluster") {
     CHECK_FALSE(mesh.encoded(client_class(), XdsType::kCluster, "passthrough-outbound"));
     mesh.snapshot.config.egress = true;
     CHECK(mesh.cluster(client_class(), "passthrough-outbound").type() == Cluster::ORIGINAL_DST);
+  }
+
+  TEST_CASE("MeshConfig says which versions, suites and curves of TLS both sides offer") {
+    auto mesh = worked_example();
+    mesh.snapshot.config.tls = {TlsVersion::kTls13,
+                                TlsVersion::kAuto,
+                                {"ECDHE-ECDSA-AES128-GCM-SHA256"},
+                                {"X25519", "P-256"}};
+    const auto upstream = tls_of(mesh.cluster(client_class(), "server/server|14001"));
+    const auto listener = mesh.listener(server_class(), "inbound-listener");
+    const auto downstream =
+        unpack<DownstreamTlsContext>(listener.filter_chains(0).transport_socket().typed_config());
+    for (const auto* context : {&upstream.common_tls_context(), &downstream.common_tls_context()}) {
+      const auto& parameters = context->tls_params();
+      CHECK(parameters.tls_minimum_protocol_version() == TlsParameters::TLSv1_3);
+      CHECK(parameters.tls_maximum_protocol_version() == TlsParameters::TLS_AUTO);
+      REQUIRE(parameters.cipher_suites_size() == 1);
+      CHECK(parameters.cipher_suites(0) == "ECDHE-ECDSA-AES128-GCM-SHA256");
+      REQUIRE(parameters.ecdh_curves_size() == 2);
+      CHECK(parameters.ecdh_curves(1) == "P-256");
+    }
   }
 
   TEST_CASE("a cluster names its endpoints and its two secrets") {

@@ -1,7 +1,8 @@
 #include "translate/config_dump.hpp"
 
-#include "base/system.hpp"
-#include "certificate/directory_ca.hpp"
+#include "certificate/issuance.hpp"
+#include "osm/directory_ca.hpp"
+#include "osm/system.hpp"
 #include "translate/fingerprint.hpp"
 #include "translate/real_envoy.hpp"
 
@@ -62,21 +63,19 @@ TEST_SUITE("translate::config_dump") {
     auto ca = certificate::load_or_create_directory_ca(
         {directory.file("ca"), TrustDomain("cluster.local"), clock});
     REQUIRE(ca.ok());
-    certificate::Certificate own;
-    own.subject = {CommonName("x"), spiffe_id(TrustDomain("cluster.local"), kClient),
-                   certificate::Usage::kWorkload};
-    auto issued = (*ca)->issue({own.subject, std::chrono::hours(1), {}});
+    const certificate::Subject subject{CommonName("x"),
+                                       spiffe_id(TrustDomain("cluster.local"), kClient),
+                                       certificate::Usage::kWorkload};
+    auto issued = certificate::issue(**ca, subject, std::chrono::hours(1), {}, clock);
     REQUIRE(issued.ok());
-    own.chain_pem = issued->chain_pem;
-    own.private_key = std::move(issued->private_key);
-    own.trust_bundle_pem = (*ca)->trust_bundle_pem();
+    const certificate::Certificate& own = *issued;
     std::vector<translate::DumpedResource> secrets;
     for (const auto& secret : translate::encode_secrets(own)) {
       secrets.push_back(dumped(XdsType::kSecret, secret.name, secret.any, true));
       secrets.push_back(dumped(XdsType::kSecret, secret.name, secret.any, false, "refused"));
     }
     const auto text = translate::config_dump_json(secrets);
-    CHECK(contains(text, "sha256:" + issued->fingerprint));
+    CHECK(contains(text, "sha256:" + own.fingerprint));
     CHECK(contains(text, "\"dynamic_active_secrets\""));
     CHECK(contains(text, "\"dynamic_warming_secrets\""));
     CHECK_FALSE(contains(text, "PRIVATE"));

@@ -92,6 +92,34 @@ TEST_SUITE("translate::endpoint") {
           std::vector<std::string>{"a 10.1.0.2:14001*7", "b 10.1.0.1:14001"});
   }
 
+  TEST_CASE("weights that sum to more than Envoy takes shrink together, in all zones") {
+    auto mesh = worked_example();
+    auto heavy = endpoint("10.1.0.1", 14001, kServer);
+    heavy.weight = 4'000'000'000;
+    auto half = endpoint("10.1.0.2", 14001, kServer);
+    half.weight = 2'000'000'000;
+    half.zone = "far";
+    auto light = endpoint("10.1.0.3", 14001, kServer);
+    light.weight = 1;
+    mesh.put(model::ServiceEndpoints{kServerService, {heavy, half, light}});
+    const auto assignment = mesh.assignment(client_class(), "server/server|14001");
+    std::map<std::string, std::uint64_t> weights;
+    std::uint64_t sum = 0;
+    for (const auto& locality : assignment.endpoints())
+      for (const auto& host : locality.lb_endpoints())
+        sum += weights[host.endpoint().address().socket_address().address()] =
+            host.load_balancing_weight().value();
+    CHECK(sum <= 0xffff'ffff);
+    CHECK(sum > 0xffff'ff00);
+    CHECK(weights["10.1.0.1"] / weights["10.1.0.2"] == 2);
+    CHECK(weights["10.1.0.3"] == 1);
+    heavy.weight = 0xffff'ffff - 2'000'000'001;  // what just fits stays as it is
+    mesh.put(model::ServiceEndpoints{kServerService, {heavy, half, light}});
+    CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
+          std::vector<std::string>{"far 10.1.0.2:14001*2000000000",
+                                   "local 10.1.0.1:14001*2294967294", "local 10.1.0.3:14001*1"});
+  }
+
   TEST_CASE("one address and port stands once, though two service ports lead to it") {
     auto mesh = worked_example();
     auto entry = server_entry();

@@ -110,7 +110,7 @@ void mutate(Random& random, Mesh& mesh) {
     change(entry);
     mesh.put(std::move(entry));
   };
-  switch (random() % 14) {
+  switch (random() % 18) {
     case 0:
       mesh.put(random_entry(random, service));
       break;
@@ -129,6 +129,22 @@ void mutate(Random& random, Mesh& mesh) {
     case 5:
       mesh.snapshot.config.permissive ? void(mesh.snapshot.config.permissive = false)
                                       : void(mesh.permissive());
+      break;
+    case 14:
+      mesh.snapshot.config.tls.minimum = random() % 2 ? TlsVersion::kTls12 : TlsVersion::kTls13;
+      break;
+    case 15:
+      mesh.snapshot.config.tracing = {random() % 3 != 0, pick(random, kAddresses), Port{80},
+                                      random() % 2 ? "/a" : "/b"};
+      break;
+    case 16:
+      mesh.snapshot.config.external_authorization = {.enabled = random() % 3 != 0,
+                                                     .address = pick(random, kAddresses),
+                                                     .port = Port{pick(random, kPorts)},
+                                                     .failure_mode_allow = random() % 2 == 0};
+      break;
+    case 17:
+      mesh.snapshot.config.active_health_checks ^= true;
       break;
     case 6:
       ++mesh.snapshot.generation;
@@ -234,6 +250,8 @@ TEST_SUITE("translate::Input") {
     for (int round = 0; round < 200; ++round) {
       Mesh mesh = random_mesh(random);
       if (round % 3 == 0) mesh.permissive();
+      mesh.snapshot.config.tracing = {round % 2 == 0, "collector.example", Port{80}, "/"};
+      mesh.snapshot.config.external_authorization.enabled = round % 4 < 2;
       for (const auto& of : classes(random)) {
         const auto all = everything(mesh, of);
         for (const auto& [id, seen] : all)

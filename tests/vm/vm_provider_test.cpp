@@ -1,4 +1,4 @@
-#include "vm/vm_provider.hpp"
+#include "osm/vm_provider.hpp"
 
 #include <doctest/doctest.h>
 
@@ -63,6 +63,11 @@ struct Fixture {
   std::vector<std::string> problems() const {
     std::vector<std::string> out;
     for (const auto& problem : provider->list_problems()) out.push_back(problem.text());
+    return out;
+  }
+  std::vector<std::string> served() const {
+    std::vector<std::string> out;
+    for (const auto& workload : provider->list_workloads()) out.push_back(workload.name.str());
     return out;
   }
   double recomputed() const { return metrics.sum("osm_vm_services_recomputed_total"); }
@@ -152,12 +157,8 @@ TEST_SUITE("vm::VmProvider") {
                               "10.0.0.1",
                               {{"web", Port{8080}}},
                               {{"shop", "all"}, {"shop", "web"}}});
-    const ProxyId derived = model::derived_proxy_id(kDomain, {"shop", "two"});
-    CHECK(list[1].proxy_id == derived);
+    CHECK(list[1].proxy_id == model::derived_proxy_id(kDomain, {"shop", "two"}));
     CHECK(list[1].services.empty());
-    CHECK(provider->get_workload("shop", ProxyId(kUuid)) == list[0]);
-    CHECK(provider->get_workload("shop", derived) == list[1]);
-    CHECK_FALSE(provider->get_workload("other", ProxyId(kUuid)));
   }
 
   TEST_CASE_FIXTURE(Fixture, "a machine that changes touches only the Services it concerns") {
@@ -216,20 +217,20 @@ TEST_SUITE("vm::VmProvider") {
     mesh.put(service("books", {{"app", "books"}}));
     put(vm_yaml("b", "10.0.0.2", "app: books", uuid));
     start();
-    CHECK(provider->get_workload("shop", ProxyId(kUuid))->name.name == "b");
+    CHECK(served() == std::vector<std::string>{"shop/b"});
     put(vm_yaml("c", "10.0.0.3", "app: books", uuid));
-    CHECK(provider->get_workload("shop", ProxyId(kUuid))->name.name == "b");
+    CHECK(served() == std::vector<std::string>{"shop/b"});
     CHECK(endpoints("books").size() == 1);
     REQUIRE(problems().size() == 1);
     CHECK(problems()[0].find("VirtualMachine shop/c: spec.proxyUUID: VirtualMachine shop/b already "
                              "has this proxy UUID") != std::string::npos);
     CHECK(problems()[0].ends_with("[duplicate-object]"));
     remove("b");
-    CHECK(provider->get_workload("shop", ProxyId(kUuid))->name.name == "c");
+    CHECK(served() == std::vector<std::string>{"shop/c"});
     CHECK(problems().empty());
     mesh.put_namespace("other");
     put(vm_yaml("a", "10.0.0.9", "app: books", uuid, "other"));  // another namespace may have it
-    CHECK(provider->get_workload("other", ProxyId(kUuid))->name.ns == "other");
+    CHECK(served() == std::vector<std::string>{"other/a", "shop/c"});
     CHECK(problems().empty());
   }
 
@@ -290,6 +291,8 @@ TEST_SUITE("vm::VmProvider") {
     CHECK(services == std::vector<Services>{{}});
     store.set_problems({});
     CHECK(provider->healthy());
+    store.set_problems({{ErrorCode::kUnavailable, {}, "https://api", 0, "", "no answer"}});
+    CHECK_FALSE(provider->healthy());
   }
 
   TEST_CASE_FIXTURE(Fixture, "a bad VirtualMachine is left out, with field and line") {
@@ -303,6 +306,7 @@ TEST_SUITE("vm::VmProvider") {
         {"serviceAccount: a\n  address: fd00::1", ":6: VirtualMachine shop/vm: spec.address: IPv6"},
         {"serviceAccount: a\n  address: host.example", "spec.address: must be an IPv4 address"},
         {"serviceAccount: a\n  address: 7", "spec.address: must be a string"},
+        {"serviceAccount: a\n  address: \"10.0.0.1\\0\"", "spec.address: must be an IPv4 address"},
         {"serviceAccount: a.b\n  address: 10.0.0.1", "spec.serviceAccount: must be a DNS label"},
         {"serviceAccount: a\n  address: 10.0.0.1\n  proxyUUID: ABC",
          ":7: VirtualMachine shop/vm: "

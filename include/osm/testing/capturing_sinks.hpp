@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
-struct LogLine {
+// A line that was logged.
+struct OSM_API LogLine {
   LogLevel level = LogLevel::kDebug;
   std::string message;
   std::map<std::string, std::string> fields;
@@ -23,18 +25,21 @@ struct LogLine {
 };
 
 // Keeps every line of every level. All calls: Thread: any. Blocking: no.
-class CapturingLog final : public LogSink {
+class OSM_API CapturingLog final : public LogSink {
  public:
   bool enabled(LogLevel) const override { return true; }
   void write(LogLevel level, std::string_view message,
              std::initializer_list<LogField> fields) override;
 
+  // Every line, in the order they came.
   std::vector<LogLine> lines() const;
   // The lines whose text() contains `part`.
   std::vector<LogLine> lines_with(std::string_view part) const;
+  // How many those are.
   std::size_t count(std::string_view part) const { return lines_with(part).size(); }
   // Every line, one per row: for searching secrets in.
   std::string all_text() const;
+  // Forgets what came so far.
   void clear();
 
  private:
@@ -43,7 +48,7 @@ class CapturingLog final : public LogSink {
 };
 
 // Keeps the newest value of every series. All calls: Thread: any. Blocking: no.
-class CapturingMetrics final : public MetricsSink {
+class OSM_API CapturingMetrics final : public MetricsSink {
  public:
   void add(std::string_view counter, MetricLabels labels, double delta) override;
   void set(std::string_view gauge, MetricLabels labels, double value) override;
@@ -68,4 +73,4 @@ class CapturingMetrics final : public MetricsSink {
   std::map<Series, std::vector<double>> observations_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

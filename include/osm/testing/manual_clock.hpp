@@ -4,13 +4,14 @@
 #include <chrono>
 #include <mutex>
 
+#include "osm/api.hpp"
 #include "osm/clock.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 // Starts at 2024-01-01T00:00:00Z and at an arbitrary steady time. All calls: Thread: any.
 // Blocking: no. Moving it runs nothing: timers of a ManualExecutor fire when that is run.
-class ManualClock final : public Clock {
+class OSM_API ManualClock final : public Clock {
  public:
   ManualClock() = default;
   explicit ManualClock(WallTime wall) : wall_(wall) {}
@@ -33,4 +34,4 @@ class ManualClock final : public Clock {
   SteadyTime steady_{std::chrono::hours(1)};
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

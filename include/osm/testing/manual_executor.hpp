@@ -6,15 +6,16 @@
 #include <functional>
 #include <memory>
 
+#include "osm/api.hpp"
 #include "osm/executor.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 // Deterministic: tasks run in the order they were posted; timers that are due join the queue in
 // the order of their deadlines, then of their creation. Posting and cancelling: Thread: any.
 // Running: one thread at a time. What is left when it is destroyed is dropped.
-class ManualExecutor final : public Executor {
+class OSM_API ManualExecutor final : public Executor {
  public:
   // `clock` outlives the executor.
   explicit ManualExecutor(ManualClock& clock);
@@ -43,4 +44,4 @@ class ManualExecutor final : public Executor {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/certificate.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
-class MemoryCertificateManager final : public certificate::Manager {
+class OSM_API MemoryCertificateManager final : public certificate::Manager {
  public:
   explicit MemoryCertificateManager(const Clock& clock);
   ~MemoryCertificateManager() override;
@@ -34,6 +35,10 @@ class MemoryCertificateManager final : public certificate::Manager {
   Result<certificate::CertificatePtr> issue_certificate(const certificate::Subject& subject,
                                                         std::chrono::seconds validity) override;
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& common_name) override;
+  // Takes every request; the name is neither cached nor announced.
+  Result<certificate::CertificatePtr> certify_request(const certificate::Subject& subject,
+                                                      const std::string& request_pem,
+                                                      std::chrono::seconds validity) override;
   void release_certificate(const CommonName& common_name) override;
   std::vector<certificate::CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override;
@@ -45,4 +50,4 @@ class MemoryCertificateManager final : public certificate::Manager {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

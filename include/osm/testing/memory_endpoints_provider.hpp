@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/endpoints_provider.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
-class MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadProvider {
+class OSM_API MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadProvider {
  public:
   explicit MemoryEndpointsProvider(std::string id = "memory");
   ~MemoryEndpointsProvider() override;
@@ -25,8 +26,10 @@ class MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadP
 
   // Adds the workload or puts it in place of the one with its name.
   void put_workload(const Workload& workload);
+  // There is no such workload any more. Unknown names are ignored.
   void remove_workload(const WorkloadName& name);
 
+  // All three: what has_synced(), healthy() and list_problems() say from now on.
   void set_synced(bool synced);
   void set_healthy(bool healthy);
   void set_problems(std::vector<Problem> problems);
@@ -40,8 +43,7 @@ class MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadP
       std::function<void(const std::vector<ServiceName>& changed)> on_change) override;
 
   std::vector<Workload> list_workloads() const override;
-  std::optional<Workload> get_workload(const std::string& ns,
-                                       const ProxyId& proxy_id) const override;
+  std::optional<Workload> find_workload(const WorkloadName& name) const override;
   std::vector<Problem> list_problems() const override;
   Subscription subscribe_workloads(
       std::function<void(const std::vector<WorkloadName>& changed)> on_change) override;
@@ -51,4 +53,4 @@ class MemoryEndpointsProvider final : public EndpointsProvider, public WorkloadP
   std::unique_ptr<State> state_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/mesh_spec.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
-class MemoryMeshSpec final : public MeshSpec {
+class OSM_API MemoryMeshSpec final : public MeshSpec {
  public:
   MemoryMeshSpec();
   ~MemoryMeshSpec() override;
@@ -24,14 +25,19 @@ class MemoryMeshSpec final : public MeshSpec {
   void put(const smi::HttpRouteGroup& group);
   void put(const smi::TcpRoute& route);
   void put(const smi::TrafficTarget& target);
+  void put(const MeshRootCertificate& root);  // in the control plane's namespace
+  // Adds what is not there yet.
   void put_service_account(const ServiceAccount& account);
+  // Adds a monitored namespace.
   void put_namespace(const std::string& ns);
+  // Replaces the settings.
   void set_mesh_config(const MeshConfig& config);
 
   // By the kind names of Kubernetes and SMI: {"TrafficTarget", "bookstore", "buyer"}. A removed
   // Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
   void remove(const ObjectKey& key);
 
+  // All: what has_synced() and list_problems() say from now on.
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
   // Tells nobody: moving an object does not change it.
@@ -47,6 +53,7 @@ class MemoryMeshSpec final : public MeshSpec {
   std::vector<ServiceAccount> list_all_service_accounts() const override;
   std::vector<std::string> list_namespaces() const override;
   MeshConfig get_mesh_config() const override;
+  SharedList<MeshRootCertificate> list_root_certificates() const override;
   bool has_synced() const override;
   std::vector<Problem> list_problems() const override;
   ObjectSource source_of(const ObjectKey& key) const override;
@@ -61,4 +68,4 @@ class MemoryMeshSpec final : public MeshSpec {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

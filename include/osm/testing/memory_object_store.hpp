@@ -8,12 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/api.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
-class MemoryObjectStore final : public ObjectStore {
+class OSM_API MemoryObjectStore final : public ObjectStore {
  public:
   MemoryObjectStore();
   ~MemoryObjectStore() override;
@@ -22,9 +23,11 @@ class MemoryObjectStore final : public ObjectStore {
   // them in place of those with their keys: one notification for all. Their source is `path`.
   // Failure: the text of the first problem; nothing is put then.
   Status put_yaml(std::string_view text, std::string_view path = "memory.yaml");
+  // Adds one object / takes it away, if it is there.
   void put(Object object);
   void remove(const ObjectKey& key);
 
+  // All: what has_synced() and list_problems() say from now on.
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
 
@@ -41,4 +44,4 @@ class MemoryObjectStore final : public ObjectStore {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

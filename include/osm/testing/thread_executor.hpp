@@ -5,14 +5,15 @@
 #include <functional>
 #include <memory>
 
+#include "osm/api.hpp"
 #include "osm/executor.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 // Tasks start in the order they were posted or became due, on whichever thread is free, by the
 // real steady clock. Destroying it waits for running tasks and drops the rest; not from inside a
 // task.
-class ThreadExecutor final : public Executor {
+class OSM_API ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads);
   ~ThreadExecutor() override;
@@ -28,7 +29,7 @@ class ThreadExecutor final : public Executor {
 };
 
 // Calls `condition` until it is true. Result: false when it was not within `deadline`.
-bool wait_until(const std::function<bool()>& condition,
-                std::chrono::nanoseconds deadline = std::chrono::seconds(10));
+OSM_API bool wait_until(const std::function<bool()>& condition,
+                        std::chrono::nanoseconds deadline = std::chrono::seconds(10));
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

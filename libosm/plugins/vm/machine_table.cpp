@@ -5,7 +5,7 @@
 
 #include "model/names.hpp"
 
-namespace osm::vm {
+namespace osm::inline v1::vm {
 namespace {
 
 ObjectKey key_of(const VirtualMachine& machine) {
@@ -52,10 +52,10 @@ ProxyId MachineTable::proxy_id(const VirtualMachine& machine) const {
 std::set<std::string> MachineTable::accept() {
   std::set<std::string> different;
   auto former = std::exchange(accepted_, {});
-  by_proxy_id_.clear();
   conflicts_.clear();
+  std::map<ProxyId, std::string> owners;
   for (const auto& [name, machine] : machines_) {
-    const auto [owner, first] = by_proxy_id_.emplace(proxy_id(*machine), name);
+    const auto [owner, first] = owners.emplace(proxy_id(*machine), name);
     if (!first) {
       conflicts_.push_back({ErrorCode::kDuplicateObject, key_of(*machine), "", 0, "spec.proxyUUID",
                             "VirtualMachine " + machine->name.ns + '/' + owner->second +
@@ -181,16 +181,10 @@ std::optional<std::vector<Endpoint>> MachineTable::endpoints(const std::string& 
   return at->second.endpoints;
 }
 
-std::optional<Workload> MachineTable::workload(const ProxyId& id) const {
-  const auto owner = by_proxy_id_.find(id);
-  if (owner == by_proxy_id_.end()) return std::nullopt;
-  return workloads_.at(owner->second);
-}
-
 void MachineTable::add_problems(std::vector<Problem>& out) const {
   out.insert(out.end(), conflicts_.begin(), conflicts_.end());
   for (const auto& [name, state] : states_)
     out.insert(out.end(), state.problems.begin(), state.problems.end());
 }
 
-}  // namespace osm::vm
+}  // namespace osm::inline v1::vm

@@ -13,7 +13,7 @@
 #include "osm/service.hpp"
 #include "vm/virtual_machine.hpp"
 
-namespace osm::vm {
+namespace osm::inline v1::vm {
 
 class MachineTable {
  public:
@@ -38,7 +38,6 @@ class MachineTable {
 
   std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
   const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  std::optional<Workload> workload(const ProxyId& id) const;
   // Without path and line, any order.
   void add_problems(std::vector<Problem>& out) const;
 
@@ -65,7 +64,6 @@ class MachineTable {
   std::map<std::string, std::shared_ptr<const Service>> services_;
 
   std::map<std::string, Machine> accepted_;
-  std::map<ProxyId, std::string> by_proxy_id_;
   std::vector<Problem> conflicts_;
   std::map<std::string, ServiceState> states_;
   std::map<std::string, Workload> workloads_;
@@ -76,4 +74,4 @@ class MachineTable {
   bool cleared_ = false;
 };
 
-}  // namespace osm::vm
+}  // namespace osm::inline v1::vm

@@ -1,20 +1,25 @@
 #include "vm/virtual_machine.hpp"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <boost/json.hpp>
 #include <utility>
 
+#include "model/ip_address.hpp"
 #include "model/names.hpp"
+#include "osm/vm_provider.hpp"
 
-namespace osm::vm {
+namespace osm::inline v1::vm {
 namespace {
 
 namespace json = boost::json;
 
 constexpr const char* kNotALabel =
     "must be a DNS label: lower-case letters, digits and '-', at most 63";
+
+// Bounds on what one object may cost the mesh (docs/adr/0019).
+constexpr std::size_t kMaxPorts = 1024;
+constexpr std::size_t kMaxProblems = 100;
+constexpr std::size_t kMaxFieldBytes = 512;
 
 class Decoder {
  public:
@@ -28,8 +33,8 @@ class Decoder {
       refuse("apiVersion", std::string("not supported; use ") + kApiVersion,
              ErrorCode::kUnknownKind);
     // A label, since it becomes part of the certificate's common name.
-    if (!model::is_dns_label(object_.key.name)) refuse("metadata.name", kNotALabel);
-    if (!model::is_dns_label(object_.key.ns))
+    if (!is_dns_label(object_.key.name)) refuse("metadata.name", kNotALabel);
+    if (!is_dns_label(object_.key.ns))
       refuse("metadata.namespace", object_.key.ns.empty() ? "required" : kNotALabel);
     boost::system::error_code fault;
     const json::value root = json::parse(object_.json, fault);
@@ -47,6 +52,8 @@ class Decoder {
 
  private:
   void refuse(std::string field, std::string cause, ErrorCode code = ErrorCode::kInvalidField) {
+    if (problems_.size() >= kMaxProblems) return;
+    if (field.size() > kMaxFieldBytes) field = field.substr(0, kMaxFieldBytes) + "...";
     problems_.push_back({code, object_.key, "", 0, std::move(field), std::move(cause)});
   }
 
@@ -72,11 +79,11 @@ class Decoder {
   void read(const json::value& spec) {
     if (auto address = text(spec, "address", "spec.address", true)) read_address(*address);
     if (auto account = text(spec, "serviceAccount", "spec.serviceAccount", true)) {
-      if (!model::is_dns_label(*account)) refuse("spec.serviceAccount", kNotALabel);
+      if (!is_dns_label(*account)) refuse("spec.serviceAccount", kNotALabel);
       machine_.account = {object_.key.ns, *account};
     }
     if (auto uuid = text(spec, "proxyUUID", "spec.proxyUUID", false)) {
-      if (!model::is_uuid(*uuid))
+      if (!is_uuid(*uuid))
         refuse("spec.proxyUUID",
                "must be a UUID in lower case, such as 6f2c1a34-8d1e-4c5b-9a70-3e2f1d0c9b8a");
       machine_.proxy_id = ProxyId(*uuid);
@@ -91,11 +98,9 @@ class Decoder {
   }
 
   void read_address(const std::string& address) {
-    in_addr v4{};
-    in6_addr v6{};
-    if (inet_pton(AF_INET, address.c_str(), &v4) == 1) {
+    if (model::is_ipv4(address)) {
       machine_.address = address;
-    } else if (inet_pton(AF_INET6, address.c_str(), &v6) == 1) {
+    } else if (model::is_ipv6(address)) {
       refuse("spec.address", "IPv6 is not supported yet; give an IPv4 address");
     } else {
       refuse("spec.address", "must be an IPv4 address, such as 10.0.0.7, not a name");
@@ -108,6 +113,13 @@ class Decoder {
       refuse("spec.ports", "must be a list of {name, port}");
       return;
     }
+    if (list->size() > kMaxPorts) {
+      refuse(
+          "spec.ports",
+          "has " + std::to_string(list->size()) + " entries, at most " + std::to_string(kMaxPorts),
+          ErrorCode::kTooLarge);
+      return;
+    }
     for (std::size_t i = 0; i < list->size(); ++i) {
       const std::string path = "spec.ports[" + std::to_string(i) + ']';
       const json::value& item = (*list)[i];
@@ -116,7 +128,7 @@ class Decoder {
         continue;
       }
       const auto name = text(item, "name", path + ".name", true);
-      if (name && !model::is_dns_label(*name)) refuse(path + ".name", kNotALabel);
+      if (name && !is_dns_label(*name)) refuse(path + ".name", kNotALabel);
       const auto* port = member(item, "port");
       const auto* number = port == nullptr ? nullptr : port->if_int64();
       if (number == nullptr || *number < 1 || *number > 65535) {
@@ -137,6 +149,10 @@ class Decoder {
 
 DecodedVirtualMachine decode_virtual_machine(const Object& object) { return Decoder(object).run(); }
 
+std::vector<Problem> check_virtual_machine(const Object& object) {
+  return decode_virtual_machine(object).problems;
+}
+
 bool selects(const Service& service, const VirtualMachine& machine) {
   if (service.selector.empty() || service.name.ns != machine.name.ns) return false;
   return std::all_of(service.selector.begin(), service.selector.end(), [&](const auto& wanted) {
@@ -145,4 +161,4 @@ bool selects(const Service& service, const VirtualMachine& machine) {
   });
 }
 
-}  // namespace osm::vm
+}  // namespace osm::inline v1::vm

@@ -9,7 +9,7 @@
 #include "osm/object.hpp"
 #include "osm/workload.hpp"
 
-namespace osm::vm {
+namespace osm::inline v1::vm {
 
 inline constexpr const char* kKind = "VirtualMachine";
 inline constexpr const char* kApiVersion = "workload.openservicemesh.io/v1alpha1";
@@ -36,4 +36,4 @@ DecodedVirtualMachine decode_virtual_machine(const Object& object);
 // that is not empty.
 bool selects(const Service& service, const VirtualMachine& machine);
 
-}  // namespace osm::vm
+}  // namespace osm::inline v1::vm

@@ -1,13 +1,13 @@
-#include "vm/vm_provider.hpp"
+#include "osm/vm_provider.hpp"
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "base/notifier.hpp"
+#include "osm/notifier.hpp"
 #include "vm/machine_table.hpp"
 
-namespace osm::vm {
+namespace osm::inline v1::vm {
 namespace {
 
 class StoreVmProvider final : public VmProvider {
@@ -68,12 +68,13 @@ class StoreVmProvider final : public VmProvider {
     return out;
   }
 
-  std::optional<Workload> get_workload(const std::string& ns,
-                                       const ProxyId& proxy_id) const override {
+  std::optional<Workload> find_workload(const WorkloadName& name) const override {
     std::lock_guard lock(mutex_);
-    const auto table = tables_.find(ns);
+    const auto table = tables_.find(name.ns);
     if (table == tables_.end()) return std::nullopt;
-    return table->second.workload(proxy_id);
+    const auto& workloads = table->second.workloads();
+    const auto at = workloads.find(name.name);
+    return at == workloads.end() ? std::nullopt : std::optional(at->second);
   }
 
   std::vector<Problem> list_problems() const override {
@@ -205,7 +206,8 @@ class StoreVmProvider final : public VmProvider {
   bool store_is_healthy() const {
     const auto problems = store_.list_problems();
     return std::none_of(problems.begin(), problems.end(), [](const Problem& problem) {
-      return problem.code == ErrorCode::kUnreadableSource;
+      return problem.code == ErrorCode::kUnreadableSource ||
+             problem.code == ErrorCode::kUnavailable;
     });
   }
 
@@ -265,4 +267,4 @@ std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options) {
   return std::make_unique<StoreVmProvider>(options);
 }
 
-}  // namespace osm::vm
+}  // namespace osm::inline v1::vm

@@ -89,6 +89,10 @@ RULES
 -A OSM_PROXY_INBOUND -p tcp -m multiport --dports 15904 -j RETURN
 -A OSM_PROXY_INBOUND -p tcp --syn -j REJECT --reject-with tcp-reset
 -A OSM_PROXY_OUTBOUND -o lo -j RETURN
+-A OSM_PROXY_OUTBOUND -m owner --uid-owner 1500 -j RETURN
+-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 9000,9001,9002,9003,9004,9005,9006,9007,9008,9009,9010,9011,9012,9013,9014 -j RETURN
+-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 9015,9016,9017,9018,9019,9020,9021,9022,9023,9024,9025,9026,9027,9028,9029 -j RETURN
+-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 9030,9031,9032,9033,9034,9035,9036,9037,9038,9039 -j RETURN
 -A OSM_PROXY_OUTBOUND -d fd00::/8 -p tcp -j REJECT --reject-with tcp-reset
 $(jump ip6tables filter INPUT OSM_PROXY_INBOUND)
 $(jump ip6tables filter OUTPUT OSM_PROXY_OUTBOUND)

@@ -1,0 +1,16 @@
+// What one added Service costs on the wire in each variant of xDS: real sessions with real content,
+// without sockets, and proxies that ask and acknowledge as Envoy does.
+#pragma once
+
+#include <cstdint>
+
+#include "osm/proxy.hpp"
+#include "synthetic_mesh.hpp"
+
+namespace osm::bench {
+
+// Bytes of all responses to all proxies of a mesh of `size`, from the Service's appearance until
+// every proxy holds what it should. Deterministic.
+std::uint64_t bytes_per_added_service(const MeshSize& size, XdsVariant variant);
+
+}  // namespace osm::bench

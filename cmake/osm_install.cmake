@@ -1,0 +1,104 @@
+# cmake --install: libraries, headers, the CMake package and pkg-config files. Nothing installed
+# knows where it was built or installed, so that a prefix can be moved.
+#
+# A static and a shared build may be installed into one prefix, one after the other: what differs
+# has the flavour in its name.
+include(CMakePackageConfigHelpers)
+include(CheckCXXSourceCompiles)
+set(flavour static)
+if(OSM_SHARED)
+  set(flavour shared)
+endif()
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/osm)
+set(staging ${PROJECT_BINARY_DIR}/package)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/osm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/libosm/plugins/kubernetes/crds
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/osm FILES_MATCHING PATTERN "*.yaml")
+foreach(target IN LISTS osm_products)
+  get_target_property(name ${target} EXPORT_NAME)
+  install(TARGETS ${target} EXPORT osm-${name})
+  install(EXPORT osm-${name} NAMESPACE osm:: FILE osm-${name}-${flavour}.cmake
+    DESTINATION ${package_dir})
+endforeach()
+if(OSM_BUILD_DAEMONS)
+  install(TARGETS osm-controller osm)
+  set_target_properties(osm-controller osm PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
+
+if(NOT OSM_ENVOY_API_TARGET)
+  set(files ${osm_envoy_api_file})
+  if(OSM_SHARED)
+    list(APPEND files ${osm_envoy_api_file}.${OSM_ABI_VERSION} ${osm_envoy_api_file}.${PROJECT_VERSION})
+  endif()
+  list(TRANSFORM files PREPEND ${OSM_XDS_BUILD_DIR}/)
+  install(FILES ${files} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  set(OSM_ENVOY_API_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}/osm-envoy-api)
+  install(DIRECTORY ${OSM_XDS_BUILD_DIR}/gen/ DESTINATION ${OSM_ENVOY_API_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.pb.h")
+endif()
+
+# The CMake package.
+check_cxx_source_compiles("
+  #include <string>
+  #if !_GLIBCXX_USE_CXX11_ABI
+  #error
+  #endif
+  int main() {}" OSM_CXX11_ABI)
+set(OSM_USES_CXX11_ABI 0)
+if(OSM_CXX11_ABI)
+  set(OSM_USES_CXX11_ABI 1)
+endif()
+set(OSM_BOOST_VERSION "")  # a host's own Boost need not say
+if(Boost_VERSION)
+  set(OSM_BOOST_VERSION "${Boost_VERSION} EXACT")
+endif()
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/osm-config.cmake.in
+  ${staging}/osm-config.cmake INSTALL_DESTINATION ${package_dir}
+  PATH_VARS CMAKE_INSTALL_LIBDIR OSM_ENVOY_API_INCLUDEDIR)
+# While the major version is 0, a minor version may break what was (docs/versioning.md).
+write_basic_package_version_file(${staging}/osm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${staging}/osm-config.cmake ${staging}/osm-config-version.cmake
+  DESTINATION ${package_dir})
+
+# pkg-config. What a shared library needs by itself is private: --static asks for it.
+function(osm_pkg_config name)
+  cmake_parse_arguments(PC "" "DESCRIPTION;LIBRARY;INCLUDEDIR" "REQUIRES;PRIVATE;LIBS_PRIVATE" ${ARGN})
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+    BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE PC_UP)
+  list(JOIN PC_REQUIRES ", " PC_REQUIRES)
+  list(JOIN PC_PRIVATE ", " PC_PRIVATE)
+  list(JOIN PC_LIBS_PRIVATE " " PC_LIBS_PRIVATE)
+  set(PC_NAME ${name})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/osm.pc.in ${staging}/${name}.pc @ONLY)
+  install(FILES ${staging}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+set(envoy_api_module "")
+if(NOT OSM_ENVOY_API_TARGET)
+  set(envoy_api_module osm-envoy-api)
+  osm_pkg_config(osm-envoy-api LIBRARY osm_envoy_api INCLUDEDIR ${OSM_ENVOY_API_INCLUDEDIR}
+    DESCRIPTION "The generated Envoy API that libosm is built with" REQUIRES protobuf)
+endif()
+osm_pkg_config(osm LIBRARY osm INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "${PROJECT_DESCRIPTION}"
+  PRIVATE ${envoy_api_module} grpc++ protobuf re2 yaml-cpp fmt libcrypto LIBS_PRIVATE -pthread)
+osm_pkg_config(osm-net LIBRARY osm_net INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "HTTP, executors, logs and metrics for programs around libosm"
+  REQUIRES osm PRIVATE libssl fmt LIBS_PRIVATE -pthread)
+osm_pkg_config(osm-vm LIBRARY osm_vm INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's endpoints provider for plain machines" REQUIRES osm PRIVATE fmt)
+osm_pkg_config(osm-kubernetes LIBRARY osm_kubernetes INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm on Kubernetes: the API server's objects, pods as endpoints"
+  REQUIRES osm-net PRIVATE yaml-cpp fmt libcrypto)
+osm_pkg_config(osm-etcd LIBRARY osm_etcd INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's certificate authority in etcd" REQUIRES osm-net PRIVATE libcrypto)
+osm_pkg_config(osm-vault LIBRARY osm_vault INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's certificates from Vault" REQUIRES osm-net PRIVATE libcrypto)
+osm_pkg_config(osm-cert-manager LIBRARY osm_cert_manager INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "cert-manager as libosm's certificate authority" REQUIRES osm-kubernetes PRIVATE libcrypto)
+osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's fakes and its conformance suite"
+  REQUIRES osm PRIVATE fmt LIBS_PRIVATE -pthread)

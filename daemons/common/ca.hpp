@@ -1,0 +1,45 @@
+// The CA of the mesh, as the flags say.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ca_options.hpp"
+#include "osm/asio_executor.hpp"
+#include "osm/clock.hpp"
+#include "osm/executor.hpp"
+#include "osm/ids.hpp"
+#include "osm/issuer.hpp"
+#include "osm/kubernetes.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_root_certificate.hpp"
+#include "osm/metrics.hpp"
+#include "osm/result.hpp"
+
+namespace osm::daemon {
+
+// All outlive the issuer.
+struct CaSurroundings {
+  const CaOptions& options;
+  const TrustDomain& trust_domain;
+  const std::string& osm_namespace;
+  kubernetes::Cluster* cluster = nullptr;  // where the mesh is one of Kubernetes
+  std::string directory{};                 // where one machine keeps its CA; empty: it does not
+  net::AsioExecutor& io;
+  Executor& blocking;
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+};
+
+// Failure: as the store's or the issuer's, with the remedy; kInvalidArgument: a store that there is
+// none of here. Thread: any but an event loop's. Blocking: until the CA answers.
+Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with);
+
+// The CA that a MeshRootCertificate describes; `directory` is its own. Failure, thread, blocking:
+// as above.
+Result<std::shared_ptr<certificate::Issuer>> make_root(const CaSurroundings& with,
+                                                       const MeshRootCertificate& described);
+
+}  // namespace osm::daemon

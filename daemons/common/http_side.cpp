@@ -1,0 +1,130 @@
+#include "http_side.hpp"
+
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <utility>
+
+#include "daemons/version.hpp"
+#include "osm/router.hpp"
+
+namespace osm::daemon {
+namespace {
+
+net::Response ready(const std::vector<std::string>& missing) {
+  if (missing.empty()) return net::text_response("Service is ready\n");
+  std::string text = "Service is not ready. Waiting for:\n";
+  for (const std::string& item : missing) text += "- " + item + '\n';
+  return net::text_response(std::move(text), 503);
+}
+
+constexpr std::size_t kMaxProblemSamples = 500;
+
+// One sample for each problem, made anew every time: a resolved one leaves no series behind.
+std::string expose_problems(std::vector<Problem> problems) {
+  if (problems.size() > kMaxProblemSamples) problems.resize(kMaxProblemSamples);
+  net::PrometheusRegistry samples;
+  samples.describe("osm_problem", "1 for each object or source that is left out, with its cause");
+  for (const Problem& problem : problems) {
+    samples.set("osm_problem",
+                {{"code", error_code_text(problem.code)},
+                 {"file", problem.path},
+                 {"line", std::to_string(problem.line)},
+                 {"object", problem.object.str()},
+                 {"field", problem.field},
+                 {"cause", problem.cause}},
+                1);
+  }
+  return samples.expose();
+}
+
+net::Response exposition(const HttpSideOptions& options) {
+  return {200,
+          std::string(net::PrometheusRegistry::kContentType),
+          options.metrics.expose() + expose_problems(options.problems()),
+          {}};
+}
+
+}  // namespace
+
+net::Handler make_http_side(const HttpSideOptions& options) {
+  net::Router router;
+  router
+      .get("/health/alive",
+           [](const net::Request&) { return net::text_response("Service is alive\n"); })
+      .get("/health/ready", [options](const net::Request&) { return ready(options.missing()); })
+      .get("/metrics", [options](const net::Request&) { return exposition(options); })
+      .get("/version", [](const net::Request&) { return version_response(); });
+  return [router = std::move(router), options](const net::Request& request) {
+    const auto start = std::chrono::steady_clock::now();
+    net::Response response = router(request);
+    // Strangers choose paths: those that lead nowhere share one label.
+    const std::string path = response.status == 404 ? "other" : request.path;
+    const std::string code = std::to_string(response.status);
+    options.metrics.add("osm_http_response_total", {{"code", code}, {"path", path}}, 1);
+    options.metrics.observe(
+        "osm_http_response_duration", {{"path", path}},
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return response;
+  };
+}
+
+net::Response version_response() {
+  return net::json_response(
+      boost::json::serialize(boost::json::object{
+          {"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}}) +
+      '\n');
+}
+
+void describe_metrics(net::PrometheusRegistry& metrics) {
+  static constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
+      {"osm_cert_expiry_seconds", "Seconds until a held certificate ends, the least of its kind"},
+      {"osm_cert_issue_failed_count", "Certificates that could not be issued"},
+      {"osm_cert_issued_count", "Certificates issued"},
+      {"osm_cert_issued_time", "Seconds to issue a certificate"},
+      {"osm_cert_rotated_count", "Certificates replaced by newer ones"},
+      {"osm_endpoints_provider_healthy", "1 while a provider's platform answers"},
+      {"osm_endpoints_provider_synced", "1 once a provider has read its first complete list"},
+      {"osm_http_response_duration", "Seconds to answer a request on --http-address"},
+      {"osm_http_response_total", "Answers on --http-address"},
+      {"osm_injector_request_seconds", "Seconds to answer the admission of a pod, by outcome"},
+      {"osm_injector_requests_total", "Admissions of pods, by outcome"},
+      {"osm_mesh_services", "Services of the mesh"},
+      {"osm_mesh_snapshot_build_seconds", "Seconds to build a snapshot of the mesh"},
+      {"osm_mesh_snapshots_total", "Snapshots of the mesh published"},
+      {"osm_mesh_workloads", "Workloads of the mesh"},
+      {"osm_metrics_dropped_total", "Values that could not be kept, by reason"},
+      {"osm_nack_total", "Configurations refused by proxies, by xDS type and the kind to blame"},
+      {"osm_nack_trials_total", "Trials on proxies that search for what they refuse, by outcome"},
+      {"osm_problems", "Everything that was left out of the mesh, by code"},
+      {"osm_provider_staleness_seconds",
+       "Seconds for which what a provider says may have been out of date"},
+      {"osm_propagation_seconds", "Seconds from a change until the last proxy acknowledged it"},
+      {"osm_proxies_behind", "Proxies that have owed an answer for more than 10 seconds"},
+      {"osm_proxy_connect_count", "Proxies connected now"},
+      {"osm_proxy_flapping_total", "Proxy certificates used from two addresses in turn"},
+      {"osm_proxy_reconnect_count", "Proxies that connected again"},
+      {"osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type"},
+      {"osm_proxy_xds_request_count", "Requests of proxies, by xDS type"},
+      {"osm_push_stage_seconds", "Seconds a push spends in each stage"},
+      {"osm_resources_encoded_total", "Resources translated and serialized, by xDS type"},
+      {"osm_response_bytes_total", "Bytes of responses to proxies, by xDS type"},
+      {"osm_service_cert_failed_count", "Service certificates that could not be issued"},
+      {"osm_spec_decoded_total", "Objects decoded, by kind"},
+      {"osm_spec_directory_load_seconds", "Seconds to read the mesh directory"},
+      {"osm_spec_file_parses_total", "Files of the mesh directory parsed"},
+      {"osm_spec_file_reads_total", "Files of the mesh directory read"},
+      {"osm_spec_files", "Files in the mesh directory"},
+      {"osm_streams_stalled_total", "Streams cut because the proxy did not read"},
+      {"osm_streams_superseded_total", "Streams ended by a newer one of the same proxy"},
+      {"osm_vm_decoded_total", "VirtualMachines decoded"},
+      {"osm_vm_services_recomputed_total", "Services whose machines were worked out anew"},
+      {"osm_vault_healthy", "1 while Vault answers and takes the token"},
+      {"osm_vault_request_seconds", "Seconds until Vault answered, by operation"},
+      {"osm_vault_requests_total", "Requests to Vault, by operation and answer"},
+      {"osm_vault_token_expiry_seconds", "Seconds until Vault's token ends, unless it is renewed"},
+      {"osm_version_info", "1, labelled with what was built"},
+  };
+  for (const auto& [name, help] : kHelp) metrics.describe(name, help);
+}
+
+}  // namespace osm::daemon

@@ -1,0 +1,71 @@
+#include "vault_ca.hpp"
+
+#include <string>
+#include <utility>
+
+#include "osm/threads.hpp"
+
+namespace osm::daemon {
+namespace {
+
+// Where a pod finds its ServiceAccount's token, which the kubelet renews.
+constexpr const char* kServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+// An issuer with the threads that look after its token: when Vault is away they wait, and nobody
+// else does.
+class WithThreads final : public certificate::Issuer {
+ public:
+  Status start(vault::IssuerOptions options) {
+    OSM_TRY(issuer_, vault::make_vault_issuer(options));
+    return {};
+  }
+  Executor& executor() { return threads_.executor(); }
+
+  Result<std::string> sign(const certificate::SigningRequest& request) override {
+    return issuer_->sign(request);
+  }
+  std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
+  std::string id() const override { return issuer_->id(); }
+  WallTime not_after() const override { return issuer_->not_after(); }
+  Status health() const override { return issuer_->health(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return issuer_->subscribe(std::move(on_change));
+  }
+
+ private:
+  net::Threads threads_{2};
+  std::unique_ptr<certificate::Issuer> issuer_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings& with,
+                                                           const VaultProvider& described,
+                                                           vault::Source ca_pem) {
+  if (!described.token_secret_name.empty())
+    return Error{ErrorCode::kInvalidArgument,
+                 "Vault: a token in a Secret is not read; use Kubernetes auth (a role), or mount "
+                 "the Secret and name the file"};
+  auto issuer = std::make_unique<WithThreads>();
+  vault::IssuerOptions options{.address = {described.host, number(described.port), ""},
+                               .tls = described.protocol != "http",
+                               .ca_pem = std::move(ca_pem),
+                               .vault_namespace = described.vault_namespace,
+                               .mount = described.mount,
+                               .role = described.role,
+                               .io = with.io,
+                               .executor = issuer->executor(),
+                               .clock = with.clock,
+                               .rng = with.rng,
+                               .log = with.log,
+                               .metrics = with.metrics};
+  if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
+  if (!described.auth_role.empty())
+    options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
+                                                .role = described.auth_role,
+                                                .jwt = vault::from_file(kServiceAccountToken)};
+  if (Status started = issuer->start(std::move(options)); !started) return started.error();
+  return std::unique_ptr<certificate::Issuer>(std::move(issuer));
+}
+
+}  // namespace osm::daemon

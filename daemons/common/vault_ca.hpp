@@ -1,0 +1,18 @@
+// Vault as the mesh's CA, as flags or a MeshRootCertificate describe it.
+#pragma once
+
+#include <memory>
+
+#include "ca.hpp"
+#include "osm/vault.hpp"
+
+namespace osm::daemon {
+
+// `ca_pem`: what Vault's certificate is verified with; none: the system's roots.
+// Failure: as vault::make_vault_issuer()'s; kInvalidArgument for a token in a Secret, which is not
+// read here. Thread: any but an event loop's. Blocking: until Vault has answered.
+Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings& with,
+                                                           const VaultProvider& described,
+                                                           vault::Source ca_pem);
+
+}  // namespace osm::daemon

@@ -1,0 +1,100 @@
+#include "directory_source.hpp"
+
+#include <utility>
+
+#include "ca.hpp"
+#include "osm/directory_store.hpp"
+#include "osm/object_mesh_spec.hpp"
+#include "osm/vm_provider.hpp"
+#include "state_dir.hpp"
+
+namespace osm::controller {
+namespace {
+
+class DirectorySource final : public MeshSource {
+ public:
+  explicit DirectorySource(const MeshSurroundings& surroundings) : with_(surroundings) {}
+
+  Status start() {
+    OSM_TRY(store_, spec::make_directory_store({.directory = with_.options.mesh_dir,
+                                                .executor = with_.io.executor(),
+                                                .watcher = with_.io.executor(),
+                                                .clock = with_.clock,
+                                                .log = with_.log,
+                                                .metrics = with_.metrics}));
+    spec_ = spec::make_mesh_spec({.store = *store_,
+                                  .mesh_name = with_.options.mesh_name,
+                                  .osm_namespace = with_.options.osm_namespace,
+                                  .log = with_.log,
+                                  .metrics = with_.metrics});
+    record_ = make_file_record(with_.options.state_dir + "/rotation.json");
+    board_ = make_local_board("osm-controller", with_.blocking.executor());
+    vms_ = vm::make_vm_provider({.store = *store_,
+                                 .mesh_spec = *spec_,
+                                 .trust_domain = with_.options.trust_domain,
+                                 .log = with_.log,
+                                 .metrics = with_.metrics});
+    return {};
+  }
+
+  ObjectStore& store() override { return *store_; }
+  MeshSpec& spec() override { return *spec_; }
+  std::vector<ProviderEntry> providers() override { return {{.provider = vms_.get()}}; }
+  std::vector<WorkloadProvider*> workload_providers() override { return {vms_.get()}; }
+  const WorkloadProvider& machines() override { return *vms_; }
+
+  Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string& ca_directory) override {
+    return daemon::load_ca({.options = with_.options.ca,
+                            .trust_domain = with_.options.trust_domain,
+                            .osm_namespace = with_.options.osm_namespace,
+                            .directory = ca_directory,
+                            .io = with_.io.executor(),
+                            .blocking = with_.blocking.executor(),
+                            .clock = with_.clock,
+                            .rng = with_.rng,
+                            .log = with_.log,
+                            .metrics = with_.metrics});
+  }
+
+  Result<std::shared_ptr<certificate::Issuer>> make_root(
+      const MeshRootCertificate& described) override {
+    return daemon::make_root({.options = with_.options.ca,
+                              .trust_domain = with_.options.trust_domain,
+                              .osm_namespace = with_.options.osm_namespace,
+                              .directory = with_.options.state_dir + "/roots/" + described.name,
+                              .io = with_.io.executor(),
+                              .blocking = with_.blocking.executor(),
+                              .clock = with_.clock,
+                              .rng = with_.rng,
+                              .log = with_.log,
+                              .metrics = with_.metrics},
+                             described);
+  }
+
+  RotationRecord& rotation_record() override { return *record_; }
+  ReplicaBoard& board() override { return *board_; }
+  bool leads() const override { return true; }  // there is no other
+
+  Status start_upkeep(ControlPlane&, certificate::Manager&) override { return {}; }
+  void stop(std::chrono::milliseconds) override {}
+
+ private:
+  const MeshSurroundings with_;
+  std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<MeshSpec> spec_;
+  std::unique_ptr<vm::VmProvider> vms_;
+  std::unique_ptr<RotationRecord> record_;
+  std::unique_ptr<ReplicaBoard> board_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSurroundings& surroundings) {
+  if (Status readable = check_mesh_dir(surroundings.options.mesh_dir); !readable.ok())
+    return readable.error();
+  auto source = std::make_unique<DirectorySource>(surroundings);
+  if (Status started = source->start(); !started.ok()) return started.error();
+  return std::unique_ptr<MeshSource>(std::move(source));
+}
+
+}  // namespace osm::controller

@@ -1,0 +1,200 @@
+#include "kubernetes_source.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "ca.hpp"
+#include "environment.hpp"
+#include "osm/http_server.hpp"
+#include "osm/kept_certificate.hpp"
+#include "osm/kubernetes.hpp"
+#include "osm/kubernetes_upkeep.hpp"
+#include "osm/object_mesh_spec.hpp"
+#include "osm/router.hpp"
+#include "osm/validator.hpp"
+#include "osm/vm_provider.hpp"
+#include "webhook.hpp"
+
+namespace osm::controller {
+namespace {
+
+// Names that the original gives them.
+constexpr const char* kValidatorService = "osm-validator";
+
+// Of no other replica, nor of this one before it was restarted.
+std::string replica_name(Rng& rng) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return fmt::format("{}-{:016x}", host.data(), rng.next());
+}
+
+class KubernetesSource final : public MeshSource {
+ public:
+  explicit KubernetesSource(const MeshSurroundings& surroundings) : with_(surroundings) {}
+
+  Status start() {
+    const Options& options = with_.options;
+    OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
+                                           .environment = daemon::environment(),
+                                           .io = with_.io.executor(),
+                                           .blocking = with_.blocking.executor(),
+                                           .clock = with_.clock,
+                                           .rng = with_.rng,
+                                           .log = with_.log,
+                                           .metrics = with_.metrics}));
+    store_ = kubernetes::make_store({.cluster = *cluster_,
+                                     .executor = with_.io.executor(),
+                                     .clock = with_.clock,
+                                     .rng = with_.rng,
+                                     .log = with_.log,
+                                     .metrics = with_.metrics,
+                                     .mesh_name = options.mesh_name,
+                                     .osm_namespace = options.osm_namespace});
+    spec_ = spec::make_mesh_spec({.store = *store_,
+                                  .mesh_name = options.mesh_name,
+                                  .osm_namespace = options.osm_namespace,
+                                  .log = with_.log,
+                                  .metrics = with_.metrics});
+    pods_ = kubernetes::make_provider(
+        {.store = *store_, .mesh_spec = *spec_, .log = with_.log, .metrics = with_.metrics});
+    record_ = make_file_record(options.state_dir + "/rotation.json");
+    roots_board_ = make_local_board("osm-controller", with_.blocking.executor());
+    vms_ = vm::make_vm_provider({.store = *store_,
+                                 .mesh_spec = *spec_,
+                                 .trust_domain = options.trust_domain,
+                                 .log = with_.log,
+                                 .metrics = with_.metrics});
+    return {};
+  }
+
+  ObjectStore& store() override { return *store_; }
+  MeshSpec& spec() override { return *spec_; }
+  std::vector<ProviderEntry> providers() override {
+    return {{.provider = pods_.get()}, {.provider = vms_.get()}};
+  }
+  std::vector<WorkloadProvider*> workload_providers() override { return {pods_.get(), vms_.get()}; }
+  const WorkloadProvider& machines() override { return *vms_; }
+
+  Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string&) override {
+    return daemon::load_ca({.options = with_.options.ca,
+                            .trust_domain = with_.options.trust_domain,
+                            .osm_namespace = with_.options.osm_namespace,
+                            .cluster = cluster_.get(),
+                            .io = with_.io.executor(),
+                            .blocking = with_.blocking.executor(),
+                            .clock = with_.clock,
+                            .rng = with_.rng,
+                            .log = with_.log,
+                            .metrics = with_.metrics});
+  }
+
+  // Injectors and the bootstrap Secrets of pods that run do not follow a rotation yet: a mesh that
+  // forgot its root would shut them out.
+  Result<std::shared_ptr<certificate::Issuer>> make_root(const MeshRootCertificate&) override {
+    return Error{ErrorCode::kUnavailable,
+                 "roots are not rotated on Kubernetes yet; the CA of --certificate-manager signs"};
+  }
+
+  RotationRecord& rotation_record() override { return *record_; }
+  ReplicaBoard& board() override { return *roots_board_; }
+  bool leads() const override { return true; }  // of what is this replica's alone
+
+  Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager) override {
+    if (Status started = start_validator(manager); !started.ok()) return started;
+    const std::string replica = replica_name(with_.rng);
+    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
+                                                    .blocking = waiting_.executor(),
+                                                    .clock = with_.clock,
+                                                    .rng = with_.rng,
+                                                    .log = with_.log,
+                                                    .metrics = with_.metrics,
+                                                    .replica = replica,
+                                                    .mesh_name = with_.options.mesh_name,
+                                                    .osm_namespace = with_.options.osm_namespace}));
+    OSM_TRY(upkeep_, kubernetes::start_upkeep({.cluster = *cluster_,
+                                               .blocking = waiting_.executor(),
+                                               .clock = with_.clock,
+                                               .rng = with_.rng,
+                                               .log = with_.log,
+                                               .metrics = with_.metrics,
+                                               .replica = replica,
+                                               .mesh_name = with_.options.mesh_name,
+                                               .osm_namespace = with_.options.osm_namespace,
+                                               .install_kinds = true,
+                                               .validating_webhook = &manager,
+                                               .follow_preset = true,
+                                               .status_of = &control_plane,
+                                               .keep_secrets = true,
+                                               .store = store_.get(),
+                                               .gateway = &manager,
+                                               .mesh_spec = spec_.get(),
+                                               .trust_domain = with_.options.trust_domain,
+                                               .board = board_.get()}));
+    return {};
+  }
+
+  void stop(std::chrono::milliseconds deadline) override {
+    upkeep_ = nullptr;
+    board_ = nullptr;
+    if (!webhook_) return;
+    if (Status stopped = webhook_->stop(deadline); !stopped.ok())
+      with_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
+  }
+
+ private:
+  Status start_validator(certificate::Manager& manager) {
+    validator_ =
+        inject::make_validator({.mesh_spec = *spec_,
+                                .metrics = with_.metrics,
+                                .osm_namespace = with_.options.osm_namespace,
+                                .store = store_.get(),
+                                .more_kinds = {{"VirtualMachine", vm::check_virtual_machine}}});
+    OSM_TRY(certificate_,
+            certificate::KeptCertificate::issue(
+                manager, certificate::webhook_subject(with_.options.trust_domain, kValidatorService,
+                                                      with_.options.osm_namespace)));
+    net::Router router;
+    router.post("/validate", daemon::make_webhook([this](std::string_view body) {
+                  return validator_->review(body);
+                }));
+    OSM_TRY(webhook_, net::HttpServer::start({.listen = with_.options.validator_address,
+                                              .max_body_bytes = kMaxReviewBytes,
+                                              .tls = [this] { return certificate_->load(); }},
+                                             with_.io.executor(), with_.blocking.executor(),
+                                             std::move(router), with_.log));
+    return {};
+  }
+
+  // An object of 3 MB at most, old and new, and what is around them.
+  static constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
+
+  const MeshSurroundings with_;
+  // Waits for the API server, which may be away: issuing certificates must not wait with it.
+  net::Threads waiting_{3};
+  std::unique_ptr<kubernetes::Cluster> cluster_;
+  std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<MeshSpec> spec_;
+  std::unique_ptr<kubernetes::Provider> pods_;
+  std::unique_ptr<vm::VmProvider> vms_;
+  std::unique_ptr<RotationRecord> record_;
+  std::unique_ptr<ReplicaBoard> roots_board_;
+  std::unique_ptr<inject::Validator> validator_;
+  std::unique_ptr<certificate::KeptCertificate> certificate_;
+  std::unique_ptr<net::HttpServer> webhook_;
+  std::unique_ptr<ReplicaBoard> board_;
+  std::unique_ptr<kubernetes::Upkeep> upkeep_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSurroundings& surroundings) {
+  auto source = std::make_unique<KubernetesSource>(surroundings);
+  if (Status started = source->start(); !started.ok()) return started.error();
+  return std::unique_ptr<MeshSource>(std::move(source));
+}
+
+}  // namespace osm::controller

@@ -1,0 +1,255 @@
+#include "daemon.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "ca.hpp"
+#include "daemons/version.hpp"
+#include "environment.hpp"
+#include "http_side.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/http_server.hpp"
+#include "osm/injector.hpp"
+#include "osm/kept_certificate.hpp"
+#include "osm/kubernetes.hpp"
+#include "osm/kubernetes_upkeep.hpp"
+#include "osm/object_mesh_spec.hpp"
+#include "osm/prometheus_registry.hpp"
+#include "osm/router.hpp"
+#include "osm/system.hpp"
+#include "osm/threads.hpp"
+#include "webhook.hpp"
+
+namespace osm::injector {
+namespace {
+
+// Each admission waits for its Secret to be written.
+constexpr unsigned kAdmissionThreads = 16;
+// Renewals, credential plugins, and the upkeep's two.
+constexpr unsigned kBlockingThreads = 4;
+constexpr std::chrono::milliseconds kCatchUp{2000};
+constexpr int kNativeSidecarsSince = 29;
+// An object of 3 MB, and what is around it.
+constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
+constexpr const char* kService = "osm-injector";
+
+class DaemonImpl final : public Daemon {
+ public:
+  DaemonImpl(const Options& options, const Clock& clock, net::JsonLog& log)
+      : options_(options), clock_(clock), log_(log) {}
+
+  Status start() {
+    daemon::describe_metrics(metrics_);
+    metrics_.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
+    for (const auto step : {&DaemonImpl::start_cluster, &DaemonImpl::start_certificates,
+                            &DaemonImpl::start_injector, &DaemonImpl::start_servers})
+      if (Status done = (this->*step)(); !done.ok()) return done;
+    return {};
+  }
+
+  std::string webhook_address() const override { return webhook_->address().str(); }
+  std::string http_address() const override { return http_->address().str(); }
+
+  void shutdown(std::chrono::milliseconds deadline) override {
+    stopping_ = true;
+    const auto report = [this](const Status& status) {
+      if (!status.ok()) log_.warning("shutting down", {{"cause", status.error().message}});
+    };
+    report(webhook_->stop(deadline / 2));
+    upkeep_ = nullptr;
+    report(http_->stop(deadline / 4));
+  }
+
+ private:
+  Status start_cluster() {
+    OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
+                                           .environment = daemon::environment(),
+                                           .io = io_.executor(),
+                                           .blocking = blocking_.executor(),
+                                           .clock = clock_,
+                                           .rng = rng_,
+                                           .log = log_,
+                                           .metrics = metrics_}));
+    store_ = kubernetes::make_store({.cluster = *cluster_,
+                                     .executor = io_.executor(),
+                                     .clock = clock_,
+                                     .rng = rng_,
+                                     .log = log_,
+                                     .metrics = metrics_,
+                                     .mesh_name = options_.mesh_name,
+                                     .osm_namespace = options_.osm_namespace,
+                                     .kinds = {"Namespace", "MeshConfig"}});
+    spec_ = spec::make_mesh_spec({.store = *store_,
+                                  .mesh_name = options_.mesh_name,
+                                  .osm_namespace = options_.osm_namespace,
+                                  .log = log_,
+                                  .metrics = metrics_});
+    mesh_config_ = spec_->subscribe([this](const auto&) { follow_log_level(); });
+    follow_log_level();
+    return {};
+  }
+
+  void follow_log_level() {
+    log_.set_least(spec_->get_mesh_config().log_level.value_or(options_.log_level));
+  }
+
+  Status start_certificates() {
+    OSM_TRY(auto issuer, daemon::load_ca({.options = options_.ca,
+                                          .trust_domain = options_.trust_domain,
+                                          .osm_namespace = options_.osm_namespace,
+                                          .cluster = cluster_.get(),
+                                          .io = io_.executor(),
+                                          .blocking = blocking_.executor(),
+                                          .clock = clock_,
+                                          .rng = rng_,
+                                          .log = log_,
+                                          .metrics = metrics_}));
+    manager_ = certificate::make_manager({.issuer = std::move(issuer),
+                                          .executor = blocking_.executor(),
+                                          .clock = clock_,
+                                          .rng = rng_,
+                                          .log = log_,
+                                          .metrics = metrics_});
+    OSM_TRY(certificate_,
+            certificate::KeptCertificate::issue(
+                *manager_, certificate::webhook_subject(options_.trust_domain, kService,
+                                                        options_.osm_namespace)));
+    return {};
+  }
+
+  Status start_injector() {
+    OSM_TRY(const bool native, has_native_sidecars());
+    injector_ = inject::make_injector(
+        {.certificates = *manager_,
+         .find_namespace = [this](const std::string& name) { return find_namespace(name); },
+         .mesh_config = [this] { return mesh_config(); },
+         .write_secret = [this](const auto& secret) { return write_secret(secret); },
+         .clock = clock_,
+         .log = log_,
+         .metrics = metrics_,
+         .trust_domain = options_.trust_domain,
+         .mesh_name = options_.mesh_name,
+         .osm_namespace = options_.osm_namespace,
+         .version = kVersion,
+         .envoy_image = options_.envoy_image,
+         .init_container_image = options_.init_container_image,
+         .image_pull_policy = options_.image_pull_policy,
+         .native_sidecars = native});
+    return {};
+  }
+
+  Status start_servers() {
+    net::Router router;
+    router.post("/mutate-pod-creation", daemon::make_webhook([this](std::string_view body) {
+                  return injector_->review(body);
+                }));
+    OSM_TRY(webhook_, net::HttpServer::start({.listen = options_.listen,
+                                              .max_body_bytes = kMaxReviewBytes,
+                                              .tls = [this] { return certificate_->load(); },
+                                              .client_ca_pem = options_.client_ca_pem},
+                                             io_.executor(), admissions_.executor(),
+                                             std::move(router), log_));
+    OSM_TRY(http_,
+            net::HttpServer::start(
+                {.listen = options_.http_address}, io_.executor(), io_.executor(),
+                daemon::make_http_side({.metrics = metrics_,
+                                        .missing = [this] { return missing(); },
+                                        .problems = [this] { return spec_->list_problems(); }}),
+                log_));
+    OSM_TRY(upkeep_, kubernetes::start_upkeep({.cluster = *cluster_,
+                                               .blocking = upkeep_threads_.executor(),
+                                               .clock = clock_,
+                                               .rng = rng_,
+                                               .log = log_,
+                                               .metrics = metrics_,
+                                               .replica = {},
+                                               .mesh_name = options_.mesh_name,
+                                               .osm_namespace = options_.osm_namespace,
+                                               .mutating_webhook = manager_.get()}));
+    return {};
+  }
+
+  Result<bool> has_native_sidecars() {
+    if (options_.native_sidecars) return *options_.native_sidecars;
+    const auto minor = kubernetes::server_minor_version(*cluster_);
+    if (minor.ok()) return *minor >= kNativeSidecarsSince;
+    return Error{minor.error().code,
+                 minor.error().message + "; --native-sidecars on or off goes without it"};
+  }
+
+  // One that is not known here may be a moment old: the API server, which asks, says that it is the
+  // mesh's.
+  Result<inject::InjectionNamespace> find_namespace(const std::string& name) {
+    const ObjectKey key{"Namespace", "", name};
+    auto found = store_->get(key);
+    if (!found) {
+      if (!store_->catch_up(kCatchUp)) {
+        return Error{ErrorCode::kUnavailable,
+                     "Namespace " + name + ": the API server does not say what it is: try again"};
+      }
+      found = store_->get(key);
+    }
+    if (!found) return inject::InjectionNamespace{name, {}, {}};
+    return inject::InjectionNamespace{name, found->labels, found->annotations};
+  }
+
+  Result<MeshConfig> mesh_config() {
+    if (spec_->has_synced()) return spec_->get_mesh_config();
+    return Error{ErrorCode::kNotReady, "the MeshConfig has not been read yet: try again"};
+  }
+
+  Status write_secret(const inject::BootstrapSecret& secret) {
+    kubernetes::Secret object{secret.ns, secret.name, secret.labels, {}};
+    for (const inject::BootstrapFile& file : secret.files) object.data[file.name] = file.content;
+    Status created = kubernetes::create_secret(*cluster_, object);
+    if (!created.ok() && created.error().code == ErrorCode::kAlreadyExists) return {};
+    return created;
+  }
+
+  // What readiness waits for.
+  std::vector<std::string> missing() const {
+    if (stopping_) return {"nothing: the injector is shutting down"};
+    if (spec_->has_synced()) return {};
+    std::vector<std::string> missing{"namespaces and the MeshConfig, to be read"};
+    for (const Problem& problem : spec_->list_problems()) missing.push_back(problem.text());
+    return missing;
+  }
+
+  const Options options_;
+  const Clock& clock_;
+  net::JsonLog& log_;
+  RandomRng rng_;
+  net::PrometheusRegistry metrics_;
+  std::atomic<bool> stopping_{false};
+
+  net::Threads io_{std::max(2U, std::thread::hardware_concurrency())};
+  net::Threads blocking_{kBlockingThreads};
+  net::Threads admissions_{kAdmissionThreads};
+  net::Threads upkeep_threads_{2};  // wait for the API server, when it is away too
+
+  std::unique_ptr<kubernetes::Cluster> cluster_;
+  std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<MeshSpec> spec_;
+  Subscription mesh_config_;
+  std::unique_ptr<certificate::Manager> manager_;
+  std::unique_ptr<certificate::KeptCertificate> certificate_;
+  std::unique_ptr<inject::Injector> injector_;
+  std::unique_ptr<net::HttpServer> webhook_;
+  std::unique_ptr<net::HttpServer> http_;
+  std::unique_ptr<kubernetes::Upkeep> upkeep_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, const Clock& clock,
+                                              net::JsonLog& log) {
+  auto daemon = std::make_unique<DaemonImpl>(options, clock, log);
+  if (Status started = daemon->start(); !started.ok()) return started.error();
+  return std::unique_ptr<Daemon>(std::move(daemon));
+}
+
+}  // namespace osm::injector

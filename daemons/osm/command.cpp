@@ -1,0 +1,51 @@
+#include "command.hpp"
+
+#include <boost/json/serialize.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "table.hpp"
+
+namespace osm::cli {
+
+// Read here and not by CLI11: every command has the flag, and one that is not used would let the
+// environment win over the one that is.
+std::string default_state_dir() {
+  const char* named = std::getenv("OSM_STATE_DIR");
+  return named && *named ? named : "/var/lib/osm";
+}
+
+AdminClient Flags::client() const {
+  return {state_dir, std::chrono::milliseconds(static_cast<long>(timeout_seconds * 1000))};
+}
+
+int fail(const Error& error) {
+  std::cerr << "osm: " << printable(error.message) << '\n';
+  return kFailed;
+}
+
+int print(const Flags& flags, const Result<boost::json::value>& answer,
+          std::string (*show)(const boost::json::value&)) {
+  if (!answer.ok()) return fail(answer.error());
+  std::cout << (flags.as_json() || !show ? boost::json::serialize(*answer) + '\n' : show(*answer));
+  return std::cout.flush() ? kDone : kFailed;
+}
+
+CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* what,
+                  const char* example, bool prints) {
+  CLI::App* app = parent.add_subcommand(name, what);
+  app->footer(std::string("Example:\n  ") + example);
+  app->add_option("--state-dir", flags.state_dir,
+                  "The controller's --state-dir (default: $OSM_STATE_DIR, else /var/lib/osm)");
+  app->add_option("--timeout", flags.timeout_seconds, "Seconds to wait for the controller")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  if (prints) {
+    app->add_option("-o,--output", flags.output, "table, or json for programs")
+        ->check(CLI::IsMember({"table", "json"}))
+        ->capture_default_str();
+  }
+  return app;
+}
+
+}  // namespace osm::cli

@@ -1,0 +1,41 @@
+// What the commands of `osm` have in common: flags, exit codes, and how an answer is printed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <boost/json/value.hpp>
+#include <string>
+
+#include "admin_client.hpp"
+#include "osm/result.hpp"
+
+namespace osm::cli {
+
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
+
+// $OSM_STATE_DIR, else /var/lib/osm.
+std::string default_state_dir();
+
+struct Flags {
+  std::string state_dir = default_state_dir();
+  std::string output = "table";
+  double timeout_seconds = 10;
+
+  bool as_json() const { return output == "json"; }
+  AdminClient client() const;
+};
+
+// Tells people what went wrong. Result: the exit code.
+int fail(const Error& error);
+
+// Prints an answer: as it is for programs, by `show` for people. Result: the exit code.
+int print(const Flags& flags, const Result<boost::json::value>& answer,
+          std::string (*show)(const boost::json::value&));
+
+// Every command takes the flags that find the controller; those that print also take -o.
+CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* what,
+                  const char* example, bool prints = true);
+
+// `osm certificate ...`; certificate_commands.cpp.
+void add_certificate(CLI::App& root, Flags& flags, int& exit_code);
+
+}  // namespace osm::cli

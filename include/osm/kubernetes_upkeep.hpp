@@ -1,0 +1,100 @@
+// What a control plane writes into its cluster, beside serving proxies: its kinds, its webhooks,
+// the status of policies. Every replica runs one; what one at a time may write, the holder of a
+// Lease does.
+//
+//   auto upkeep = kubernetes::start_upkeep({.cluster = **cluster, ..., .replica = pod_name,
+//                                           .install_kinds = true, .status_of = &**control_plane});
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "osm/api.hpp"
+#include "osm/certificate.hpp"
+#include "osm/clock.hpp"
+#include "osm/control_plane.hpp"
+#include "osm/executor.hpp"
+#include "osm/ids.hpp"
+#include "osm/kubernetes.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/metrics.hpp"
+#include "osm/object_store.hpp"
+#include "osm/replica_board.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// Which parts of the cluster to keep up. Everything borrowed outlives the upkeep.
+struct UpkeepOptions {
+  Cluster& cluster;
+  Executor& blocking;  // waits there for the API server: two threads or more
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+  std::string replica;  // no other replica has it: this pod's name
+  std::string mesh_name = "osm";
+  std::string osm_namespace = "osm-system";
+
+  // By every replica, put back when somebody deletes or changes it:
+  bool install_kinds = false;  // the CRDs of the mesh's own kinds
+  // The webhook configurations, which trust what this manager issues, also after its CA changed.
+  certificate::Manager* mutating_webhook = nullptr;
+  certificate::Manager* validating_webhook = nullptr;
+
+  // By the Lease's holder:
+  // The MeshConfig, from the ConfigMap preset-mesh-config: created when there is none, and brought
+  // up to a newer preset where nobody changed it.
+  bool follow_preset = false;
+  // Conditions and Events of the objects of `store`, as far as they have come here.
+  ControlPlane* status_of = nullptr;
+  // Bootstrap Secrets go with their Pods, or when these never come; Pods are those of `store`.
+  bool keep_secrets = false;
+  ObjectStore* store = nullptr;  // for the last two
+  // The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
+  // spec.certificate.ingressGateway of `mesh_spec`'s MeshConfig names. What keeps it from being so
+  // is logged, and an Event of the MeshConfig where `status_of` is given.
+  certificate::Manager* gateway = nullptr;
+  MeshSpec* mesh_spec = nullptr;  // required with `gateway`, as is the next
+  TrustDomain trust_domain{};
+  // Where replicas tell each other of how many proxies have an object. Null: conditions count the
+  // proxies of the replica that writes them. Made with the same `replica`.
+  ReplicaBoard* board = nullptr;
+};
+// What keeps a cluster's part of the mesh as it should be, while it lives.
+class OSM_API Upkeep {
+ public:
+  // Ends it, and gives the Lease up. Blocking: until the calls under way have returned. Thread: not
+  // of the executors.
+  virtual ~Upkeep() = default;
+
+  // Whether this replica holds the Lease now. Thread: any. Blocking: no.
+  virtual bool leads() const = 0;
+};
+
+// Everything borrowed outlives the board.
+struct ReplicaBoardOptions {
+  Cluster& cluster;
+  Executor& blocking;  // waits there for the API server
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+  std::string replica;  // no other replica has it, nor had it
+  std::string mesh_name = "osm";
+  std::string osm_namespace = "osm-system";
+};
+
+// The board of the mesh's replicas: a Lease for each in `osm_namespace`, renewed every 5 s, gone
+// after 15. It is left when the board is destroyed. Blocking: its destructor, for the calls of the
+// API under way and one more. Thread: any; its destructor not on the executors.
+// Failure: kInvalidArgument, without `replica`. What the API server refuses is logged and tried
+// again.
+OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
+    const ReplicaBoardOptions& options);
+
+// Begins to keep up what is asked for. Failure: kInvalidArgument, naming the option that is
+// missing. What the API server refuses is logged and tried again. Thread: any. Blocking: no.
+OSM_API Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options);
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,92 @@
+// For those who implement a subscribe(): callbacks with RAII handles that never outlive them. All
+// of the library uses it; providers and stores of others may.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "osm/subscription.hpp"
+
+namespace osm::inline v1 {
+
+// notify() calls every subscriber in turn, without holding a lock, in the caller's thread.
+// Callbacks may subscribe and unsubscribe. Concurrent notify() calls are allowed; each callback
+// then runs concurrently with itself unless the owner serializes, which owners promise to do.
+template <class... Args>
+class Notifier {
+ public:
+  using Callback = std::function<void(Args...)>;
+
+  // Thread: any. Blocking: no; the handle's destructor waits for a call that runs, but not inside
+  // it.
+  Subscription subscribe(Callback callback) {
+    auto entry = std::make_shared<Entry>(std::move(callback));
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->entries.push_back(entry);
+    }
+    return Subscription(std::shared_ptr<void>(
+        entry.get(), [entry, weak = std::weak_ptr(state_)](void*) { unsubscribe(entry, weak); }));
+  }
+
+  // Thread: any; of the subscribers. Blocking: as long as their callbacks take.
+  void notify(Args... args) const {
+    std::vector<std::shared_ptr<Entry>> entries;
+    {
+      std::lock_guard lock(state_->mutex);
+      entries.assign(state_->entries.begin(), state_->entries.end());
+    }
+    for (const auto& entry : entries) {
+      {
+        std::lock_guard lock(entry->mutex);
+        if (entry->cancelled) continue;
+        entry->runners.push_back(std::this_thread::get_id());
+      }
+      entry->callback(args...);
+      std::lock_guard lock(entry->mutex);
+      // One of them: a callback that notifies again runs twice on this thread.
+      entry->runners.erase(
+          std::find(entry->runners.begin(), entry->runners.end(), std::this_thread::get_id()));
+      entry->idle.notify_all();
+    }
+  }
+
+ private:
+  struct Entry {
+    explicit Entry(Callback c) : callback(std::move(c)) {}
+    Callback callback;
+    std::mutex mutex;
+    std::condition_variable idle;
+    bool cancelled = false;
+    std::vector<std::thread::id> runners;
+  };
+  struct State {
+    std::mutex mutex;
+    std::list<std::shared_ptr<Entry>> entries;
+  };
+
+  static void unsubscribe(const std::shared_ptr<Entry>& entry, const std::weak_ptr<State>& weak) {
+    if (auto state = weak.lock()) {
+      std::lock_guard lock(state->mutex);
+      state->entries.remove(entry);
+    }
+    std::unique_lock lock(entry->mutex);
+    entry->cancelled = true;
+    for (const std::thread::id& runner : entry->runners)
+      if (runner == std::this_thread::get_id()) return;  // inside its own callback
+    entry->idle.wait(lock, [&] { return entry->runners.empty(); });
+    // What it captured goes now and here, not whenever a notify() lets go of the entry.
+    Callback released = std::move(entry->callback);
+    lock.unlock();
+  }
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace osm::inline v1

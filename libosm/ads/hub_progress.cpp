@@ -1,0 +1,144 @@
+// The hub's part of progress: as of which generation each stream holds everything.
+//
+// A settled stream holds all that its class holds, so it is as far as its class, and a generation
+// that does not touch the class costs nothing. When the class is to hold something else, the stream
+// remembers how far it was.
+#include <algorithm>
+
+#include "ads/hub.hpp"
+
+namespace osm::inline v1::ads {
+namespace {
+
+constexpr std::chrono::seconds kBehind{10};
+// A proxy that was told to reconnect is waited for so long: Envoy tries every two seconds at most.
+constexpr std::chrono::seconds kReturnBound{10};
+
+}  // namespace
+
+std::uint64_t Hub::applied(const Stream& stream) const {
+  if (!stream.settled) return stream.applied;
+  return std::max(stream.applied, classes_.generation_of(*stream.proxy_class));
+}
+
+// It is about to be given or sent something else; what it holds was good until `generation`.
+void Hub::unsettle(Stream& stream, std::uint64_t generation) {
+  if (!std::exchange(stream.settled, false)) return;
+  stream.applied = std::max(stream.applied, generation);
+}
+
+// It is as far as its class without being sent anything.
+void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
+  for (StreamId id : entry->members())
+    if (auto at = streams_.find(id); at != streams_.end() && at->second.settled) {
+      const model::ProxyKey key = at->second.key();
+      progressed_.notify(&key);
+    }
+  release_trials();
+}
+
+// Nothing is due for it.
+void Hub::note_settled(Stream& stream) {
+  if (!stream.session->settled()) return;
+  if (!stream.settled && !on_trial(stream) && stream.proxy_class->ready() && is_whole(stream)) {
+    stream.settled = true;
+    const model::ProxyKey key = stream.key();
+    progressed_.notify(&key);
+  }
+  if (!stream.unsettled_since) return;
+  deps_.metrics.observe(
+      "osm_propagation_seconds", {},
+      std::chrono::duration<double>(deps_.clock.steady_now() - *stream.unsettled_since).count());
+  stream.unsettled_since.reset();
+}
+
+// A proxy asks for listeners once its clusters are warm, and for routes once it has listeners: one
+// that has answered everything may not have asked for everything yet. Looked at again only when it
+// was sent other clusters or listeners.
+bool Hub::is_whole(Stream& stream) {
+  const ResourceSetPtr clusters = stream.session->acknowledged(XdsType::kCluster);
+  const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
+  if (!clusters || !listeners) return false;
+  if (clusters == stream.whole_clusters && listeners == stream.whole_listeners) return true;
+  if (!holds_what_it_names(*stream.session)) return false;
+  stream.whole_clusters = clusters;
+  stream.whole_listeners = listeners;
+  return true;
+}
+
+std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& proxies) const {
+  std::vector<ProxyProgress> out;
+  for (const model::ProxyKey& key : proxies) {
+    const auto at = serving_.find(key);
+    if (at == serving_.end()) {
+      // It still has what it is to be told is gone.
+      if (returning_.contains(key)) out.push_back({key, 0, false, {}});
+      continue;
+    }
+    const Stream& stream = streams_.at(at->second);
+    ProxyProgress& one = out.emplace_back();
+    one.proxy = key;
+    one.generation = applied(stream);
+    if (stream.settled) continue;
+    for (XdsType type : kXdsTypes) {
+      ProxyTypeState state = stream.session->state(type);
+      if (state.state != SyncState::kStale) continue;
+      one.refused = true;
+      one.detail = std::move(state.nack_detail);
+    }
+  }
+  return out;
+}
+
+CertificateProgress Hub::certificate_progress(const CertificateGoal& goal) const {
+  constexpr std::size_t kNamed = 10;
+  const Digest bundle = digest_of(goal.trust_bundle_pem);
+  CertificateProgress progress;
+  progress.workloads = snapshot_ ? snapshot_->workloads.size() : 0;
+  progress.proxies = serving_.size();
+  for (const auto& [key, id] : serving_) {
+    const Stream& stream = streams_.at(id);
+    const SecretFacts* facts = classes_.secret_facts(stream.proxy_class->proxy_class().identity);
+    // Who has not asked for secrets may hold some from before, until all it has is known.
+    const bool holds_none = stream.settled && stream.session->state(XdsType::kSecret).state ==
+                                                  SyncState::kNotSubscribed;
+    const bool newest = facts && (holds_none || stream.session->holds_newest(XdsType::kSecret));
+    const bool trusts = newest && facts->trust_bundle == bundle;
+    const bool of_signer = newest && facts->issuer_id == goal.issuer_id &&
+                           stream.peer.issuer_key_id == goal.issuer_key_id;
+    progress.bundle_lag += !trusts;
+    progress.leaf_lag += !of_signer;
+    if (!(trusts && of_signer) && progress.lagging.size() < kNamed)
+      progress.lagging.push_back(stream.workload->workload.name.str());
+  }
+  return progress;
+}
+
+void Hub::recall(const std::string& issuer_key_id) {
+  std::vector<StreamId> old;
+  for (const auto& [key, id] : serving_)
+    if (streams_.at(id).peer.issuer_key_id != issuer_key_id) old.push_back(id);
+  for (StreamId id : old)
+    close(id, CloseCode::kUnavailable,
+          "its proxy certificate is of a root that goes; reconnect with a newer one");
+}
+
+void Hub::forget_returning(SteadyTime now) {
+  if (std::erase_if(returning_,
+                    [&](const auto& entry) { return now - entry.second >= kReturnBound; }) > 0)
+    progressed_.notify(nullptr);
+}
+
+void Hub::report_behind(SteadyTime now) {
+  std::size_t behind = 0;
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.session || stream.settled) continue;
+    behind += std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
+      const std::optional<SteadyTime> sent = stream.session->state(type).sent_at;
+      return sent.has_value() && now - *sent > kBehind;
+    });
+  }
+  deps_.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,234 @@
+#include "ads/hub_trial.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ads/hub.hpp"
+
+namespace osm::inline v1::ads {
+namespace {
+
+// Classes that are looked at for a witness.
+constexpr std::size_t kMaxWitnesses = 64;
+
+// "rds-inbound.14001" → "rds-inbound": ports differ between those who play the same part.
+std::string role_of(const EncodedResource& resource) {
+  return resource.type == XdsType::kRoute ? resource.name.substr(0, resource.name.find('.'))
+                                          : resource.name;
+}
+
+template <class T>
+bool share_one(const std::set<T>& a, const std::vector<T>& b) {
+  return std::any_of(b.begin(), b.end(), [&](const T& one) { return a.contains(one); });
+}
+
+// What a class might say for or against an object, to be looked at off the strand.
+struct Statement {
+  BuildJob without;  // its configuration without the object
+  ResourceSetPtr with;
+
+  std::set<std::string> roles(XdsType type, ResourceCache& cache) const {
+    return roles_missing(with, build(without, cache).sets[index_of(type)]);
+  }
+};
+
+}  // namespace
+
+bool holds_what_it_names(const Session& session) {
+  for (const auto& [parent, type] :
+       {std::pair{XdsType::kCluster, XdsType::kEndpoint}, {XdsType::kListener, XdsType::kRoute}}) {
+    const ResourceSetPtr named_by = session.acknowledged(parent);
+    if (!named_by) return false;
+    const ResourceSetPtr held = session.acknowledged(type);
+    for (const std::string& name : references(named_by->resources(), type))
+      if (!held || !held->find(name)) return false;
+  }
+  return true;
+}
+
+std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceSetPtr& part) {
+  std::set<std::string> roles;
+  if (!whole) return roles;
+  for (const EncodedPtr& resource : changed(part, *whole)) roles.insert(role_of(*resource));
+  return roles;
+}
+
+void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
+                 std::function<void(const TrialResult&)> done) {
+  const auto at = serving_.find(proxy);
+  if (at == serving_.end()) return done({});
+  Stream& stream = streams_.at(at->second);
+  // What it holds meanwhile is the trial before this one's, until the sets are built.
+  Trial& trial = trials_[stream.id];
+  trial.number = ++last_trial_;
+  trial.done = std::move(done);
+  trial.deadline = deps_.clock.steady_now() + Trial::kBound;
+  trial.ends_with.reset();
+  trial.building = mesh != nullptr;
+  if (mesh) {
+    BuildJob job{mesh,      translate::class_of(*mesh, stream.workload->workload), {}, true, {},
+                 deps_.hook};
+    build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
+      const auto built = trials_.find(id);
+      if (built != trials_.end() && built->second.number == number)
+        begin_trial(streams_.at(id), std::move(sets));
+    });
+    return;
+  }
+  if (trial.sets) {
+    trial.sets.reset();
+    give_sets(stream, std::nullopt);
+  }
+  queue_.push(stream.id);
+  pump();
+}
+
+// Builds on the pool; `then` runs on the strand.
+void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
+  deps_.pool.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
+    deps_.strand.post([then, sets = build(job, classes_.cache()).sets] { then(sets); });
+  }));
+}
+
+void Hub::begin_trial(Stream& stream, ResourceSets sets) {
+  // Nothing is left to refuse in an empty set, and it is never pushed.
+  for (XdsType type : {XdsType::kCluster, XdsType::kListener}) {
+    ResourceSetPtr& set = sets[index_of(type)];
+    const ResourceSetPtr held = stream.session->sent(type);
+    if (held && (!set || set->empty())) set = held;
+  }
+  Trial& trial = trials_.at(stream.id);
+  trial.sets = std::move(sets);
+  trial.building = false;
+  give_sets(stream, std::nullopt);
+  pump();
+}
+
+bool Hub::on_trial(const Stream& stream) const {
+  const auto at = trials_.find(stream.id);
+  return at != trials_.end() && at->second.sets;
+}
+
+// What a stream is to hold now.
+ResourceSets Hub::sets_for(const Stream& stream) const {
+  const ResourceSets& own = stream.proxy_class->sets();
+  if (!on_trial(stream)) return own;
+  ResourceSets sets = *trials_.at(stream.id).sets;
+  sets[index_of(XdsType::kSecret)] = own[index_of(XdsType::kSecret)];
+  return sets;
+}
+
+// Nothing is due for this stream: has it answered everything?
+void Hub::judge_trial(const Stream& stream) {
+  const auto at = trials_.find(stream.id);
+  if (at == trials_.end() || !at->second.done || at->second.building) return;
+  const Session& session = *stream.session;
+  if (session.unanswered()) return;
+  if (!at->second.sets && !stream.proxy_class->current()) return;
+  for (XdsType type : kXdsTypes) {
+    const ProxyTypeState state = session.state(type);
+    // Secrets follow from no object, and are no part of a trial.
+    if (state.state == SyncState::kStale && type != XdsType::kSecret)
+      return tell_trial(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail, 0});
+  }
+  if (holds_what_it_names(session))
+    tell_trial(stream, {TrialResult::Outcome::kAccepted, {}, {}, 0});
+}
+
+void Hub::tell_trial(const Stream& stream, TrialResult result) {
+  result.applied_generation = applied(stream);
+  std::exchange(trials_.at(stream.id).done, nullptr)(result);
+}
+
+void Hub::end_trial(const model::ProxyKey& proxy, std::uint64_t generation) {
+  const auto serving = serving_.find(proxy);
+  if (serving == serving_.end()) return;
+  const auto at = trials_.find(serving->second);
+  if (at == trials_.end()) return;
+  at->second.ends_with = generation;
+  at->second.done = nullptr;
+  release_trials();
+}
+
+// Gives proxies back to their class, once that is as far as it should be: else they would be sent
+// what they just refused.
+void Hub::release_trials() {
+  std::vector<StreamId> released;
+  for (const auto& [id, trial] : trials_)
+    if (trial.ends_with && snapshot_->generation >= *trial.ends_with &&
+        streams_.at(id).proxy_class->current())
+      released.push_back(id);
+  for (StreamId id : released) {
+    trials_.erase(id);
+    give_sets(streams_.at(id), std::nullopt);
+  }
+  if (!released.empty()) pump();
+}
+
+void Hub::forget_trial(StreamId gone) {
+  const auto node = trials_.extract(gone);
+  if (!node.empty() && node.mapped().done) node.mapped().done({});
+}
+
+void Hub::tick_trials(SteadyTime now) {
+  release_trials();
+  for (const auto& [id, trial] : trials_) {
+    if (!trial.done) continue;
+    queue_.push(id);
+    if (now < trial.deadline) continue;
+    // It answered all it was sent and asked for nothing more: there is no more to refuse.
+    const Stream& stream = streams_.at(id);
+    const bool answered = !trial.building && !stream.session->unanswered();
+    const auto outcome =
+        answered ? TrialResult::Outcome::kAccepted : TrialResult::Outcome::kTimedOut;
+    tell_trial(stream, {outcome, {}, {}, 0});
+  }
+}
+
+void Hub::find_witness(const model::ProxyKey& proxy, XdsType type,
+                       const TrialHost::MeshPtr& without, std::function<void(Witness)> done) {
+  const auto canary = serving_.find(proxy);
+  if (canary == serving_.end()) return done(Witness::kNone);
+  const auto statement = [&](const Stream& stream) {
+    return Statement{{without,
+                      translate::class_of(*without, stream.workload->workload),
+                      {},
+                      true,
+                      {},
+                      deps_.hook},
+                     stream.proxy_class->sets()[index_of(type)]};
+  };
+  const Stream& accuser = streams_.at(canary->second);
+  const Statement accusation = statement(accuser);
+  const model::Changes& changes = without->changes;
+  std::map<ProxyClassPtr, Statement> statements;
+  bool undecided = false;
+  for (const auto& [key, id] : serving_) {
+    const Stream& stream = streams_.at(id);
+    const ProxyClassPtr& entry = stream.proxy_class;
+    if (id == accuser.id) continue;
+    if (!changes.everything && !changes.identities.contains(entry->proxy_class().identity) &&
+        !share_one(changes.services, entry->reads()))
+      continue;
+    if (!entry->current() || stream.session->unanswered()) {
+      undecided = true;
+    } else if (stream.session->settled() && statements.size() < kMaxWitnesses) {
+      statements.try_emplace(entry, statement(stream));
+    }
+  }
+  deps_.pool.post(aside_.guard([this, type, accusation, statements = std::move(statements),
+                                undecided, done = std::move(done)] {
+    const std::set<std::string> accused = accusation.roles(type, classes_.cache());
+    const bool accepted = std::any_of(statements.begin(), statements.end(), [&](const auto& one) {
+      const std::set<std::string> roles = one.second.roles(type, classes_.cache());
+      return std::any_of(roles.begin(), roles.end(),
+                         [&](const std::string& role) { return accused.contains(role); });
+    });
+    deps_.strand.post([done, witness = accepted    ? Witness::kAccepted
+                                       : undecided ? Witness::kUndecided
+                                                   : Witness::kNone] { done(witness); });
+  }));
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,47 @@
+// How far proxies are behind the mesh: which generation each has acknowledged completely.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/mesh_snapshot.hpp"
+#include "osm/certificate_progress.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm::inline v1::ads {
+
+// A proxy that is connected, or about to be again.
+struct ProxyProgress {
+  model::ProxyKey proxy;
+  // It acknowledged everything that this generation, and so any before it, has for it. 0: nothing
+  // on this stream yet.
+  std::uint64_t generation = 0;
+  bool refused = false;  // it keeps older configuration, because it refused the newest
+  std::string detail;    // the proxy's words
+};
+
+class ProgressHost {
+ public:
+  virtual ~ProgressHost() = default;
+
+  // Those of `proxies` that are connected, or were just told to reconnect, in the same order.
+  // Thread: any but the executor's. Blocking: briefly.
+  virtual std::vector<ProxyProgress> progress(
+      const std::vector<model::ProxyKey>& proxies) const = 0;
+
+  // As ControlPlane's. Thread: any but the executor's. Blocking: briefly.
+  virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;
+
+  // As ControlPlane::recall_proxies(). Thread: any. Blocking: no.
+  virtual void recall(const std::string& issuer_key_id) = 0;
+
+  // Calls `on_progress` when a proxy may have come further, refused, or gone; null: any of them
+  // may. Thread: of the executor, one call at a time; must not block. Lifetime: until the handle
+  // dies.
+  virtual Subscription subscribe_progress(
+      std::function<void(const model::ProxyKey*)> on_progress) = 0;
+};
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,195 @@
+// Delta: DeltaAggregatedResources. A response carries what changed and names what is gone; a
+// request changes the subscription and answers one response; the first of a type says which version
+// of each resource the proxy holds. What a refused response did not carry stays as it was.
+#include <algorithm>
+#include <utility>
+
+#include "ads/session.hpp"
+
+namespace osm::inline v1::ads {
+namespace {
+
+constexpr std::string_view kAll = "*";
+
+// Only clusters and listeners can be asked for without naming them.
+bool asks_for_all(XdsType type, const std::vector<std::string_view>& names) {
+  return is_whole(type) && std::find(names.begin(), names.end(), kAll) != names.end();
+}
+
+NameSet named(XdsType type, const std::vector<std::string_view>& names) {
+  std::vector<std::string> all;
+  for (std::string_view name : names)
+    if (!is_whole(type) || name != kAll) all.emplace_back(name);
+  return ordered(std::move(all));
+}
+
+// Whose resources refer to those of this type.
+std::vector<XdsType> parents_of(XdsType type) {
+  if (type == XdsType::kEndpoint) return {XdsType::kCluster};
+  if (type == XdsType::kSecret) return {XdsType::kCluster, XdsType::kListener};
+  return {};
+}
+
+}  // namespace
+
+Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
+  const std::optional<XdsType> type = xds_type_of(request.type_url);
+  if (!type) return Effect::kUnknownType;
+  TypeState& s = of(*type);
+  Effect effect = Effect::kSubscription;
+  if (!s.subscribed) {
+    effect = Effect::kInitial;
+    Claim claim;
+    for (const DeltaRequest::Held& held : request.held)
+      claim.versions.insert_or_assign(std::string(held.name), std::string(held.version));
+    begin(*type, std::move(claim));
+    s.wildcard = s.asked = is_whole(*type) && request.subscribe.empty();
+  } else if (s.awaiting && request.nonce == s.nonce) {
+    effect = request.error ? Effect::kNack : Effect::kAck;
+    request.error ? on_nack(*type, *request.error) : on_ack(*type);
+  } else if (!request.nonce.empty() && request.nonce != s.nonce) {
+    effect = request.error ? Effect::kNack : Effect::kStale;
+    if (request.error) on_overtaken_nack(*type);
+  }
+  if (Status subscribed = subscribe(*type, request); !subscribed) return subscribed.error();
+  return effect;
+}
+
+Status Session::subscribe(XdsType type, const DeltaRequest& request) {
+  if (request.subscribe.empty() && request.unsubscribe.empty()) return {};
+  TypeState& s = of(type);
+  const NameSet added = named(type, request.subscribe);
+  const NameSet dropped = named(type, request.unsubscribe);
+  NameSet names = joined(minus(*s.names, dropped), added);
+  if (names.size() > kMaxNames)
+    return Error{ErrorCode::kInvalidArgument, "a subscription of " + std::to_string(names.size()) +
+                                                  " names of " + std::string(xds_type_text(type)) +
+                                                  " is more than " + std::to_string(kMaxNames)};
+  if (asks_for_all(type, request.unsubscribe)) s.wildcard = false;
+  if (asks_for_all(type, request.subscribe)) s.asked = !std::exchange(s.wildcard, true);
+  s.names = pool_.intern(names);
+  keep_only_subscribed(s);
+  if (!s.wildcard) {
+    const auto forgotten = [&](const std::string& name) { return !contains(*s.names, name); };
+    std::erase_if(s.leftovers, forgotten);
+    std::erase_if(s.owed, forgotten);
+    std::erase_if(s.unanswered, forgotten);  // should it be refused, it is not removed again
+    if (s.leftovers.empty() && !s.awaiting) s.uncertain = false;  // what it refused, it dropped
+  }
+  // Asked for again, it may have been dropped in between. Dropped beside a wildcard, the proxy
+  // waits to hear whether it is part of that.
+  const NameSet asked = s.wildcard ? joined(added, dropped) : added;
+  if (s.delivered) s.delivered = without(s.delivered, asked);
+  s.owed = joined(s.owed, asked);
+  if (!s.claim) return {};
+  // For what it claims to hold, the proxy waits for nothing.
+  std::erase_if(s.owed, [&](const std::string& name) { return s.claim->versions.contains(name); });
+  return {};
+}
+
+// Envoy applies the good members of a refused response and claims none of them: of each it may hold
+// either. What it had accepted before is sent again; what was new to it stays, if it was good.
+void Session::refuse_delta(XdsType type) {
+  TypeState& s = of(type);
+  const NameSet names = std::exchange(s.unanswered, {});
+  const std::vector<Responded> responded = std::exchange(s.responded, {});
+  const bool kept = type == XdsType::kCluster && sent_expanded_;
+  // Refused removals are not repeated, unless a response before them was refused too.
+  if (responded.empty() && !kept && !s.overtaken_nack) return;
+  std::vector<EncodedPtr> held;
+  for (const std::string& name : names) {
+    const EncodedPtr applied = s.acked ? s.acked->find(name) : nullptr;
+    const EncodedPtr stand_in = !applied && s.good ? s.good->find(name) : applied;
+    if (stand_in) held.push_back(stand_in);
+  }
+  NameSet undelivered = names;
+  // A stand-in that is refused too is not sent a third time.
+  for (const Responded& part : responded)
+    if (std::find(held.begin(), held.end(), part.resource) != held.end())
+      std::erase(undelivered, part.resource->name);
+  s.good = merged(s.good ? s.good : ResourceSet::none(), held);
+  s.sent = merged(without(s.sent, names), std::move(held));
+  s.leftovers = joined(s.leftovers, names);
+  if (s.acked) s.acked = without(s.acked, names);
+  if (s.delivered) s.delivered = without(s.delivered, undelivered);
+  // A kept cluster may be the culprit: the response without it gets a chance of its own.
+  if (kept) {
+    expansion_refused_ = s.sent_base;
+  } else if (!responded.empty()) {
+    s.refusals.push_back({responded});
+  }
+}
+
+// Per resource: whoever lets go of one drops its version, so what is claimed is held. Except by a
+// cluster that was sent on this stream already: it waits for its endpoints anew.
+void Session::judge_delta(XdsType type) {
+  TypeState& s = of(type);
+  const auto versions = std::exchange(s.claim, std::nullopt)->versions;
+  const ResourceSetPtr kept = filtered(wanted(s), [&](const EncodedResource& resource) {
+    const auto claimed = versions.find(resource.name);
+    return claimed != versions.end() && claimed->second == resource_version(resource);
+  });
+  s.delivered = type == XdsType::kEndpoint ? without(kept, std::exchange(rewarmed_, {})) : kept;
+  s.sent = s.acked = kept;
+  if (kept == wanted(s)) s.announced = kept->version();
+  NameSet others;
+  for (const auto& [name, version] : versions)
+    if (!kept->find(name) && (s.wildcard || contains(*s.names, name))) others.push_back(name);
+  s.leftovers = joined(s.leftovers, others);
+  s.asked = false;
+}
+
+// Names that the proxy holds, or may hold, or asked for, and that are not there.
+NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
+  const TypeState& s = of(type);
+  const auto absent = [&](const std::string& name) { return !goal.find(name); };
+  NameSet names = vanished(s.sent, goal);
+  std::copy_if(s.leftovers.begin(), s.leftovers.end(), std::back_inserter(names), absent);
+  // Envoy keeps routes for listeners that drain, and reports their removal as an error.
+  if (type == XdsType::kRoute) names.clear();
+  // Withheld is not gone.
+  std::erase_if(names, [&](const std::string& name) { return s.base->find(name) != nullptr; });
+  // What clusters and listeners name, a proxy lets go of by itself, after them.
+  for (XdsType parent : parents_of(type)) {
+    const TypeState& p = of(parent);
+    if (names.empty() || !p.subscribed) continue;
+    if (!p.sent || p.awaiting) {
+      names.clear();
+    } else {
+      names = minus(ordered(std::move(names)), references(p.sent->resources(), type));
+    }
+  }
+  for (const std::string& name : s.owed)
+    if (absent(name) && !s.base->find(name)) names.push_back(name);
+  return ordered(std::move(names));
+}
+
+std::optional<Response> Session::due_delta(XdsType type, const ResourceSetPtr& goal,
+                                           SteadyTime now) {
+  TypeState& s = of(type);
+  std::vector<EncodedPtr> news = changed(s.delivered, *goal);
+  NameSet removed = gone(type, *goal);
+  if (!s.asked && news.empty() && removed.empty()) return std::nullopt;
+  const bool all_vanished = is_whole(type) && s.sent && !s.sent->empty() && goal->empty();
+  if (all_vanished && !s.asked && wanted(s)->empty()) {
+    emptied_ = true;
+    return std::nullopt;
+  }
+  const auto there = [&](const std::string& name) { return goal->find(name) != nullptr; };
+  std::erase_if(s.leftovers, there);
+  std::erase_if(s.owed, there);
+  s.leftovers = minus(joined(s.leftovers, vanished(s.sent, *goal)), removed);
+  s.owed = minus(s.owed, removed);
+  s.unanswered = joined(s.unanswered, removed);
+  NameSet sent;
+  for (const EncodedPtr& resource : news) sent.push_back(resource->name);
+  s.unanswered = joined(s.unanswered, sent);
+  if (type == XdsType::kCluster)
+    sent_expanded_ = std::any_of(sent.begin(), sent.end(),
+                                 [&](const std::string& name) { return !s.base->find(name); });
+  Response response = respond(type, goal, std::move(news), now);
+  response.removed = std::move(removed);
+  return response;
+}
+
+}  // namespace osm::inline v1::ads

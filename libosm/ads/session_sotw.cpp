@@ -1,0 +1,133 @@
+// State of the world: StreamAggregatedResources. CDS and LDS responses carry the whole set, and a
+// request without names means all of it. EDS, RDS and SDS carry changed or newly asked resources
+// only, and no names means none.
+#include <algorithm>
+#include <utility>
+
+#include "ads/session.hpp"
+
+namespace osm::inline v1::ads {
+namespace {
+
+bool asks_for_all(XdsType type, const std::vector<std::string_view>& names) {
+  return is_whole(type) &&
+         (names.empty() || std::find(names.begin(), names.end(), "*") != names.end());
+}
+
+Digest raw_digest(const std::vector<std::string_view>& names) {
+  DigestBuilder digest;
+  for (std::string_view name : names) digest.add(name);
+  return digest.finish();
+}
+
+}  // namespace
+
+Session::Effect Session::on_request(const Request& request) {
+  const std::optional<XdsType> type = xds_type_of(request.type_url);
+  if (!type) return Effect::kUnknownType;
+  TypeState& s = of(*type);
+  if (!s.subscribed) {
+    begin(*type, {request.error ? std::string() : std::string(request.version), {}});
+    s.asked = is_whole(*type);
+    subscribe(*type, request);
+    return Effect::kInitial;
+  }
+  // An empty nonce can come again before the first response arrived; it then only changes names.
+  if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) {
+    if (!request.error) return Effect::kStale;
+    on_overtaken_nack(*type);
+    return Effect::kNack;
+  }
+  const bool answers = s.awaiting && request.nonce == s.nonce;
+  Effect effect = Effect::kSubscription;
+  if (answers && request.error) {
+    on_nack(*type, *request.error);
+    effect = Effect::kNack;
+  }
+  const bool renamed = subscribe(*type, request);
+  // Repeated though nothing is unanswered: the proxy dropped and renewed a subscription. Clusters
+  // that re-warm make such requests for endpoints all the time; those are followed up on CDS's
+  // side.
+  if (!renamed && !answers && !s.awaiting &&
+      (*type == XdsType::kSecret || *type == XdsType::kRoute))
+    s.delivered = nullptr;
+  // After a NACK Envoy changes subscriptions under the refused nonce and the old version, without
+  // an error: only the version tells an ACK.
+  if (answers && !request.error && request.version == s.announced) {
+    on_ack(*type);
+    effect = Effect::kAck;
+  }
+  return effect;
+}
+
+bool Session::subscribe(XdsType type, const Request& request) {
+  TypeState& s = of(type);
+  const Digest raw = raw_digest(request.names);
+  if (raw == s.raw_names) return false;
+  s.raw_names = raw;
+  s.wildcard = asks_for_all(type, request.names);
+  s.names = pool_.intern(s.wildcard ? std::vector<std::string_view>() : request.names);
+  keep_only_subscribed(s);
+  return true;
+}
+
+void Session::refuse_sotw(XdsType type) {
+  TypeState& s = of(type);
+  const bool stand_in_refused = is_whole(type) && withheld(type) && s.sent == s.good;
+  s.good = stand_in_refused ? nullptr : s.acked;
+  // A kept cluster may be the culprit: the set without it gets a chance of its own.
+  if (type == XdsType::kCluster && sent_expanded_) {
+    expansion_refused_ = s.sent_base;
+  } else {
+    s.refused_base = s.sent_base;
+  }
+  if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
+  // Envoy applies the good members of a refused response: nothing is known to be delivered.
+  s.acked = s.delivered = nullptr;
+}
+
+void Session::judge_sotw(XdsType type) {
+  TypeState& s = of(type);
+  const std::string claim = std::exchange(s.claim, std::nullopt)->version;
+  // Whoever names them must have been skipped too: a cluster that is sent waits for its endpoints
+  // again, and what a proxy stopped naming for a while it dropped, but still claims.
+  const bool clusters = skipped_[index_of(XdsType::kCluster)];
+  const bool listeners = skipped_[index_of(XdsType::kListener)];
+  if (type == XdsType::kEndpoint && !clusters) return;
+  if (type == XdsType::kRoute && !listeners) return;
+  if (type == XdsType::kSecret && (!clusters || (of(XdsType::kListener).subscribed && !listeners)))
+    return;
+  if (claim != wanted(s)->version()) return;
+  s.delivered = s.sent = s.acked = wanted(s);
+  s.announced = claim;
+  s.asked = false;
+  skipped_[index_of(type)] = true;
+}
+
+std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& goal,
+                                          SteadyTime now) {
+  TypeState& s = of(type);
+  std::vector<EncodedPtr> news;
+  if (is_whole(type)) {
+    if (!s.asked && s.delivered && goal->version() == s.announced) return std::nullopt;
+    if (!s.asked && goal->empty() && s.sent && !s.sent->empty()) {
+      emptied_ = true;
+      return std::nullopt;
+    }
+    news = goal->resources();
+  } else {
+    news = changed(s.delivered, *goal);
+    // After a removal the proxy still claims the version of the larger set, and would be sent
+    // everything when it reconnects. One unchanged resource brings it the new version.
+    if (news.empty()) {
+      if (goal->empty() || goal->version() == s.announced) return std::nullopt;
+      news.push_back(goal->resources().front());
+    }
+  }
+  skipped_[index_of(type)] = false;
+  if (type == XdsType::kCluster)
+    sent_expanded_ = !withheld(type) && goal->version() != wanted(s)->version();
+  return respond(type, goal, std::move(news), now);
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,173 @@
+// What a proxy should hold: what its class holds and it subscribes to; less what it refused
+// (the last good content stands in); clusters kept while they are named (docs/adr/0011); listeners
+// and routes held while the clusters they start to name are warming (0012).
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ads/session.hpp"
+
+namespace osm::inline v1::ads {
+
+const ResourceSetPtr& Session::wanted(TypeState& s) {
+  if (s.wildcard) return s.base;
+  if (s.wanted_base != s.base || s.wanted_names != s.names) {
+    s.wanted_base = s.base;
+    s.wanted_names = s.names;
+    s.wanted = only(s.base, *s.names);
+  }
+  return s.wanted;
+}
+
+// A SotW response of clusters or listeners is refused as what it is: a whole set.
+bool Session::refused_as_a_whole(XdsType type) const {
+  return variant_ == XdsVariant::kSotw && is_whole(type);
+}
+
+bool Session::withheld(XdsType type) const {
+  const TypeState& s = of(type);
+  if (!s.base) return false;
+  if (refused_as_a_whole(type)) return s.refused_base == s.base->version();
+  return std::any_of(s.refusals.begin(), s.refusals.end(),
+                     [&](const Refusal& refusal) { return refusal.holds_for(*s.base); });
+}
+
+bool Session::Refusal::holds_for(const ResourceSet& base) const {
+  return std::all_of(response.begin(), response.end(), [&](const Responded& part) {
+    const EncodedPtr now = base.find(part.resource->name);
+    return now && now->hash == part.input;
+  });
+}
+
+void Session::end_refusals(TypeState& s) {
+  std::erase_if(s.refusals, [&](const Refusal& refusal) {
+    if (refusal.holds_for(*s.base)) return false;
+    if (variant_ == XdsVariant::kSotw || !s.delivered) return true;
+    // A stand-in that was refused too counts as delivered, and may not be.
+    NameSet names;
+    for (const Responded& part : refusal.response) names.push_back(part.resource->name);
+    s.delivered = without(s.delivered, names);
+    return true;
+  });
+}
+
+ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
+  if (refused_as_a_whole(type) && withheld(type)) {
+    if (type == XdsType::kCluster) expanded_since_.reset();
+    return of(type).good;
+  }
+  const ResourceSetPtr all = refused_as_a_whole(type) ? wanted(of(type)) : acceptable(type);
+  return type == XdsType::kCluster ? expanded(all, now) : all;
+}
+
+// What is wanted, with the last good content in place of what was refused.
+ResourceSetPtr Session::acceptable(XdsType type) {
+  TypeState& s = of(type);
+  const ResourceSetPtr& all = wanted(s);
+  end_refusals(s);
+  if (s.refusals.empty()) return all;
+  std::set<std::pair<std::string_view, Digest>> refused;
+  for (const Refusal& refusal : s.refusals)
+    for (const Responded& part : refusal.response)
+      refused.emplace(part.resource->name, part.resource->hash);
+  const auto was_refused = [&](const EncodedResource& resource) {
+    return refused.contains({resource.name, resource.hash});
+  };
+  std::vector<EncodedPtr> acceptable;
+  for (const EncodedPtr& resource : all->resources()) {
+    if (!was_refused(*resource)) {
+      acceptable.push_back(resource);
+    } else if (s.good) {
+      // In delta, what is missing here would be removed: that its stand-in was refused as well is
+      // seen to by counting it as delivered.
+      EncodedPtr last_good = s.good->find(resource->name);
+      if (last_good && (variant_ == XdsVariant::kDelta || !was_refused(*last_good)))
+        acceptable.push_back(std::move(last_good));
+    }
+  }
+  return ResourceSet::make(std::move(acceptable));
+}
+
+// Make before break: clusters that left the set stay while listeners or routes that the proxy
+// holds, or may hold, still name them.
+ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
+  const ResourceSetPtr& sent = of(XdsType::kCluster).sent;
+  if (base->version() != expanded_base_) {
+    expanded_base_ = base->version();
+    expanded_since_.reset();
+  }
+  if (!sent || sent == base || expansion_refused_ == of(XdsType::kCluster).base->version()) {
+    expanded_since_.reset();
+    return base;
+  }
+  std::vector<EncodedPtr> leaving;
+  for (const EncodedPtr& cluster : sent->resources())
+    if (!base->find(cluster->name)) leaving.push_back(cluster);
+  if (!leaving.empty()) {
+    const NameSet in_use = clusters_in_use();
+    std::erase_if(leaving,
+                  [&](const EncodedPtr& cluster) { return !contains(in_use, cluster->name); });
+  }
+  if (leaving.empty()) {
+    expanded_since_.reset();
+    return base;
+  }
+  if (!expanded_since_) expanded_since_ = now;
+  // A proxy that does not answer is waited for so long; one that refused keeps using what it has.
+  const bool refused = withheld(XdsType::kListener) || withheld(XdsType::kRoute);
+  if (!refused && now - *expanded_since_ >= kExpandedBound) return base;
+  return merged(base, std::move(leaving));
+}
+
+NameSet Session::clusters_in_use() const {
+  NameSet names;
+  for (XdsType type : {XdsType::kListener, XdsType::kRoute}) {
+    const TypeState& s = of(type);
+    for (const ResourceSetPtr& set : {s.acked, s.sent, s.good, s.lingering})
+      if (set) names = joined(names, references(set->resources(), XdsType::kCluster));
+  }
+  return names;
+}
+
+// A cluster that is new to the proxy is of use once CDS is acknowledged. One that went and came
+// back between two answers is new again.
+void Session::note_warming(const ResourceSet& goal) {
+  const ResourceSetPtr& before = of(XdsType::kCluster).sent;
+  NameSet warming;
+  for (const EncodedPtr& cluster : goal.resources())
+    if (!before || !before->find(cluster->name) || contains(warming_, cluster->name))
+      warming.push_back(cluster->name);
+  warming_ = std::move(warming);
+}
+
+// Make before break: a listener or route that the proxy holds keeps its older version while the new
+// one starts to name clusters that warm. Traffic sent to those would get 503.
+ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
+  TypeState& s = of(type);
+  std::vector<EncodedPtr> older;
+  const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
+  if (may_wait && goal && s.delivered && !s.asked && !warming_.empty()) {
+    const auto is_warming = [&](const auto& reference) {
+      return reference.type == XdsType::kCluster && contains(warming_, reference.name);
+    };
+    for (const EncodedPtr& resource : changed(s.delivered, *goal)) {
+      const EncodedPtr held = s.delivered->find(resource->name);
+      if (held && std::any_of(resource->references.begin(), resource->references.end(),
+                              [&](const auto& reference) {
+                                return is_warming(reference) &&
+                                       !std::binary_search(held->references.begin(),
+                                                           held->references.end(), reference);
+                              }))
+        older.push_back(held);
+    }
+  }
+  if (older.empty()) {
+    s.held_since.reset();
+    return goal;
+  }
+  if (!s.held_since) s.held_since = now;
+  if (now - *s.held_since >= kWarmingBound) return goal;
+  return merged(goal, std::move(older));
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,25 @@
+// Where a transport brings its streams: gRPC in production, memory in tests.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ads/class_table.hpp"
+#include "ads/peer.hpp"
+#include "ads/proxy_stream.hpp"
+
+namespace osm::inline v1::ads {
+
+// Ids are the transport's, never used twice. Thread: any. Blocking: no.
+class StreamHost {
+ public:
+  virtual ~StreamHost() = default;
+
+  // A stream of an authenticated peer; `stream` is then used on the host's strand only.
+  virtual void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) = 0;
+  virtual void on_request(StreamId id, std::string bytes) = 0;
+  virtual void on_write_done(StreamId id) = 0;
+  virtual void on_closed(StreamId id) = 0;  // the peer is gone
+};
+
+}  // namespace osm::inline v1::ads

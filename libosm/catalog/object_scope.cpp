@@ -1,0 +1,139 @@
+#include "catalog/object_scope.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace osm::inline v1::catalog {
+namespace {
+
+template <class T>
+std::shared_ptr<const T> find(const SharedList<T>& list, const smi::ObjectName& name) {
+  const auto at =
+      std::lower_bound(list.begin(), list.end(), name,
+                       [](const auto& entry, const auto& wanted) { return entry->name < wanted; });
+  return at != list.end() && (*at)->name == name ? *at : nullptr;
+}
+
+class ScopeFinder {
+ public:
+  ScopeFinder(const model::MeshSnapshot& snapshot, const PolicyIndex& index)
+      : snapshot_(snapshot), index_(index) {}
+
+  ObjectScope find_scope(const ObjectKey& object) && {
+    const std::string_view kind = object.kind;
+    const smi::ObjectName name{object.ns, object.name};
+    if (kind == "TrafficTarget") {
+      if (const auto target = snapshot_.targets.find(name)) add_parties(*target, scope_.identities);
+    } else if (kind == "HTTPRouteGroup") {
+      add_users(smi::RouteKind::kHttpRouteGroup, name);
+    } else if (kind == "TCPRoute") {
+      add_users(smi::RouteKind::kTcpRoute, name);
+    } else if (kind == "TrafficSplit") {
+      add_split(name);
+    } else if (kind == "Service") {
+      add_service({object.ns, object.name});
+    } else if (kind == model::kWorkloadKind) {
+      for (const auto& entry : snapshot_.workloads)
+        if (entry->workload.name == WorkloadName{object.ns, object.name})
+          scope_.merge(scope_of(entry->workload, snapshot_, index_));
+    } else {
+      scope_.everything = kind == "MeshConfig" || kind == "Namespace";
+    }
+    return std::move(scope_);
+  }
+
+ private:
+  // Who runs it and who may call it.
+  void add_service(const ServiceName& service) {
+    scope_.everything |= snapshot_.config.permissive;
+    scope_.services.insert(service);
+    add_clients(service, snapshot_.services, index_, scope_.identities);
+  }
+
+  void add_split(const smi::ObjectName& name) {
+    const auto split = snapshot_.objects ? find(snapshot_.objects->splits, name) : nullptr;
+    if (!split) return;
+    add_service(split->service);
+    for (const smi::SplitBackend& backend : split->backends)
+      add_service({name.ns, backend.service});
+  }
+
+  // The parties of the targets with such a rule.
+  void add_users(smi::RouteKind kind, const smi::ObjectName& route) {
+    if (!snapshot_.objects) return;
+    for (const auto& target : snapshot_.objects->targets) {
+      const bool uses = std::any_of(
+          target->rules.begin(), target->rules.end(), [&](const smi::TrafficTargetRule& rule) {
+            return rule.kind == kind && rule.name == route.name && target->name.ns == route.ns;
+          });
+      if (!uses) continue;
+      if (const auto entry = snapshot_.targets.find(target->name))
+        add_parties(*entry, scope_.identities);
+    }
+  }
+
+  const model::MeshSnapshot& snapshot_;
+  const PolicyIndex& index_;
+  ObjectScope scope_;
+};
+
+}  // namespace
+
+void ObjectScope::merge(const ObjectScope& other) {
+  everything |= other.everything;
+  identities.insert(other.identities.begin(), other.identities.end());
+  services.insert(other.services.begin(), other.services.end());
+  workloads.insert(other.workloads.begin(), other.workloads.end());
+}
+
+ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                     const PolicyIndex& index) {
+  return ScopeFinder(snapshot, index).find_scope(object);
+}
+
+ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,
+                     const PolicyIndex& index) {
+  ObjectScope scope;
+  scope.everything = snapshot.config.permissive && !workload.services.empty();
+  scope.workloads.insert(workload.name);
+  for (const ServiceName& service : workload.services)
+    add_clients(service, snapshot.services, index, scope.identities);
+  return scope;
+}
+
+std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
+    const ObjectScope& scope, const model::MeshSnapshot& snapshot) {
+  std::vector<std::shared_ptr<const model::WorkloadEntry>> out;
+  for (const auto& entry : snapshot.workloads) {
+    const Workload& workload = entry->workload;
+    const bool in_scope =
+        scope.everything || scope.identities.contains(identity_of(workload.account)) ||
+        scope.workloads.contains(workload.name) ||
+        std::any_of(workload.services.begin(), workload.services.end(),
+                    [&](const ServiceName& service) { return scope.services.contains(service); });
+    if (in_scope) out.push_back(entry);
+  }
+  return out;
+}
+
+void add_clients(const ServiceName& service, const model::Table<model::ServiceEntry>& services,
+                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
+  const auto entry = services.find(service);
+  if (!entry) return;
+  const auto add_clients_of = [&](const model::ServiceEntry& called) {
+    for (const ServiceIdentity& identity : called.identities)
+      for (const auto& target : index.with_destination(identity))
+        out.insert(target->policy.sources.begin(), target->policy.sources.end());
+  };
+  add_clients_of(*entry);
+  for (const ServiceName& apex : entry->apexes)
+    if (const auto called = services.find(apex)) add_clients_of(*called);
+}
+
+void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out) {
+  out.insert(target.destination);
+  out.insert(target.policy.sources.begin(), target.policy.sources.end());
+}
+
+}  // namespace osm::inline v1::catalog

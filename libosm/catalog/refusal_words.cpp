@@ -1,0 +1,50 @@
+#include "catalog/refusal_words.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace osm::inline v1::catalog {
+namespace {
+
+constexpr std::size_t kTellingBytes = 4;  // less is found in any sentence
+
+bool repeats(std::string_view words, std::string_view text) {
+  return text.size() >= kTellingBytes && words.find(text) != words.npos;
+}
+
+bool repeats(std::string_view words, const smi::HttpRouteGroup& group) {
+  return std::any_of(group.matches.begin(), group.matches.end(), [&](const smi::HttpMatch& match) {
+    return repeats(words, match.path_regex) ||
+           std::any_of(match.headers.begin(), match.headers.end(), [&](const auto& header) {
+             return repeats(words, header.first) || repeats(words, header.second);
+           });
+  });
+}
+bool repeats(std::string_view words, const smi::TrafficTarget& target) {
+  return repeats(words, target.name.str());
+}
+bool repeats(std::string_view words, const Service& service) {
+  return repeats(words, service.name.str()) || repeats(words, service_fqdn(service.name));
+}
+bool repeats(std::string_view words, const smi::TrafficSplit& split) {
+  return repeats(words, service_fqdn(split.service));
+}
+bool repeats(std::string_view, const smi::TcpRoute&) { return false; }
+
+}  // namespace
+
+bool move_mentioned_last(std::string_view words, const model::SpecObjects& objects,
+                         std::vector<ObjectKey>& suspects) {
+  std::set<ObjectKey> mentioned;
+  model::for_each_kind([&](const char* kind, auto list) {
+    for (const auto& object : objects.*list)
+      if (repeats(words, *object)) mentioned.insert({kind, object->name.ns, object->name.name});
+  });
+  const auto last = std::find_if(suspects.rbegin(), suspects.rend(),
+                                 [&](const ObjectKey& key) { return mentioned.contains(key); });
+  if (last == suspects.rend()) return false;
+  std::rotate(suspects.rbegin(), last, last + 1);
+  return true;
+}
+
+}  // namespace osm::inline v1::catalog

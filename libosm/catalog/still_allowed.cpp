@@ -1,0 +1,121 @@
+#include "catalog/still_allowed.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace osm::inline v1::catalog {
+namespace {
+
+template <class T>
+std::vector<T> common(std::vector<T> list, const std::vector<T>& others) {
+  std::erase_if(list, [&](const T& one) {
+    return std::find(others.begin(), others.end(), one) == others.end();
+  });
+  return list;
+}
+
+bool same_route(const smi::TrafficTargetRule& a, const smi::TrafficTargetRule& b) {
+  return a.kind == b.kind && a.name == b.name;
+}
+
+// The rules of `before` with those of their matches that `after` names too.
+std::vector<smi::TrafficTargetRule> common_rules(std::vector<smi::TrafficTargetRule> before,
+                                                 const std::vector<smi::TrafficTargetRule>& after) {
+  std::vector<smi::TrafficTargetRule> out;
+  for (smi::TrafficTargetRule& rule : before) {
+    std::vector<std::string> named;
+    bool found = false;
+    for (const smi::TrafficTargetRule& other : after) {
+      if (!same_route(rule, other)) continue;
+      found = true;
+      named.insert(named.end(), other.matches.begin(), other.matches.end());
+    }
+    if (!found) continue;
+    rule.matches = common(std::move(rule.matches), named);
+    out.push_back(std::move(rule));
+  }
+  return out;
+}
+
+// Each: nothing when there is nothing that both allow.
+
+std::optional<smi::TrafficTarget> allowed_by_both(smi::TrafficTarget before,
+                                                  const smi::TrafficTarget& after) {
+  if (before.destination != after.destination) return std::nullopt;
+  before.sources = common(std::move(before.sources), after.sources);
+  before.rules = common_rules(std::move(before.rules), after.rules);
+  if (before.sources.empty() || before.rules.empty()) return std::nullopt;
+  return before;
+}
+
+std::optional<smi::HttpRouteGroup> allowed_by_both(smi::HttpRouteGroup before,
+                                                   const smi::HttpRouteGroup& after) {
+  before.matches = common(std::move(before.matches), after.matches);
+  if (before.matches.empty()) return std::nullopt;
+  return before;
+}
+
+std::optional<smi::TcpRoute> allowed_by_both(smi::TcpRoute before, const smi::TcpRoute& after) {
+  if (after.ports.empty()) return before;
+  if (before.ports.empty()) return after;
+  before.ports = common(std::move(before.ports), after.ports);
+  if (before.ports.empty()) return std::nullopt;  // an empty list would mean any port
+  return before;
+}
+
+std::optional<Service> allowed_by_both(Service before, const Service& after) {
+  before.ports = common(std::move(before.ports), after.ports);
+  if (before.ports.empty()) return std::nullopt;
+  return before;
+}
+
+std::optional<smi::TrafficSplit> allowed_by_both(smi::TrafficSplit before,
+                                                 const smi::TrafficSplit&) {
+  return before;
+}
+
+template <class T>
+SharedList<T> allowed_by_both(const SharedList<T>& before, const SharedList<T>& after) {
+  SharedList<T> out;
+  for (const auto& object : after) {
+    const auto then =
+        std::lower_bound(before.begin(), before.end(), object,
+                         [](const auto& a, const auto& b) { return a->name < b->name; });
+    if (then == before.end() || (*then)->name != object->name) continue;
+    std::optional<T> both = allowed_by_both(**then, *object);
+    if (!both) continue;
+    out.push_back(*both == *object ? object : std::make_shared<const T>(*std::move(both)));
+  }
+  return out;
+}
+
+}  // namespace
+
+MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after) {
+  MeshConfig out = after;
+  out.permissive = before.permissive && after.permissive;
+  out.egress = before.egress && after.egress;
+  out.tls = before.tls;
+  if (out.tls.minimum < after.tls.minimum) {
+    out.tls.minimum = after.tls.minimum;
+    out.tls.maximum = after.tls.maximum;
+  }
+  out.tracing = before.tracing;
+  out.active_health_checks = before.active_health_checks;
+  return out;
+}
+
+model::SpecObjects still_allowed(const model::SpecObjects& before,
+                                 const model::SpecObjects& after) {
+  model::SpecObjects out;
+  out.config = still_allowed(before.config, after.config);
+  out.namespaces = after.namespaces;
+  model::for_each_kind(
+      [&](const char*, auto list) { out.*list = allowed_by_both(before.*list, after.*list); });
+  return out;
+}
+
+}  // namespace osm::inline v1::catalog

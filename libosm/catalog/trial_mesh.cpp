@@ -1,0 +1,62 @@
+#include "catalog/trial_mesh.hpp"
+
+#include <utility>
+
+namespace osm::inline v1::catalog {
+
+class TrialMesh::Spec final : public MeshSpec {
+ public:
+  model::SpecObjects objects;
+
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override { return objects.splits; }
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
+    return objects.http_routes;
+  }
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return objects.tcp_routes; }
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override { return objects.targets; }
+  SharedList<Service> list_services() const override { return objects.services; }
+  std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
+    for (const auto& service : objects.services)
+      if (service->name == name) return service;
+    return nullptr;
+  }
+  std::vector<std::string> list_namespaces() const override { return objects.namespaces; }
+  MeshConfig get_mesh_config() const override { return objects.config; }
+  bool has_synced() const override { return true; }
+  // Accounts and CAs do not shape the mesh, and what is wrong with a trial is nobody's problem.
+  SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }
+  std::vector<ServiceAccount> list_service_accounts() const override { return {}; }
+  std::vector<ServiceAccount> list_all_service_accounts() const override { return {}; }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe(std::function<void(const std::vector<ObjectKey>&)>) override { return {}; }
+};
+
+TrialMesh::TrialMesh(Options options)
+    : before_(std::move(options.before)),
+      after_(std::move(options.after)),
+      spec_(std::make_unique<Spec>()),
+      builder_(*spec_, std::move(options.providers), std::move(options.workload_providers),
+               std::move(options.trust_domain)) {}
+
+TrialMesh::~TrialMesh() = default;
+
+TrialMesh::SnapshotPtr TrialMesh::with_old(const std::set<ObjectKey>& old) {
+  return build(model::mixed(before_, after_, old));
+}
+
+TrialMesh::SnapshotPtr TrialMesh::without(const ObjectKey& object) {
+  model::SpecObjects nothing;
+  nothing.config = before_.config;
+  return build(model::mixed(nothing, after_, {object}));
+}
+
+TrialMesh::SnapshotPtr TrialMesh::build(model::SpecObjects objects) {
+  std::vector<ObjectKey> kinds{{model::kMeshConfigKind, {}, {}}};
+  model::for_each_kind([&](const char* kind, auto) { kinds.push_back({kind, {}, {}}); });
+  spec_->objects = std::move(objects);
+  builder_.spec_changed(kinds);
+  if (auto fresh = builder_.build()) last_ = std::move(fresh);
+  return last_;  // that of the trial before when nothing differs
+}
+
+}  // namespace osm::inline v1::catalog

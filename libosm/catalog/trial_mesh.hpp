@@ -1,0 +1,50 @@
+// The mesh as it would be if some objects had not changed: what a canary proxy is given to find out
+// which of them it refuses. Lives on one strand.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "catalog/mesh_builder.hpp"
+#include "model/mesh_snapshot.hpp"
+#include "model/spec_objects.hpp"
+#include "osm/endpoints_provider.hpp"
+#include "osm/mesh_spec.hpp"
+
+namespace osm::inline v1::catalog {
+
+class TrialMesh {
+ public:
+  using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
+
+  // The providers outlive the value. Endpoints and workloads are as they were at the first trial.
+  struct Options {
+    model::SpecObjects before;  // what of it may come back: still_allowed()
+    model::SpecObjects after;
+    std::vector<ProviderEntry> providers;
+    std::vector<WorkloadProvider*> workload_providers;
+    TrustDomain trust_domain;
+  };
+  explicit TrialMesh(Options options);
+  ~TrialMesh();
+
+  // The mesh of `after` with the objects that `old` names as in `before`. Null: a provider has not
+  // synced.
+  SnapshotPtr with_old(const std::set<ObjectKey>& old);
+  // The mesh of `after` with nothing of this object; of a MeshConfig, with that of `before`.
+  SnapshotPtr without(const ObjectKey& object);
+
+ private:
+  // A specification that says what it is told.
+  class Spec;
+  SnapshotPtr build(model::SpecObjects objects);
+
+  model::SpecObjects before_;
+  model::SpecObjects after_;
+  std::unique_ptr<Spec> spec_;
+  MeshBuilder builder_;
+  SnapshotPtr last_;
+};
+
+}  // namespace osm::inline v1::catalog

@@ -1,0 +1,85 @@
+// The mesh specification without the objects that proxies refuse. The catalog reads it in place of
+// the whole one, so that a withheld object is left out like one that is invalid: a permission or a
+// split that is withheld grants and diverts nothing, in place of a MeshConfig stands one that
+// allows no more.
+//
+// What is withheld is one value of an object: once it changes, the object is listed again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/strand.hpp"
+#include "model/spec_objects.hpp"
+#include "osm/executor.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/notifier.hpp"
+
+namespace osm::inline v1::catalog {
+
+class WithheldSpec final : public MeshSpec {
+ public:
+  // Both outlive the value. `executor` tells subscribers, one call at a time.
+  WithheldSpec(MeshSpec& spec, Executor& executor);
+  ~WithheldSpec() override;  // stop()
+
+  // Hears of nothing more; lists can still be read. Idempotent.
+  void stop();
+
+  // Leaves out `problem.object` in the value that `refused` has of it, and lists `problem`, with
+  // the place where the object stands. A MeshConfig is replaced by `good`. Nothing happens when the
+  // object has another value by now. Thread: any.
+  void withhold(Problem problem, const model::SpecObjects& refused, const MeshConfig& good = {});
+
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override;
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override;
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override;
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override;
+  std::vector<ServiceAccount> list_service_accounts() const override {
+    return spec_.list_service_accounts();
+  }
+  SharedList<Service> list_services() const override;
+  std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
+  std::vector<ServiceAccount> list_all_service_accounts() const override {
+    return spec_.list_all_service_accounts();
+  }
+  std::vector<std::string> list_namespaces() const override { return spec_.list_namespaces(); }
+  MeshConfig get_mesh_config() const override;
+  SharedList<MeshRootCertificate> list_root_certificates() const override {
+    return spec_.list_root_certificates();
+  }
+  bool has_synced() const override { return spec_.has_synced(); }
+  std::vector<Problem> list_problems() const override;
+  ObjectSource source_of(const ObjectKey& key) const override { return spec_.source_of(key); }
+  Subscription subscribe(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
+
+ private:
+  struct Entry {
+    Problem problem;
+    model::SpecObjects refused;  // the one object
+    MeshConfig good;
+  };
+  using Entries = std::map<ObjectKey, Entry>;
+
+  std::shared_ptr<const Entries> entries() const;
+  template <class T>
+  SharedList<T> left(const char* kind, SharedList<T> list,
+                     SharedList<T> model::SpecObjects::*refused) const;
+  bool applies(const Entry& entry) const;
+  void lift(const std::vector<ObjectKey>& changed);
+
+  MeshSpec& spec_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Entries> entries_ = std::make_shared<const Entries>();
+  Notifier<const std::vector<ObjectKey>&> changed_;
+  Strand strand_;
+  Subscription spec_changes_;
+};
+
+}  // namespace osm::inline v1::catalog

@@ -1,0 +1,71 @@
+#include "certificate/root_set.hpp"
+
+#include <utility>
+
+namespace osm::inline v1::certificate {
+namespace {
+
+class Shared final : public Issuer {
+ public:
+  explicit Shared(std::shared_ptr<Issuer> issuer) : issuer_(std::move(issuer)) {}
+
+  Result<std::string> sign(const SigningRequest& request) override {
+    return issuer_->sign(request);
+  }
+  std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
+  std::string id() const override { return issuer_->id(); }
+  WallTime not_after() const override { return issuer_->not_after(); }
+  Status health() const override { return issuer_->health(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return issuer_->subscribe(std::move(on_change));
+  }
+
+ private:
+  const std::shared_ptr<Issuer> issuer_;
+};
+
+}  // namespace
+
+void RootSet::set(Roots roots) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (roots_ == roots) return;
+    roots_ = std::move(roots);
+  }
+  changed_.notify();
+}
+
+RootSet::Roots RootSet::roots() const {
+  const std::lock_guard lock(mutex_);
+  return roots_;
+}
+
+Result<std::string> RootSet::sign(const SigningRequest& request) {
+  const Roots now = roots();
+  const bool shown_to_proxies = request.subject.usage == Usage::kController;
+  return (shown_to_proxies ? now.controller_signer : now.signer)->sign(request);
+}
+
+std::string RootSet::trust_bundle_pem() const { return roots().bundle_pem; }
+
+// Another one also when only the control plane's own certificates are signed by another.
+std::string RootSet::id() const {
+  const Roots now = roots();
+  std::string id = now.signer->id();
+  if (now.controller_signer != now.signer) id += " (before: " + now.controller_signer->id() + ")";
+  return id;
+}
+
+WallTime RootSet::not_after() const { return roots().signer->not_after(); }
+
+Status RootSet::health() const { return roots().signer->health(); }
+
+Subscription RootSet::subscribe(std::function<void()> on_change) {
+  return changed_.subscribe(std::move(on_change));
+}
+
+std::unique_ptr<Issuer> share(std::shared_ptr<Issuer> issuer) {
+  return std::make_unique<Shared>(std::move(issuer));
+}
+
+}  // namespace osm::inline v1::certificate

@@ -1,0 +1,232 @@
+#include "certificate/rotation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace osm::inline v1::certificate {
+namespace {
+
+struct StateName {
+  RootState state;
+  std::string_view text;
+};
+constexpr std::array kStates{
+    StateName{RootState::kInactive, "inactive"}, StateName{RootState::kTrusted, "trusted"},
+    StateName{RootState::kValidating, "validating"}, StateName{RootState::kSigning, "signing"},
+    StateName{RootState::kDraining, "draining"}};
+
+// One look at the whole: what is there, what is wanted, and what may be done about it.
+class Step {
+ public:
+  explicit Step(const RotationInput& input) : in_(input) {
+    for (const RootRecord& record : in_.records) roots_[record.name] = record;
+    for (const RootWish& wish : in_.wishes) wishes_[wish.name] = &wish;
+    for (const auto& [name, wish] : wishes_)
+      roots_.try_emplace(name, RootRecord{.name = name, .since = in_.now, .first_seen = in_.now});
+  }
+
+  RotationStep take() {
+    const RootRecord* signing = find(RootState::kSigning);
+    const std::string target = next_signer(signing);
+    const bool moved = follow_wishes(signing, target);
+    // What is trusted has changed: the evidence is of before.
+    if (!moved) {
+      note_followed();
+      if (!sign(target)) drain();
+    }
+    RotationStep step;
+    for (auto& [name, root] : roots_)
+      if (root.state != RootState::kInactive || wishes_.contains(name))
+        step.records.push_back(std::move(root));
+    step.waiting = std::move(waiting_);
+    return step;
+  }
+
+ private:
+  const RootWish* wish(const std::string& name) const {
+    const auto at = wishes_.find(name);
+    return at == wishes_.end() ? nullptr : at->second;
+  }
+  RootRole role(const std::string& name) const {
+    const RootWish* wanted = wish(name);
+    return wanted ? wanted->role : RootRole::kInactive;
+  }
+
+  RootRecord* find(RootState state) {
+    for (auto& [name, root] : roots_)
+      if (root.state == state) return &root;
+    return nullptr;
+  }
+
+  void enter(RootRecord& root, RootState state) {
+    root.state = state;
+    root.since = in_.now;
+    root.followed_at = {};
+    if (state == RootState::kSigning) root.signed_at = in_.now;
+    if (state == RootState::kInactive) root.bundle_pem.clear();
+  }
+
+  // Of those that are to sign and can, the newest; the present one when there is no such.
+  std::string next_signer(const RootRecord* signing) {
+    const RootRecord* newest = nullptr;
+    for (const auto& [name, root] : roots_) {
+      const RootWish* wanted = wish(name);
+      if (!wanted || wanted->role != RootRole::kActive) continue;
+      if (wanted->bundle_pem.empty() && &root != signing) {
+        waiting_[name] = wanted->fault;
+        continue;
+      }
+      if (!newest ||
+          std::pair(root.first_seen, root.name) > std::pair(newest->first_seen, newest->name))
+        newest = &root;
+    }
+    if (newest) return newest->name;
+    if (!signing) return {};
+    waiting_[signing->name] =
+        "it is the only one that can sign, and goes on: make another MeshRootCertificate active";
+    return signing->name;
+  }
+
+  // What needs no evidence: to trust more, and to begin to leave. Result: whether anything moved.
+  bool follow_wishes(const RootRecord* signing, const std::string& target) {
+    bool moved = false;
+    for (auto& [name, root] : roots_) {
+      const RootState before = root.state;
+      if (&root == signing) {
+        notice_other_bundle(root);
+        continue;
+      }
+      follow_wish(root, signing != nullptr, name == target);
+      moved = moved || root.state != before;
+    }
+    return moved;
+  }
+
+  void follow_wish(RootRecord& root, bool somebody_signs, bool is_target) {
+    const bool trusted = root.state != RootState::kInactive;
+    const bool wanted = role(root.name) != RootRole::kInactive;
+    if (!trusted) {
+      if (!wanted || !learn_bundle(root)) return;
+      // The very first: nothing is signed yet, so nobody can be hurt.
+      enter(root, !is_target       ? RootState::kTrusted
+                  : somebody_signs ? RootState::kValidating
+                                   : RootState::kSigning);
+    } else if (!wanted) {
+      if (root.state != RootState::kDraining) enter(root, RootState::kDraining);
+    } else if (is_target) {
+      if (root.state != RootState::kValidating) enter(root, RootState::kValidating);
+    } else if (root.state != RootState::kTrusted) {
+      enter(root, RootState::kTrusted);
+    }
+    if (root.state != RootState::kInactive) notice_other_bundle(root);
+  }
+
+  bool learn_bundle(RootRecord& root) {
+    const RootWish& wanted = *wish(root.name);
+    if (wanted.bundle_pem.empty()) {
+      waiting_[root.name] = wanted.fault;
+      return false;
+    }
+    root.bundle_pem = wanted.bundle_pem;
+    return true;
+  }
+
+  // A CA that was replaced underneath must not slip past the evidence.
+  void notice_other_bundle(const RootRecord& root) {
+    const RootWish* wanted = wish(root.name);
+    if (wanted && !wanted->bundle_pem.empty() && wanted->bundle_pem != root.bundle_pem)
+      waiting_[root.name] =
+          "its CA has another certificate than before, which nobody trusts: create another "
+          "MeshRootCertificate for it";
+  }
+
+  // Who went before every replica acted on this state may have been given, at the last moment, what
+  // was right before it.
+  void note_followed() {
+    if (!in_.evidence.complete) return;
+    for (auto& [name, root] : roots_)
+      if (root.state != RootState::kInactive && root.followed_at == WallTime{})
+        root.followed_at = in_.now;
+  }
+
+  // Whether absent proxies are no reason to wait any more.
+  bool outwaited(const RootRecord& root) const {
+    return in_.evidence.absent == 0 ||
+           (root.followed_at != WallTime{} && in_.now - root.followed_at >= in_.longest_leaf);
+  }
+
+  static void append(std::string& text, std::size_t count, std::string_view what) {
+    if (count == 0) return;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(count) + ' ' + std::string(what);
+  }
+
+  // What keeps this root from its next state; empty: nothing.
+  std::string missing(const RootRecord& root, bool of_leaves) const {
+    const RotationEvidence& seen = in_.evidence;
+    if (!seen.complete) return "waits for " + seen.waiting_for;
+    std::string text;
+    if (of_leaves) {
+      append(text, seen.leaf_lag, "proxies with a certificate of another root");
+      append(text, seen.own_lag, "certificates of the control plane");
+    }
+    append(text, seen.bundle_lag, "proxies without the newest trust bundle");
+    if (!outwaited(root)) append(text, seen.absent, "workloads whose proxy is not connected");
+    if (text.empty()) return text;
+    return "waits for " + text + (seen.lagging.empty() ? "" : " (" + seen.lagging + ")");
+  }
+
+  // Result: whether another root signs now.
+  bool sign(const std::string& target) {
+    RootRecord* next = find(RootState::kValidating);
+    if (!next || next->name != target) return false;
+    if (std::string why = missing(*next, false); !why.empty()) {
+      waiting_[next->name] = std::move(why);
+      return false;
+    }
+    if (RootRecord* signing = find(RootState::kSigning))
+      enter(*signing, role(signing->name) == RootRole::kInactive ? RootState::kDraining
+                                                                 : RootState::kTrusted);
+    enter(*next, RootState::kSigning);
+    return true;
+  }
+
+  void drain() {
+    const bool one_validates = find(RootState::kValidating) != nullptr;
+    for (auto& [name, root] : roots_) {
+      if (root.state != RootState::kDraining) continue;
+      std::string why = one_validates ? "waits until another root signs" : missing(root, true);
+      if (!why.empty()) {
+        waiting_[name] = std::move(why);
+        continue;
+      }
+      enter(root, RootState::kInactive);
+      return;  // the bundle is another one now
+    }
+  }
+
+  const RotationInput& in_;
+  std::map<std::string, RootRecord> roots_;
+  std::map<std::string, const RootWish*> wishes_;
+  std::map<std::string, std::string> waiting_;
+};
+
+}  // namespace
+
+std::string_view root_state_text(RootState state) {
+  for (const StateName& name : kStates)
+    if (name.state == state) return name.text;
+  return "";
+}
+
+std::optional<RootState> root_state_of(std::string_view text) {
+  for (const StateName& name : kStates)
+    if (name.text == text) return name.state;
+  return std::nullopt;
+}
+
+RotationStep next_step(const RotationInput& input) { return Step(input).take(); }
+
+}  // namespace osm::inline v1::certificate

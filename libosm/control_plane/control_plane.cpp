@@ -1,0 +1,179 @@
+#include "osm/control_plane.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "ads/ads_server.hpp"
+#include "catalog/mesh_catalog.hpp"
+#include "catalog/mesh_loop.hpp"
+#include "catalog/withheld_spec.hpp"
+#include "certificate/service_certificates.hpp"
+#include "control_plane/nack_provenance.hpp"
+#include "control_plane/problem_journal.hpp"
+#include "control_plane/receipts.hpp"
+#include "model/names.hpp"
+#include "osm/kept_certificate.hpp"
+
+namespace osm::inline v1::control_plane {
+namespace {
+
+constexpr std::chrono::seconds kGrace{1};
+
+// Constructed top to bottom, destroyed bottom to top.
+class Impl final : public ControlPlane {
+ public:
+  explicit Impl(const ControlPlaneOptions& options)
+      : options_(options),
+        secrets_(certificate::make_service_certificates(
+            {.manager = options.certificates,
+             .executor = options.blocking_executor,
+             .clock = options.clock,
+             .trust_domain = options.trust_domain,
+             .validity =
+                 [&spec = options.spec] {
+                   return spec.get_mesh_config().service_certificate_validity;
+                 },
+             .log = options.log,
+             .metrics = options.metrics})),
+        spec_(options.spec, options.executor),
+        loop_({.spec = spec_,
+               .providers = options.providers,
+               .workload_providers = options.workload_providers,
+               .trust_domain = options.trust_domain,
+               .executor = options.executor,
+               .clock = options.clock,
+               .log = options.log,
+               .metrics = options.metrics}),
+        catalog_(catalog::make_mesh_catalog(
+            {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.clock})),
+        problems_({spec_, options.workload_providers, loop_.snapshots()}, options.executor,
+                  options.log, options.metrics) {}
+
+  ~Impl() override { static_cast<void>(shutdown(kGrace).ok()); }
+
+  Status start() {
+    if (!options_.ads_address.empty()) {
+      OSM_TRY(certificate_,
+              certificate::KeptCertificate::issue(
+                  options_.certificates, {CommonName("osm-controller." + options_.osm_namespace),
+                                          model::controller_spiffe_id(options_.trust_domain),
+                                          certificate::Usage::kController}));
+    }
+    OSM_TRY(ads_,
+            ads::AdsServer::start({.address = options_.ads_address,
+                                   .trust_domain = options_.trust_domain,
+                                   .max_transport_bytes = options_.max_transport_bytes,
+                                   .server_certificate = [this] { return certificate_->load(); }},
+                                  {.executor = options_.executor,
+                                   .clock = options_.clock,
+                                   .rng = options_.rng,
+                                   .log = options_.log,
+                                   .metrics = options_.metrics,
+                                   .snapshots = loop_.snapshots(),
+                                   .secrets = *secrets_,
+                                   .registry = *catalog_,
+                                   .hook = options_.resource_hook}));
+    receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
+        .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
+    provenance_ = std::make_unique<NackProvenance>(
+        NackProvenanceOptions{.spec = spec_,
+                              .snapshots = loop_.snapshots(),
+                              .proxies = *ads_,
+                              .providers = options_.providers,
+                              .workload_providers = options_.workload_providers,
+                              .trust_domain = options_.trust_domain,
+                              .osm_namespace = options_.osm_namespace,
+                              .executor = options_.executor,
+                              .clock = options_.clock,
+                              .log = options_.log,
+                              .metrics = options_.metrics});
+    return {};
+  }
+
+  std::string ads_address() const override { return ads_->address(); }
+  MeshCataloger& catalog() const override { return *catalog_; }
+  std::vector<std::string> waiting_for() const override { return loop_.waiting_for(); }
+  std::vector<ProviderStatus> providers() const override { return loop_.providers(); }
+
+  std::vector<Problem> list_problems() const override { return problems_.list(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return problems_.subscribe(std::move(on_change));
+  }
+
+  certificate::Subject proxy_subject(const Workload& workload) const override {
+    const ServiceName named = workload.services.empty()
+                                  ? ServiceName{workload.name.ns, workload.name.name}
+                                  : workload.services.front();
+    return {model::proxy_common_name(workload.proxy_id, named),
+            model::proxy_spiffe_id(options_.trust_domain, {workload.proxy_id, workload.account}),
+            certificate::Usage::kProxy};
+  }
+
+  Result<certificate::CertificatePtr> issue_proxy_certificate(
+      const Workload& workload, const std::string& request_pem,
+      std::chrono::seconds validity) override {
+    const certificate::Subject subject = proxy_subject(workload);
+    auto issued = options_.certificates.certify_request(subject, request_pem, validity);
+    if (issued.ok())
+      catalog_->expect_proxy({.common_name = subject.common_name,
+                              .proxy_id = workload.proxy_id,
+                              .ns = workload.name.ns,
+                              .not_after = (*issued)->not_after});
+    return issued;
+  }
+
+  std::vector<Proxy> list_proxies() const override { return ads_->list_proxies(); }
+  Result<std::string> config_dump(const std::string& proxy) const override {
+    return ads_->config_dump(proxy);
+  }
+
+  Result<ObjectStatus> object_status(const ObjectKey& object) const override {
+    return receipts_->status(object);
+  }
+  Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
+                                          std::chrono::milliseconds timeout) const override {
+    return receipts_->wait_until_applied(object, timeout);
+  }
+
+  void refresh_resources() override { ads_->refresh_resources(); }
+
+  CertificateProgress certificate_progress(const CertificateGoal& goal) const override {
+    return ads_->certificate_progress(goal);
+  }
+  void recall_proxies(const std::string& issuer_key_id) override { ads_->recall(issuer_key_id); }
+
+  Status shutdown(std::chrono::milliseconds deadline) override {
+    if (receipts_) receipts_->stop();
+    Status ended = ads_ ? ads_->shutdown(deadline) : Status();
+    if (provenance_) provenance_->stop();
+    problems_.stop();
+    loop_.stop();
+    spec_.stop();
+    return ended;
+  }
+
+ private:
+  const ControlPlaneOptions options_;
+  std::unique_ptr<model::SecretSource> secrets_;
+  catalog::WithheldSpec spec_;
+  mutable catalog::MeshLoop loop_;
+  std::unique_ptr<MeshCataloger> catalog_;
+  ProblemJournal problems_;
+  std::unique_ptr<certificate::KeptCertificate> certificate_;
+  std::unique_ptr<NackProvenance> provenance_;  // outlives the server, whose strand calls it
+  std::unique_ptr<ads::AdsServer> ads_;
+  std::unique_ptr<Receipts> receipts_;
+};
+
+}  // namespace
+}  // namespace osm::inline v1::control_plane
+
+namespace osm::inline v1 {
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::start(const ControlPlaneOptions& options) {
+  auto control_plane = std::make_unique<control_plane::Impl>(options);
+  if (Status started = control_plane->start(); !started.ok()) return std::move(started).error();
+  return std::unique_ptr<ControlPlane>(std::move(control_plane));
+}
+
+}  // namespace osm::inline v1

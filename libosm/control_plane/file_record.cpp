@@ -1,0 +1,68 @@
+// The rotation's record in a file of the state directory, for a single controller.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "osm/root_rotation.hpp"
+
+namespace osm::inline v1 {
+namespace {
+
+class FileRecord final : public RotationRecord {
+ public:
+  explicit FileRecord(std::string path) : path_(std::move(path)) {}
+
+  Result<Text> load() override {
+    if (::access(path_.c_str(), F_OK) != 0 && errno == ENOENT) return Text{};
+    std::ifstream file(path_, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file.good() && !file.eof())
+      return Error{ErrorCode::kStorage, path_ + ": cannot be read; let this user read it"};
+    return Text{text, text};
+  }
+
+  Status store(const Text& next) override {
+    OSM_TRY(const Text present, load());
+    if (present.version != next.version)
+      return Error{ErrorCode::kConflict, path_ + ": something else writes it as well"};
+    const std::string temporary = path_ + ".tmp";
+    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return failed(errno);
+    const ssize_t written = ::write(fd, next.text.data(), next.text.size());
+    const bool whole = written == static_cast<ssize_t>(next.text.size()) && ::fsync(fd) == 0;
+    const int cause = whole ? 0 : errno;
+    ::close(fd);
+    if (!whole) return failed(cause);
+    if (::rename(temporary.c_str(), path_.c_str()) != 0) return failed(errno);
+    // A step takes effect once it is recorded: it must be so after a power cut as well.
+    const std::string parent = std::filesystem::path(path_).parent_path().string();
+    const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool durable = directory >= 0 && ::fsync(directory) == 0;
+    const int reason = durable ? 0 : errno;
+    if (directory >= 0) ::close(directory);
+    return durable ? Status() : failed(reason);
+  }
+
+ private:
+  Error failed(int cause) const {
+    return {ErrorCode::kStorage, path_ + ": cannot be written (" +
+                                     std::generic_category().message(cause) +
+                                     "); the rotation goes on when it can"};
+  }
+
+  const std::string path_;
+};
+
+}  // namespace
+
+std::unique_ptr<RotationRecord> make_file_record(std::string path) {
+  return std::make_unique<FileRecord>(std::move(path));
+}
+
+}  // namespace osm::inline v1

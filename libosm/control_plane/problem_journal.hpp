@@ -1,0 +1,64 @@
+// Everything that was left out of the mesh, from every room, in one place: each problem is logged
+// once when it appears and once when it is gone, counted by code, and listed for administrators.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/snapshot_cell.hpp"
+#include "base/strand.hpp"
+#include "model/mesh_snapshot.hpp"
+#include "osm/endpoints_provider.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/metrics.hpp"
+#include "osm/notifier.hpp"
+#include "osm/object.hpp"
+
+namespace osm::inline v1::control_plane {
+
+// All outlive the journal.
+struct ProblemSources {
+  MeshSpec& spec;  // its store's problems included
+  std::vector<WorkloadProvider*> workloads;
+  SnapshotCell<model::MeshSnapshot>& snapshots;  // the catalog logs these itself
+};
+
+class ProblemJournal {
+ public:
+  ProblemJournal(const ProblemSources& sources, Executor& executor, LogSink& log,
+                 MetricsSink& metrics);
+  ~ProblemJournal();
+
+  // What is wrong now, ordered, each once. Thread: any. Blocking: no.
+  std::vector<Problem> list() const;
+
+  // Told whenever the list or the mesh may have changed; several changes may come as one.
+  Subscription subscribe(std::function<void()> on_change) {
+    return changed_.subscribe(std::move(on_change));
+  }
+
+  // Hears of nothing more; the list can still be read. Idempotent.
+  void stop();
+
+ private:
+  std::vector<Problem> inputs() const;
+  void trigger();
+  void refresh();
+
+  const ProblemSources sources_;
+  LogSink& log_;
+  MetricsSink& metrics_;
+  Notifier<> changed_;
+  std::atomic<bool> triggered_ = false;  // a refresh() is on its way
+  Strand strand_;
+  std::set<Problem> logged_;             // on the strand; lines left out, which edits shift
+  std::map<ErrorCode, double> counted_;  // on the strand
+  std::vector<Subscription> subscriptions_;
+};
+
+}  // namespace osm::inline v1::control_plane

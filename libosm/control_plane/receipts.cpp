@@ -1,0 +1,206 @@
+#include "control_plane/receipts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "catalog/object_scope.hpp"
+
+namespace osm::inline v1::control_plane {
+namespace {
+
+// Laggards that an error names.
+constexpr std::size_t kNamed = 5;
+
+constexpr std::array<std::string_view, 8> kKinds{"MeshConfig",    "Namespace",     "Service",
+                                                 "TrafficTarget", "TrafficSplit",  "HTTPRouteGroup",
+                                                 "TCPRoute",      "VirtualMachine"};
+
+// As the catalog calls it: a workload is a VirtualMachine here and a Pod there, and a mesh has one
+// MeshConfig.
+ObjectKey known_as(const ObjectKey& object) {
+  if (object.kind == "VirtualMachine" || object.kind == "Pod")
+    return {model::kWorkloadKind, object.ns, object.name};
+  if (object.kind == "MeshConfig") return {object.kind, {}, {}};
+  return object;
+}
+
+Status check_kind(const ObjectKey& object) {
+  if (object.kind == "Pod" || object.kind == model::kWorkloadKind ||
+      std::find(kKinds.begin(), kKinds.end(), object.kind) != kKinds.end())
+    return {};
+  std::string kinds;
+  for (const std::string_view kind : kKinds) kinds.append(kinds.empty() ? "" : ", ").append(kind);
+  return Error{ErrorCode::kInvalidArgument,
+               object.str() + ": a " + object.kind + " shapes no proxy; ask for one of " + kinds};
+}
+
+Error no_such_object(const ObjectKey& object) {
+  return {ErrorCode::kNotFound, object.str() +
+                                    " is not in the mesh: it does not exist, or its namespace is "
+                                    "not monitored"};
+}
+
+ObjectPhase phase_of(const ObjectStatus& status, bool pending) {
+  if (pending) return ObjectPhase::kPending;
+  if (status.removed && !status.problems.empty()) return ObjectPhase::kRejected;
+  if (status.lagging.empty()) return ObjectPhase::kApplied;
+  const bool all_refused = std::all_of(status.lagging.begin(), status.lagging.end(),
+                                       [](const ProxyLag& lag) { return lag.refused; });
+  return all_refused ? ObjectPhase::kRefused : ObjectPhase::kPending;
+}
+
+Error rejected(const ObjectStatus& status) {
+  const Problem& problem = status.problems.front();
+  return {problem.code, problem.text()};
+}
+
+Error too_late(const ObjectStatus& status) {
+  std::string text = status.object.str() +
+                     " is not applied everywhere: " + std::to_string(status.applied) + " of " +
+                     std::to_string(status.concerned) + " proxies have generation " +
+                     std::to_string(status.generation);
+  for (std::size_t i = 0; i < std::min(kNamed, status.lagging.size()); ++i) {
+    const ProxyLag& lag = status.lagging[i];
+    text += (i == 0 ? "; behind: " : ", ") + lag.workload.str();
+    if (lag.refused) text += " (refused: " + lag.detail + ")";
+  }
+  if (status.lagging.size() > kNamed)
+    text += " and " + std::to_string(status.lagging.size() - kNamed) + " more";
+  return {ErrorCode::kDeadlineExceeded, std::move(text)};
+}
+
+}  // namespace
+
+// Sleeps until it is worth looking again: something was read, a generation came, or every proxy
+// that was behind at the last look has moved.
+class Receipts::Wait {
+ public:
+  Wait(const Receipts& receipts, std::chrono::milliseconds timeout)
+      : deadline_(std::chrono::steady_clock::now() + timeout),
+        looks_(receipts.options_.mesh.subscribe_looks([this] { wake(); })),
+        stopping_(receipts.stopping_.subscribe([this] { wake(); })),
+        progress_(receipts.options_.proxies.subscribe_progress(
+            [this](const model::ProxyKey* proxy) { proxy ? moved(*proxy) : wake(); })) {}
+
+  void begin_look() {
+    std::lock_guard lock(mutex_);
+    woken_ = false;
+    moved_.clear();
+  }
+
+  // Result: false when the deadline has passed.
+  bool sleep(const std::vector<model::ProxyKey>& lagging) {
+    std::unique_lock lock(mutex_);
+    behind_ = {lagging.begin(), lagging.end()};
+    // What moved during the look may have been seen before it moved.
+    woken_ |= std::any_of(lagging.begin(), lagging.end(),
+                          [this](const model::ProxyKey& proxy) { return moved_.contains(proxy); });
+    const bool in_time = changed_.wait_until(lock, deadline_, [this] { return woken_; });
+    behind_.clear();
+    return in_time;
+  }
+
+ private:
+  void wake() {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+    changed_.notify_one();
+  }
+  void moved(const model::ProxyKey& proxy) {
+    std::lock_guard lock(mutex_);
+    moved_.insert(proxy);
+    if (behind_.erase(proxy) == 0 || !behind_.empty()) return;
+    woken_ = true;
+    changed_.notify_one();
+  }
+
+  const std::chrono::steady_clock::time_point deadline_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+  std::set<model::ProxyKey> behind_;  // while asleep
+  std::set<model::ProxyKey> moved_;   // since the last look began
+  Subscription looks_;
+  Subscription stopping_;
+  Subscription progress_;
+};
+
+Receipts::Receipts(ReceiptsOptions options) : options_(std::move(options)) {}
+
+Result<ObjectStatus> Receipts::status(const ObjectKey& object) const {
+  OSM_TRY(Answer answer, look(object));
+  return std::move(answer.status);
+}
+
+Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
+  if (Status known = check_kind(object); !known.ok()) return std::move(known).error();
+  const ObjectKey key = known_as(object);
+  const catalog::ObjectState state = options_.mesh.object_state(key);
+  if (!state.snapshot)
+    return Error{ErrorCode::kNotReady,
+                 "the mesh is not known yet; /health/ready names what is missing"};
+
+  Answer answer;
+  ObjectStatus& status = answer.status;
+  status.object = object;
+  status.generation = state.generation;
+  status.removed = !state.present;
+  for (Problem& problem : options_.problems())
+    if (known_as(problem.object) == key) status.problems.push_back(std::move(problem));
+  if (state.generation == 0 && !state.pending && status.problems.empty())
+    return no_such_object(object);
+
+  std::map<model::ProxyKey, WorkloadName> waited_for;
+  std::vector<model::ProxyKey> asked;
+  for (const auto& entry : catalog::workloads_in(state.scope, *state.snapshot)) {
+    waited_for.emplace(entry->proxy, entry->workload.name);
+    asked.push_back(entry->proxy);
+  }
+  for (ads::ProxyProgress& progress : options_.proxies.progress(asked)) {
+    const auto at = waited_for.find(progress.proxy);
+    ++status.concerned;
+    if (progress.generation >= state.generation) {
+      ++status.applied;
+    } else {
+      status.lagging.push_back(
+          {progress.proxy.second, at->second, progress.refused, std::move(progress.detail)});
+      answer.lagging.push_back(progress.proxy);
+    }
+    waited_for.erase(at);
+  }
+  for (const auto& [proxy, workload] : waited_for) status.not_connected.push_back(workload);
+  std::sort(status.not_connected.begin(), status.not_connected.end());
+  std::sort(status.lagging.begin(), status.lagging.end(),
+            [](const ProxyLag& a, const ProxyLag& b) { return a.workload < b.workload; });
+  status.phase = phase_of(status, state.pending);
+  // A server that has ended knows no proxies, which would read as if none were waited for.
+  if (stopped_)
+    return Error{ErrorCode::kUnavailable, object.str() + ": the control plane shuts down"};
+  return answer;
+}
+
+Result<ObjectStatus> Receipts::wait_until_applied(const ObjectKey& object,
+                                                  std::chrono::milliseconds timeout) const {
+  Wait wait(*this, timeout);
+  for (;;) {
+    wait.begin_look();
+    OSM_TRY(Answer answer, look(object));
+    if (answer.status.phase == ObjectPhase::kApplied) return std::move(answer.status);
+    if (answer.status.phase == ObjectPhase::kRejected) return rejected(answer.status);
+    if (!wait.sleep(answer.lagging)) return too_late(answer.status);
+  }
+}
+
+void Receipts::stop() {
+  stopped_ = true;
+  stopping_.notify();
+}
+
+}  // namespace osm::inline v1::control_plane

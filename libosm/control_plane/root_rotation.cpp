@@ -1,0 +1,407 @@
+#include "osm/root_rotation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/strand.hpp"
+#include "certificate/key_id.hpp"
+#include "certificate/root_set.hpp"
+#include "control_plane/rotation_text.hpp"
+
+namespace osm::inline v1 {
+namespace control_plane {
+namespace {
+
+using certificate::Issuer;
+using certificate::RootRecord;
+using certificate::RootState;
+using std::chrono::seconds;
+
+constexpr const char* kTopic = "roots";
+constexpr seconds kInMotion{1};  // how often it is looked at while something is waited for
+constexpr seconds kAtRest{10};
+constexpr seconds kSyncBound{60};
+constexpr seconds kAskAgain{15};  // a CA that could not be asked
+constexpr seconds kRecall{30};    // proxies that have not come back with a newer certificate
+// Leaves that were issued before a change of MeshConfig may live so long.
+constexpr seconds kLongestLeaf = std::chrono::hours(48);
+
+std::string_view role_text(RootRole role) {
+  switch (role) {
+    case RootRole::kActive:
+      return "active";
+    case RootRole::kPassive:
+      return "passive";
+    case RootRole::kInactive:
+      return "inactive";
+  }
+  return "";
+}
+
+bool in_motion(const RootRecord& root) {
+  return root.state == RootState::kValidating || root.state == RootState::kDraining;
+}
+
+bool wait_until_synced(MeshSpec& spec) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  const Subscription subscription = spec.subscribe([&](const auto&) {
+    const std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  return changed.wait_for(lock, kSyncBound, [&] { return spec.has_synced(); });
+}
+
+class Rotation final : public RootRotation {
+ public:
+  explicit Rotation(const RootRotationOptions& options)
+      : options_(options),
+        roots_(std::make_shared<certificate::RootSet>()),
+        strand_(options.blocking) {}
+  ~Rotation() override { stop(); }
+
+  Status begin();
+
+  std::unique_ptr<Issuer> issuer() override { return certificate::share(roots_); }
+
+  void follow(const RotationParticipants& participants) override {
+    {
+      const std::lock_guard lock(mutex_);
+      participants_ = std::make_shared<const RotationParticipants>(participants);
+    }
+    spec_changes_ = options_.spec.subscribe([this](const auto& keys) {
+      if (std::any_of(keys.begin(), keys.end(),
+                      [](const ObjectKey& key) { return key.kind == "MeshRootCertificate"; }))
+        wake();
+    });
+    board_changes_ = options_.board.subscribe([this] { wake(); });
+    wake();
+  }
+
+  void stop() override {
+    spec_changes_ = {};
+    board_changes_ = {};
+    strand_.stop();
+    timer_ = {};
+  }
+
+  std::vector<RootStatus> status() const override {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+ private:
+  // A CA that an object describes, as far as it could be asked.
+  struct Candidate {
+    MeshRootCertificate described;
+    std::shared_ptr<Issuer> issuer;
+    std::string fault;
+    SteadyTime asked_at{};
+  };
+
+  void wake() {
+    if (awake_.exchange(true)) return;
+    strand_.post([this] {
+      awake_ = false;
+      look();
+    });
+  }
+
+  void look();
+  void ask_candidates();
+  std::vector<certificate::RootWish> wishes() const;
+  Status load();
+  Status record(std::vector<RootRecord> next);
+  Status apply();
+  // Those that follow() was told, which look() comes after.
+  std::shared_ptr<const RotationParticipants> participants() const {
+    const std::lock_guard lock(mutex_);
+    return participants_;
+  }
+  std::shared_ptr<Issuer> issuer_of(const std::string& name) const;
+  Result<std::shared_ptr<Issuer>> signer(const RootRecord& root) const;
+  ReplicaView see(std::size_t& workloads);
+  void take_step(const ReplicaView& mine, std::size_t workloads);
+  void recall(const certificate::CertificatePtr& example);
+  certificate::CertificatePtr example() const;
+  void publish_status();
+  void report(const std::string& what, const Status& done);
+
+  const RootRotationOptions options_;
+  const std::shared_ptr<certificate::RootSet> roots_;
+
+  mutable std::mutex mutex_;  // over the next two
+  std::shared_ptr<const RotationParticipants> participants_;
+  std::vector<RootStatus> status_;
+
+  // On the strand, and in begin().
+  std::vector<RootRecord> records_;
+  std::string version_;
+  std::map<std::string, Candidate> candidates_;
+  std::map<std::string, std::string> waiting_;
+  std::string applied_;  // effect_of() the record that the roots were set by
+  std::string reported_;
+  SteadyTime recalled_at_{};
+
+  std::atomic<bool> awake_{false};
+  Strand strand_;
+  Subscription timer_;
+  Subscription spec_changes_;
+  Subscription board_changes_;
+};
+
+Status Rotation::begin() {
+  if (Status read = load(); !read.ok()) return read;
+  if (records_.empty()) {
+    // Nothing was ever issued under a record: the host's own CA is the first.
+    Status first = record({{.name = kOwnRoot,
+                            .state = RootState::kSigning,
+                            .since = options_.clock.wall_now(),
+                            .signed_at = options_.clock.wall_now(),
+                            .first_seen = options_.clock.wall_now(),
+                            .bundle_pem = options_.own->trust_bundle_pem()}});
+    if (!first.ok() && first.error().code == ErrorCode::kConflict) first = load();  // another did
+    if (!first.ok()) return first;
+  }
+  const auto signing = std::find_if(records_.begin(), records_.end(), [](const RootRecord& root) {
+    return root.state == RootState::kSigning;
+  });
+  if (signing == records_.end())
+    return Error{ErrorCode::kInvalidSyntax, "the rotation's record names no root that signs"};
+  if (signing->name != kOwnRoot) {
+    if (!wait_until_synced(options_.spec))
+      return Error{ErrorCode::kUnavailable,
+                   "MeshRootCertificate " + signing->name +
+                       " signs, and the mesh's objects could not all be read within a minute: the "
+                       "problems of their store say why"};
+    ask_candidates();
+  }
+  return apply();
+}
+
+Status Rotation::load() {
+  OSM_TRY(const RotationRecord::Text stored, options_.record.load());
+  version_ = stored.version;
+  if (stored.text.empty()) return {};
+  OSM_TRY(records_, parse_records(stored.text));
+  return {};
+}
+
+// Written down first: whoever starts now acts on it, whatever happens to this process.
+Status Rotation::record(std::vector<RootRecord> next) {
+  if (Status stored = options_.record.store({to_text(next), version_}); !stored.ok()) return stored;
+  records_ = std::move(next);
+  return load();
+}
+
+std::shared_ptr<Issuer> Rotation::issuer_of(const std::string& name) const {
+  if (name == kOwnRoot) return options_.own;
+  const auto at = candidates_.find(name);
+  return at == candidates_.end() ? nullptr : at->second.issuer;
+}
+
+Result<std::shared_ptr<Issuer>> Rotation::signer(const RootRecord& root) const {
+  if (std::shared_ptr<Issuer> issuer = issuer_of(root.name)) return issuer;
+  const auto at = candidates_.find(root.name);
+  return Error{ErrorCode::kNotFound,
+               "MeshRootCertificate " + root.name + " signs, and " +
+                   (at == candidates_.end() ? "is gone: create it again as it was"
+                                            : "cannot be used: " + at->second.fault)};
+}
+
+Status Rotation::apply() {
+  if (effect_of(records_) == applied_) return {};
+  certificate::RootSet::Roots roots;
+  const RootRecord* signing = nullptr;
+  const RootRecord* before = nullptr;  // the last that signed before it, and is trusted yet
+  for (const RootRecord& root : records_) {
+    if (root.state == RootState::kInactive) continue;
+    if (roots.bundle_pem.find(root.bundle_pem) == std::string::npos)
+      roots.bundle_pem += root.bundle_pem;
+    if (root.state == RootState::kSigning)
+      signing = &root;
+    else if (root.signed_at != WallTime{} && (!before || root.signed_at > before->signed_at))
+      before = &root;
+  }
+  if (!signing) return Error{ErrorCode::kInvalidSyntax, "the record names no root that signs"};
+  OSM_TRY(roots.signer, signer(*signing));
+  roots.controller_signer = before ? issuer_of(before->name) : nullptr;
+  if (!roots.controller_signer) roots.controller_signer = roots.signer;
+  roots_->set(std::move(roots));
+  applied_ = effect_of(records_);
+  return {};
+}
+
+// Makes the issuers of objects that are new, changed, or could not be asked before.
+void Rotation::ask_candidates() {
+  std::map<std::string, Candidate> known = std::exchange(candidates_, {});
+  const SteadyTime now = options_.clock.steady_now();
+  for (const auto& described : options_.spec.list_root_certificates()) {
+    Candidate& candidate = candidates_[described->name];
+    if (const auto at = known.find(described->name);
+        at != known.end() && at->second.described.provider == described->provider &&
+        at->second.described.trust_domain == described->trust_domain)
+      candidate = std::move(at->second);
+    candidate.described = *described;
+    if (candidate.issuer || described->role == RootRole::kInactive) continue;
+    if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) continue;
+    candidate.asked_at = now;
+    const std::string before = std::exchange(candidate.fault, {});
+    if (described->trust_domain != options_.trust_domain) {
+      candidate.fault = "its trust domain " + described->trust_domain.str() +
+                        " is not this mesh's " + options_.trust_domain.str() +
+                        ": set spec.trustDomain to that";
+    } else if (auto made = options_.make_issuer(*described); made.ok()) {
+      candidate.issuer = *std::move(made);
+    } else {
+      candidate.fault = made.error().text();
+    }
+    if (!candidate.fault.empty() && candidate.fault != before)
+      options_.log.warning("a root of the mesh cannot be used",
+                           {{"root", described->name}, {"cause", candidate.fault}});
+  }
+}
+
+std::vector<certificate::RootWish> Rotation::wishes() const {
+  std::vector<certificate::RootWish> wishes;
+  bool others = false;
+  for (const auto& [name, candidate] : candidates_) {
+    const RootRole role = candidate.described.role;
+    others = others || role == RootRole::kActive;
+    wishes.push_back({.name = name,
+                      .role = role,
+                      .bundle_pem = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "",
+                      .fault = candidate.fault});
+  }
+  wishes.push_back({.name = kOwnRoot,
+                    .role = others ? RootRole::kInactive : RootRole::kActive,
+                    .bundle_pem = options_.own->trust_bundle_pem(),
+                    .fault = {}});
+  return wishes;
+}
+
+// Any certificate that the signing CA issued since: what the others are compared with.
+certificate::CertificatePtr Rotation::example() const {
+  const std::string id = roots_->id();
+  for (const auto& held : participants()->manager.list_certificates())
+    if (held->issuer_id == id && held->subject.usage != certificate::Usage::kController)
+      return held;
+  return nullptr;
+}
+
+ReplicaView Rotation::see(std::size_t& workloads) {
+  ReplicaView view{.follows = applied_, .lagging = {}};
+  const auto with = participants();
+  const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
+  for (const auto& held : with->manager.list_certificates())
+    view.own_lag += held->issuer_id != id || held->trust_bundle_pem != bundle;
+  const certificate::CertificatePtr newest = example();
+  if (!with->control_plane) return view;
+  const CertificateProgress progress = with->control_plane->certificate_progress(
+      {.issuer_id = id,
+       .issuer_key_id = newest ? certificate::issuer_key_id(newest->chain_pem) : "",
+       .trust_bundle_pem = bundle});
+  workloads = progress.workloads;
+  view.proxies = progress.proxies;
+  view.bundle_lag = progress.bundle_lag;
+  view.leaf_lag = progress.leaf_lag;
+  view.lagging = progress.lagging;
+  return view;
+}
+
+void Rotation::look() {
+  report("read how far the rotation is", load());
+  ask_candidates();
+  report("follow the rotation", apply());
+  std::size_t workloads = 0;
+  ReplicaView mine = see(workloads);
+  const bool moves = std::any_of(records_.begin(), records_.end(), in_motion);
+  if (!moves)
+    mine = {.follows = applied_, .proxies = 0, .lagging = {}};  // at rest it costs nothing
+  report("tell the other replicas", options_.board.publish(kTopic, to_text(mine)));
+  if (participants()->leads()) take_step(mine, workloads);
+  if (moves) recall(example());
+  publish_status();
+  const bool still = std::none_of(records_.begin(), records_.end(), in_motion);
+  timer_ = strand_.post_after(still ? kAtRest : kInMotion, [this] { look(); });
+}
+
+void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
+  auto views = options_.board.read(kTopic);
+  if (!views.ok()) return report("hear of the other replicas", views.error());
+  const seconds longest =
+      std::max(kLongestLeaf, options_.spec.get_mesh_config().service_certificate_validity);
+  certificate::RotationEvidence evidence = sum_up(*views, effect_of(records_), workloads);
+  // What it says on the board is of before, unless it is what it sees.
+  if (mine.follows != effect_of(records_)) evidence.complete = false;
+  certificate::RotationStep step =
+      certificate::next_step({records_, wishes(), evidence, options_.clock.wall_now(), longest});
+  waiting_ = std::move(step.waiting);
+  if (step.records == records_) return;
+  const std::vector<RootRecord> before = records_;
+  const Status recorded = record(std::move(step.records));
+  report("record a step of the rotation", recorded);
+  if (!recorded.ok()) return;
+  for (const RootRecord& root : records_) {
+    const auto was = std::find_if(before.begin(), before.end(),
+                                  [&](const RootRecord& old) { return old.name == root.name; });
+    if (was != before.end() && was->state == root.state) continue;
+    options_.log.info(
+        "a root of the mesh is another one now",
+        {{"root", root.name}, {"state", std::string(certificate::root_state_text(root.state))}});
+  }
+  report("follow the rotation", apply());
+  wake();
+}
+
+// Proxies that were given a newer proxy certificate show it when they connect again.
+void Rotation::recall(const certificate::CertificatePtr& example) {
+  const auto with = participants();
+  const bool drains = std::any_of(records_.begin(), records_.end(), [](const RootRecord& root) {
+    return root.state == RootState::kDraining;
+  });
+  const SteadyTime now = options_.clock.steady_now();
+  if (!drains || !with->control_plane || !example || now - recalled_at_ < kRecall) return;
+  recalled_at_ = now;
+  with->control_plane->recall_proxies(certificate::issuer_key_id(example->chain_pem));
+}
+
+void Rotation::publish_status() {
+  std::vector<RootStatus> all;
+  for (const RootRecord& root : records_) {
+    const auto at = candidates_.find(root.name);
+    const auto waits = waiting_.find(root.name);
+    all.push_back(
+        {.name = root.name,
+         .state = std::string(certificate::root_state_text(root.state)),
+         .role = at == candidates_.end() ? "" : std::string(role_text(at->second.described.role)),
+         .since = root.since,
+         .waiting_for = waits == waiting_.end() ? "" : waits->second});
+  }
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(all);
+}
+
+// Once, until it is another.
+void Rotation::report(const std::string& what, const Status& done) {
+  if (done.ok()) return;
+  const std::string text = what + ": " + done.error().text();
+  if (std::exchange(reported_, text) != text)
+    options_.log.warning("the rotation of roots cannot " + what, {{"cause", done.error().text()}});
+}
+
+}  // namespace
+}  // namespace control_plane
+
+Result<std::unique_ptr<RootRotation>> RootRotation::start(const RootRotationOptions& options) {
+  auto rotation = std::make_unique<control_plane::Rotation>(options);
+  if (Status begun = rotation->begin(); !begun.ok()) return begun.error();
+  return std::unique_ptr<RootRotation>(std::move(rotation));
+}
+
+}  // namespace osm::inline v1

@@ -1,0 +1,144 @@
+#include "control_plane/rotation_text.hpp"
+
+#include <boost/json.hpp>
+#include <utility>
+
+#include "base/digest.hpp"
+
+namespace osm::inline v1::control_plane {
+namespace {
+
+namespace json = boost::json;
+using certificate::RootRecord;
+using certificate::RootState;
+
+Error invalid(const std::string& what) {
+  return {ErrorCode::kInvalidSyntax, "the rotation's record: " + what};
+}
+
+std::int64_t seconds_of(WallTime time) {
+  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
+}
+
+std::string text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+std::int64_t number_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value && value->is_int64() ? value->as_int64() : 0;
+}
+
+WallTime time_at(const json::object& object, std::string_view name) {
+  return WallTime{std::chrono::seconds(number_at(object, name))};
+}
+
+std::size_t count_at(const json::object& object, std::string_view name) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(number_at(object, name), 0));
+}
+
+Result<json::object> parse_object(const std::string& text) {
+  boost::system::error_code failed;
+  json::value value = json::parse(text, failed);
+  if (failed || !value.is_object()) return invalid("it is no JSON object");
+  return std::move(value.as_object());
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<RootRecord>& records) {
+  json::array roots;
+  for (const RootRecord& root : records)
+    roots.push_back({{"name", root.name},
+                     {"state", certificate::root_state_text(root.state)},
+                     {"since", seconds_of(root.since)},
+                     {"followedAt", seconds_of(root.followed_at)},
+                     {"signedAt", seconds_of(root.signed_at)},
+                     {"firstSeen", seconds_of(root.first_seen)},
+                     {"bundle", root.bundle_pem}});
+  return json::serialize(json::object{{"roots", std::move(roots)}});
+}
+
+Result<std::vector<RootRecord>> parse_records(const std::string& text) {
+  OSM_TRY(const json::object object, parse_object(text));
+  const json::value* roots = object.if_contains("roots");
+  if (!roots || !roots->is_array()) return invalid("it has no list `roots`");
+  std::vector<RootRecord> records;
+  for (const json::value& value : roots->as_array()) {
+    if (!value.is_object()) return invalid("a root is no object");
+    const json::object& root = value.as_object();
+    const auto state = certificate::root_state_of(text_at(root, "state"));
+    if (!state || text_at(root, "name").empty())
+      return invalid("a root without a name, or with an unknown state");
+    records.push_back({.name = text_at(root, "name"),
+                       .state = *state,
+                       .since = time_at(root, "since"),
+                       .followed_at = time_at(root, "followedAt"),
+                       .signed_at = time_at(root, "signedAt"),
+                       .first_seen = time_at(root, "firstSeen"),
+                       .bundle_pem = text_at(root, "bundle")});
+  }
+  return records;
+}
+
+std::string effect_of(const std::vector<RootRecord>& records) {
+  DigestBuilder builder;
+  for (const RootRecord& root : records) {
+    if (root.state == RootState::kInactive) continue;
+    builder.add(root.name).add(root.bundle_pem);
+    builder.add(std::uint64_t{root.state == RootState::kSigning});
+  }
+  return builder.finish().hex();
+}
+
+std::string to_text(const ReplicaView& view) {
+  json::array lagging;
+  for (const std::string& name : view.lagging) lagging.emplace_back(name);
+  return json::serialize(json::object{{"follows", view.follows},
+                                      {"proxies", view.proxies},
+                                      {"bundleLag", view.bundle_lag},
+                                      {"leafLag", view.leaf_lag},
+                                      {"ownLag", view.own_lag},
+                                      {"lagging", std::move(lagging)}});
+}
+
+Result<ReplicaView> parse_view(const std::string& text) {
+  OSM_TRY(const json::object object, parse_object(text));
+  ReplicaView view{.follows = text_at(object, "follows"),
+                   .proxies = count_at(object, "proxies"),
+                   .bundle_lag = count_at(object, "bundleLag"),
+                   .leaf_lag = count_at(object, "leafLag"),
+                   .own_lag = count_at(object, "ownLag"),
+                   .lagging = {}};
+  const json::value* lagging = object.if_contains("lagging");
+  if (lagging && lagging->is_array())
+    for (const json::value& name : lagging->as_array())
+      if (name.is_string()) view.lagging.emplace_back(name.as_string());
+  return view;
+}
+
+certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& views,
+                                     const std::string& effect, std::size_t workloads) {
+  certificate::RotationEvidence seen{.complete = !views.empty(), .waiting_for = {}};
+  std::size_t connected = 0;
+  for (const auto& [replica, text] : views) {
+    const Result<ReplicaView> view = parse_view(text);
+    if (!view.ok() || view->follows != effect) {
+      seen.complete = false;
+      seen.waiting_for += (seen.waiting_for.empty() ? "replica " : ", ") + replica;
+      continue;
+    }
+    for (const std::string& name : view->lagging)
+      seen.lagging += (seen.lagging.empty() ? "" : ", ") + name;
+    connected += view->proxies;
+    seen.bundle_lag += view->bundle_lag;
+    seen.leaf_lag += view->leaf_lag;
+    seen.own_lag += view->own_lag;
+  }
+  if (views.empty()) seen.waiting_for = "the replicas to be known";
+  seen.absent = workloads > connected ? workloads - connected : 0;
+  return seen;
+}
+
+}  // namespace osm::inline v1::control_plane

@@ -1,0 +1,41 @@
+// What the rotation writes down: the record, and what a replica says of itself on the board. JSON,
+// without secrets: anybody who may read the mesh's objects may read it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "certificate/rotation.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::control_plane {
+
+std::string to_text(const std::vector<certificate::RootRecord>& records);
+// Failure: kInvalidSyntax.
+Result<std::vector<certificate::RootRecord>> parse_records(const std::string& text);
+
+// What all replicas must act on alike: which root signs and which are trusted.
+std::string effect_of(const std::vector<certificate::RootRecord>& records);
+
+// What one replica sees.
+struct ReplicaView {
+  std::string follows;  // effect_of() the record it acts on
+  std::size_t proxies = 0;
+  std::size_t bundle_lag = 0;
+  std::size_t leaf_lag = 0;
+  std::size_t own_lag = 0;
+  std::vector<std::string> lagging;  // some of them
+
+  friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
+};
+std::string to_text(const ReplicaView& view);
+// Failure: kInvalidSyntax.
+Result<ReplicaView> parse_view(const std::string& text);
+
+// What they see together. `workloads`: of the mesh.
+certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& views,
+                                     const std::string& effect, std::size_t workloads);
+
+}  // namespace osm::inline v1::control_plane

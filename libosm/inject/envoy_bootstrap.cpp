@@ -1,0 +1,213 @@
+#include "inject/envoy_bootstrap.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <utility>
+
+#include "inject/refusal.hpp"
+#include "model/ip_address.hpp"
+#include "model/names.hpp"
+#include "model/signature_algorithms.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+constexpr std::string_view kCertificateFile = "sds_cert.pem";
+constexpr std::string_view kTrustBundleFile = "cacert.pem";
+constexpr std::string_view kCertificateSds = "tls_certificate_sds_secret.yaml";
+constexpr std::string_view kValidationSds = "validation_context_sds_secret.yaml";
+
+std::string_view tls_version(TlsVersion version) {
+  switch (version) {
+    case TlsVersion::kAuto:
+      return "TLS_AUTO";
+    case TlsVersion::kTls12:
+      return "TLSv1_2";
+    case TlsVersion::kTls13:
+      break;
+  }
+  return "TLSv1_3";
+}
+
+// A flow sequence of strings, which JSON's are too; left out when empty.
+template <class Texts>
+std::string sequence(std::string_view key, const Texts& texts) {
+  if (texts.empty()) return {};
+  return fmt::format(", {}: {}", key,
+                     boost::json::serialize(boost::json::array(texts.begin(), texts.end())));
+}
+
+std::string tls_parameters(const TlsSettings& tls) {
+  return fmt::format("{{tls_minimum_protocol_version: {}, tls_maximum_protocol_version: {}{}{}{}}}",
+                     tls_version(tls.minimum), tls_version(tls.maximum),
+                     sequence("cipher_suites", tls.cipher_suites),
+                     sequence("ecdh_curves", tls.ecdh_curves),
+                     sequence("signature_algorithms", model::kSignatureAlgorithms));
+}
+
+std::string certificate_sds(const std::string& directory) {
+  return fmt::format(R"(resources:
+- "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret
+  name: tls_sds
+  tls_certificate:
+    certificate_chain: {{filename: "{0}/{1}"}}
+    private_key: {{filename: "{0}/{2}"}}
+    watched_directory: {{path: "{0}"}}
+)",
+                     directory, kCertificateFile, kProxyKeyFile);
+}
+
+std::string validation_sds(const std::string& directory) {
+  return fmt::format(R"(resources:
+- "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret
+  name: validation_context_sds
+  validation_context:
+    trusted_ca: {{filename: "{0}/{1}"}}
+    watched_directory: {{path: "{0}"}}
+)",
+                     directory, kTrustBundleFile);
+}
+
+// The connection to the control plane. The peer's identity is pinned here and not beside the trust
+// bundle, so that renewing the bundle cannot lose it.
+std::string controller_cluster(const EnvoyBootstrap& input) {
+  const HostPort& controller = input.controller;
+  const bool literal = model::is_ipv4(controller.host) || model::is_ipv6(controller.host);
+  return fmt::format(R"(  - name: osm-controller
+    type: {0}
+    connect_timeout: 2s
+    load_assignment:
+      cluster_name: osm-controller
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{address: {{socket_address: {{address: "{1}", port_value: {2}}}}}}}
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config:
+          http2_protocol_options:
+            connection_keepalive: {{interval: 30s, timeout: 10s}}
+    upstream_connection_options:
+      tcp_keepalive: {{keepalive_probes: 5, keepalive_time: 60, keepalive_interval: 5}}
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        common_tls_context:
+          alpn_protocols: [h2]
+          tls_params: {7}
+          tls_certificate_sds_secret_configs:
+          - name: tls_sds
+            sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{4}"}}}}
+          combined_validation_context:
+            default_validation_context:
+              match_typed_subject_alt_names:
+              - san_type: URI
+                matcher: {{exact: "{6}"}}
+            validation_context_sds_secret_config:
+              name: validation_context_sds
+              sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{5}"}}}}
+)",
+                     literal ? "STATIC" : "STRICT_DNS", controller.host, controller.port,
+                     input.directory, kCertificateSds, kValidationSds,
+                     model::controller_spiffe_id(input.trust_domain).str(),
+                     tls_parameters(input.tls));
+}
+
+std::string bootstrap_yaml(const EnvoyBootstrap& input) {
+  return fmt::format(
+      R"({0}node:
+  id: {1}
+  cluster: "{2}.{3}"
+admin:
+  address: {{socket_address: {{address: 127.0.0.1, port_value: {4}}}}}
+dynamic_resources:
+  ads_config:
+    api_type: {6}
+    transport_api_version: V3
+    set_node_on_first_message_only: true
+    grpc_services:
+    - envoy_grpc:
+        cluster_name: osm-controller
+        retry_policy: {{retry_back_off: {{base_interval: 0.2s, max_interval: 2s}}}}
+  cds_config: {{resource_api_version: V3, {7}ads: {{}}}}
+  lds_config: {{resource_api_version: V3, {7}ads: {{}}}}
+overload_manager:
+  resource_monitors:
+  - name: envoy.resource_monitors.global_downstream_max_connections
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+      max_active_downstream_connections: 50000
+# Envoy refuses regexes of more than 100 by itself; the mesh accepts ten times that, and no more.
+layered_runtime:
+  layers:
+  - name: mesh
+    static_layer: {{re2: {{max_program_size: {{error_level: 2000}}}}}}
+static_resources:
+  clusters:
+{5}{8}{9})",
+      input.header, input.certificate.subject.common_name.str(), input.account.name,
+      input.account.ns, number(kAdminPort), controller_cluster(input),
+      input.xds == XdsVariant::kDelta ? "DELTA_GRPC" : "GRPC",
+      input.wait_for_mesh ? "initial_fetch_timeout: 0s, " : "", input.clusters,
+      input.listeners.empty() ? "" : "  listeners:\n" + input.listeners);
+}
+
+Status check(const EnvoyBootstrap& input) {
+  if (!is_dns_label(input.account.ns))
+    return invalid("account.namespace", fmt::format("'{}' is no name", input.account.ns));
+  for (const auto& [field, name] :
+       {std::pair{"account.name", &input.account.name},
+        std::pair{"certificate.common_name", &input.certificate.subject.common_name.str()},
+        std::pair{"trust domain", &input.trust_domain.str()}}) {
+    if (!is_dns_subdomain(*name)) return invalid(field, fmt::format("'{}' is no name", *name));
+  }
+  if (input.certificate.chain_pem.empty()) return invalid("certificate", "has no chain");
+  if (input.certificate.trust_bundle_pem.empty()) return invalid("trust bundle", "is empty");
+  return {};
+}
+
+}  // namespace
+
+Result<HostPort> parse_controller(const std::string& text) {
+  const auto wanted = [&] {
+    return invalid("controller", fmt::format("'{}' is not HOST:PORT, like 192.0.2.1:15128", text));
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return wanted();
+  HostPort parsed{text.substr(0, colon), 0};
+  const char* end = text.data() + text.size();
+  const auto [at, failed] = std::from_chars(text.data() + colon + 1, end, parsed.port);
+  if (failed != std::errc{} || at != end || parsed.port == 0) return wanted();
+  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
+    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+    if (!model::is_ipv6(parsed.host)) return wanted();
+  } else if (!model::is_ipv4(parsed.host) && !is_dns_subdomain(parsed.host)) {
+    return wanted();
+  }
+  if (parsed.host == "0.0.0.0" || parsed.host == "::") {
+    return invalid("controller", fmt::format("{} is where a server listens, not where the machine "
+                                             "reaches it: give the controller's address or name",
+                                             parsed.host));
+  }
+  return parsed;
+}
+
+Result<std::vector<BootstrapFile>> proxy_files(const EnvoyBootstrap& input) {
+  if (const Status checked = check(input); !checked.ok()) return checked.error();
+  const auto proxys = [](std::string_view name, std::string content) {
+    return BootstrapFile{std::string(name), 0600, true, std::move(content)};
+  };
+  std::vector<BootstrapFile> files;
+  files.push_back(proxys(kCertificateFile, input.certificate.chain_pem));
+  files.push_back(proxys(kTrustBundleFile, input.certificate.trust_bundle_pem));
+  files.push_back(proxys(kCertificateSds, certificate_sds(input.directory)));
+  files.push_back(proxys(kValidationSds, validation_sds(input.directory)));
+  files.push_back(proxys("bootstrap.yaml", bootstrap_yaml(input)));
+  return files;
+}
+
+}  // namespace osm::inline v1::inject

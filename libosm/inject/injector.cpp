@@ -1,0 +1,145 @@
+#include "osm/injector.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "inject/admission.hpp"
+#include "inject/json_tools.hpp"
+#include "inject/pod_bootstrap.hpp"
+#include "inject/pod_names.hpp"
+#include "inject/pod_patch.hpp"
+#include "model/names.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+namespace json = boost::json;
+
+// Longer than any pod is likely to live; the CA's own end caps it.
+constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
+
+class InjectorImpl final : public Injector {
+ public:
+  explicit InjectorImpl(InjectorOptions options) : options_(std::move(options)) {}
+
+  AdmissionAnswer review(std::string_view body) override {
+    const SteadyTime start = options_.clock.steady_now();
+    const char* outcome = "malformed";
+    bool refused = true;
+    AdmissionAnswer answer = answer_admission(body, [&](const AdmissionRequest& request) {
+      auto response = decide(request);
+      if (response.ok()) {
+        refused = false;
+        outcome = response->patch.empty() ? "untouched" : "injected";
+        return *std::move(response);
+      }
+      outcome = "refused";
+      options_.log.warning("pod refused", {{"namespace", request.ns},
+                                           {"name", name_of(request)},
+                                           {"cause", response.error().text()}});
+      return AdmissionResponse::refused(
+          response.error().with_context("osm-injector cannot inject the sidecar"));
+    });
+    const std::chrono::duration<double> took = options_.clock.steady_now() - start;
+    options_.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 1);
+    options_.metrics.observe("osm_injector_request_seconds", {{"outcome", outcome}}, took.count());
+    options_.metrics.add("osm_admission_webhook_response_total",
+                         {{"kind", "Pod"}, {"success", refused ? "false" : "true"}}, 1);
+    return answer;
+  }
+
+ private:
+  static std::string name_of(const AdmissionRequest& request) {
+    if (!request.name.empty()) return request.name;
+    json::object object = request.object;
+    for (const char* field : {"name", "generateName"})
+      if (const json::value* name = find(object, {"metadata", field}))
+        if (name->is_string()) return std::string(name->get_string());
+    return {};
+  }
+
+  Result<AdmissionResponse> decide(const AdmissionRequest& request) {
+    const bool pod = request.kind == "Pod" && request.group.empty();
+    if (!pod || request.operation != "CREATE") return AdmissionResponse{};
+    if (!is_dns_label(request.ns)) {
+      return Error{ErrorCode::kInvalidField,
+                   "AdmissionReview: request.namespace: '" + request.ns + "' is no namespace"};
+    }
+    OSM_TRY(const InjectionNamespace ns, options_.find_namespace(request.ns));
+    OSM_TRY(const bool wanted,
+            wants_sidecar(request.object, ns, {options_.mesh_name, options_.osm_namespace}));
+    if (!wanted) return AdmissionResponse{};
+    return inject(request, ns);
+  }
+
+  Result<AdmissionResponse> inject(const AdmissionRequest& request, const InjectionNamespace& ns) {
+    OSM_TRY(const MeshConfig config, options_.mesh_config());
+    OSM_TRY(const bool metrics, wants_metrics(ns));
+    // Of the request, so that one that is sent again meets the Secret it made.
+    const auto derived = [&](const char* what) {
+      return model::derived_proxy_id(options_.trust_domain, {request.ns, what + request.uid});
+    };
+    const ProxyId proxy = derived("admission/");
+    OSM_TRY(PatchedPod patched,
+            patch_pod({.pod = request.object,
+                       .ns = request.ns,
+                       .proxy_id = proxy,
+                       .hook_key = derived("hooks/").str(),
+                       .config = config,
+                       .images = {.envoy = options_.envoy_image,
+                                  .init_container = options_.init_container_image,
+                                  .pull_policy = options_.image_pull_policy},
+                       .native_sidecars = options_.native_sidecars,
+                       .metrics = metrics}));
+    AdmissionResponse response{.warnings = std::move(patched.warnings),
+                               .patch = json_patch(request.object, patched.pod)};
+    if (request.dry_run || response.patch.empty()) return response;
+    if (Status written = write_bootstrap(proxy, patched, config.tls); !written.ok())
+      return written.error();
+    options_.log.info("sidecar injected", {{"namespace", request.ns},
+                                           {"name", name_of(request)},
+                                           {"account", patched.account.name},
+                                           {"uuid", proxy.str()}});
+    return response;
+  }
+
+  Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched, const TlsSettings& tls) {
+    const certificate::Subject subject{
+        model::pod_common_name(proxy, patched.account.ns),
+        model::proxy_spiffe_id(options_.trust_domain, {proxy, patched.account}),
+        certificate::Usage::kProxy};
+    const auto issued = options_.certificates.issue_certificate(subject, kProxyValidity);
+    // The Secret keeps it, nobody else.
+    options_.certificates.release_certificate(subject.common_name);
+    if (!issued.ok()) return issued.error().with_context("the proxy certificate");
+    OSM_TRY(auto files, pod_bootstrap({.account = patched.account,
+                                       .trust_domain = options_.trust_domain,
+                                       .osm_namespace = options_.osm_namespace,
+                                       .certificate = **issued,
+                                       .probes = patched.probes,
+                                       .tls = tls,
+                                       .xds = options_.xds}));
+    BootstrapSecret secret{patched.account.ns,
+                           bootstrap_secret_name(proxy),
+                           {{"app.kubernetes.io/name", "openservicemesh.io"},
+                            {"app.kubernetes.io/instance", options_.mesh_name},
+                            {"app.kubernetes.io/version", options_.version}},
+                           std::move(files)};
+    Status written = options_.write_secret(secret);
+    for (BootstrapFile& file : secret.files)
+      certificate::PrivateKey erased(std::move(file.content));
+    if (!written.ok())
+      return written.error().with_context("Secret " + secret.ns + '/' + secret.name);
+    return {};
+  }
+
+  const InjectorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Injector> make_injector(InjectorOptions options) {
+  return std::make_unique<InjectorImpl>(std::move(options));
+}
+
+}  // namespace osm::inline v1::inject

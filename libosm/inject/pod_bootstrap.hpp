@@ -1,0 +1,30 @@
+// What a pod's sidecar starts with, as the content of its Secret.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "inject/probes.hpp"
+#include "osm/certificate.hpp"
+#include "osm/ids.hpp"
+#include "osm/mesh_config.hpp"
+#include "osm/proxy.hpp"
+#include "osm/result.hpp"
+#include "osm/vm_bootstrap.hpp"
+
+namespace osm::inline v1::inject {
+
+struct PodBootstrapInput {
+  ServiceAccount account;
+  TrustDomain trust_domain;
+  std::string osm_namespace;                    // where osm-controller is
+  const certificate::Certificate& certificate;  // the proxy certificate; its CN is the node id
+  const std::vector<Probe>& probes;
+  TlsSettings tls{};
+  XdsVariant xds = XdsVariant::kDelta;
+};
+
+// Failure: kInvalidArgument naming the field.
+Result<std::vector<BootstrapFile>> pod_bootstrap(const PodBootstrapInput& input);
+
+}  // namespace osm::inline v1::inject

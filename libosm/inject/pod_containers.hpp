@@ -1,0 +1,27 @@
+// The two containers that an injected pod gets, as JSON.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+
+#include "osm/interception.hpp"
+#include "osm/mesh_config.hpp"
+
+namespace osm::inline v1::inject {
+
+struct ContainerImages {
+  std::string envoy;
+  std::string init_container;
+  std::string pull_policy = "IfNotPresent";
+};
+
+// osm-init: puts the pod's interception in place, with /bin/sh and iptables-restore and nothing
+// else. `interception` was checked.
+boost::json::object init_container(const ContainerImages& images, const SidecarConfig& config,
+                                   const InterceptionOptions& interception);
+
+// The sidecar. Native: an init container that runs as long as the pod's own containers do.
+boost::json::object envoy_container(const ContainerImages& images, const SidecarConfig& config,
+                                    bool native, bool has_liveness_probes);
+
+}  // namespace osm::inline v1::inject

@@ -1,0 +1,43 @@
+// What an injected pod's parts are called. Users, dashboards and the API server's objects know
+// these names.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "osm/ids.hpp"
+#include "osm/interception.hpp"
+
+namespace osm::inline v1::inject {
+
+inline constexpr std::string_view kEnvoyContainer = "envoy";
+inline constexpr std::string_view kInitContainer = "osm-init";
+inline constexpr std::string_view kBootstrapVolume = "envoy-bootstrap-config-volume";
+inline constexpr std::string_view kBootstrapDirectory = "/etc/envoy";
+inline constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
+
+inline constexpr std::string_view kMonitoredByLabel = "openservicemesh.io/monitored-by";
+inline constexpr std::string_view kInjectionAnnotation = "openservicemesh.io/sidecar-injection";
+inline constexpr std::string_view kMetricsAnnotation = "openservicemesh.io/metrics";
+inline constexpr std::string_view kOriginalProbesAnnotation = "openservicemesh.io/original-probes";
+inline constexpr std::string_view kOutboundPortsAnnotation =
+    "openservicemesh.io/outbound-port-exclusion-list";
+inline constexpr std::string_view kInboundPortsAnnotation =
+    "openservicemesh.io/inbound-port-exclusion-list";
+inline constexpr std::string_view kOutboundRangesAnnotation =
+    "openservicemesh.io/outbound-ip-range-exclusion-list";
+inline constexpr std::string_view kIncludedRangesAnnotation =
+    "openservicemesh.io/outbound-ip-range-inclusion-list";
+inline constexpr std::string_view kInterfacesAnnotation =
+    "openservicemesh.io/network-interface-exclusion-list";
+
+// What the sidecar listens on; no container of its pod can.
+inline constexpr std::array kSidecarPorts{kAdminPort,  kOutboundPort, kInboundPort, kPrometheusPort,
+                                          Port{15901}, Port{15902},   Port{15903},  Port{15904}};
+
+inline std::string bootstrap_secret_name(const ProxyId& proxy) {
+  return "envoy-bootstrap-config-" + proxy.str();
+}
+
+}  // namespace osm::inline v1::inject

@@ -1,0 +1,374 @@
+#include "inject/pod_patch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "inject/interception.hpp"
+#include "inject/json_tools.hpp"
+#include "inject/pod_names.hpp"
+#include "spec/fields.hpp"
+#include "spec/yaml.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+namespace json = boost::json;
+using spec::Field;
+
+constexpr std::size_t kMaxListed = 256;            // ports or networks of one annotation
+constexpr std::int64_t kDefaultGraceSeconds = 30;  // Kubernetes', of a pod's end
+constexpr std::int64_t kMaxDrainSeconds = 30;      // Envoy's --drain-time-s
+
+Error refusal(spec::Findings findings) {
+  std::string text = "the pod cannot have a sidecar:";
+  std::string_view separator = " ";
+  for (const Problem& problem : std::move(findings).take({})) {
+    text.append(separator).append(problem.field).append(": ").append(problem.cause);
+    separator = "; ";
+  }
+  return {ErrorCode::kInvalidField, text};
+}
+
+// "enabled" and "disabled", as they have always been written.
+std::optional<bool> switch_of(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (text == "enabled" || text == "yes" || text == "true") return true;
+  if (text == "disabled" || text == "no" || text == "false") return false;
+  return std::nullopt;
+}
+
+Result<std::optional<bool>> read_switch(std::string_view owner, std::string_view annotation,
+                                        const std::string* text) {
+  if (text == nullptr) return std::optional<bool>();
+  if (const auto value = switch_of(*text)) return std::optional<bool>(value);
+  return Error{ErrorCode::kInvalidField,
+               fmt::format("{}: annotation {}: '{}' is neither enabled nor disabled: write one of "
+                           "enabled, yes, true, disabled, no, false",
+                           owner, annotation, spec::shortened(*text, 64))};
+}
+
+const std::string* find_text(const std::map<std::string, std::string>& map, std::string_view key) {
+  const auto found = map.find(std::string(key));
+  return found == map.end() ? nullptr : &found->second;
+}
+
+bool is_of_mesh(const InjectionNamespace& ns, const MeshMembership& mesh) {
+  if (ns.name == "kube-system" || ns.name == "kube-public" || ns.name == mesh.osm_namespace)
+    return false;
+  if (ns.labels.contains("openservicemesh.io/ignore")) return false;
+  const std::string* monitored_by = find_text(ns.labels, kMonitoredByLabel);
+  return monitored_by != nullptr && *monitored_by == mesh.mesh_name;
+}
+
+bool is_windows(const Field& spec) {
+  return spec["os"]["name"].text() == "windows" ||
+         spec["nodeSelector"]["kubernetes.io/os"].text() == "windows";
+}
+
+// Items of an annotation's comma list.
+std::vector<std::string> list_of(const Field& annotation) {
+  std::vector<std::string> items;
+  const std::string text = annotation.text().value_or("");
+  if (text.find_first_not_of(" \t") == std::string::npos) return items;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    const std::string_view item = std::string_view(text).substr(at, end - at);
+    const auto first = std::min(item.find_first_not_of(" \t"), item.size());
+    const auto last = item.find_last_not_of(" \t");
+    items.emplace_back(item.substr(first, last == std::string_view::npos ? 0 : last + 1 - first));
+    at = end + 1;
+  }
+  if (items.size() > kMaxListed) {
+    annotation.refuse(fmt::format("has {} entries, at most {}", items.size(), kMaxListed),
+                      ErrorCode::kTooLarge);
+    items.clear();
+  }
+  return items;
+}
+
+void add_ports(const Field& annotation, std::vector<Port>& ports) {
+  for (const std::string& item : list_of(annotation)) {
+    std::uint16_t port = 0;
+    const char* end = item.data() + item.size();
+    const auto [at, failed] = std::from_chars(item.data(), end, port);
+    if (failed != std::errc{} || at != end || port == 0) {
+      annotation.refuse(fmt::format("'{}' is not a port: list ports from 1 to 65535, like 80,443",
+                                    spec::shortened(item, 64)));
+      return;
+    }
+    ports.push_back(Port{port});
+  }
+}
+
+// Networks or interfaces, which the interception's own check knows.
+void add_texts(const Field& annotation, std::vector<std::string> InterceptionOptions::*member,
+               InterceptionOptions& options) {
+  InterceptionOptions alone;
+  alone.*member = list_of(annotation);
+  if (const Status checked = check_interception(alone); !checked.ok()) {
+    annotation.refuse(checked.error().message);
+    return;
+  }
+  const auto& added = alone.*member;
+  (options.*member).insert((options.*member).end(), added.begin(), added.end());
+}
+
+InterceptionOptions interception_of(const TrafficExclusions& mesh, const Field& annotations) {
+  InterceptionOptions options{.inbound_excluded = mesh.inbound_ports,
+                              .outbound_excluded = mesh.outbound_ports,
+                              .outbound_excluded_networks = mesh.outbound_ip_ranges,
+                              .outbound_included_networks = mesh.outbound_included_ip_ranges,
+                              .excluded_interfaces = mesh.network_interfaces,
+                              // The mesh is IPv4: applications fall back to it at once.
+                              .mesh_networks_v6 = {"::/0"}};
+  add_ports(annotations[kInboundPortsAnnotation], options.inbound_excluded);
+  add_ports(annotations[kOutboundPortsAnnotation], options.outbound_excluded);
+  add_texts(annotations[kOutboundRangesAnnotation],
+            &InterceptionOptions::outbound_excluded_networks, options);
+  add_texts(annotations[kIncludedRangesAnnotation],
+            &InterceptionOptions::outbound_included_networks, options);
+  add_texts(annotations[kInterfacesAnnotation], &InterceptionOptions::excluded_interfaces, options);
+  return options;
+}
+
+// One admission's work on a pod.
+class Patcher {
+ public:
+  explicit Patcher(PodPatchInput input) : input_(std::move(input)), root_(std::move(input_.pod)) {}
+
+  Result<PatchedPod> patch() {
+    OSM_TRY(const ContainerImages images, choose_images());
+    const Field spec = root()["spec"];
+    if (!spec.required_map() || !root()["metadata"].required_map())
+      return refusal(std::move(findings_));
+    check_shape();
+    if (!findings_.valid()) return refusal(std::move(findings_));
+    remove_sidecar();
+    restore_probes(pod(), findings_);
+    check_containers();
+    warn_of_gaps();
+    const InterceptionOptions interception =
+        interception_of(input_.config.exclusions, root()["metadata"]["annotations"]);
+    const std::string account = spec["serviceAccountName"].text().value_or("");
+    PatchedPod result;
+    result.probes = rewrite_probes(pod(), input_.hook_key, findings_);
+    if (!findings_.valid()) return refusal(std::move(findings_));
+    if (Status checked = check_interception(interception); !checked.ok())
+      return checked.error().with_context("MeshConfig");
+    warn_of_hooks(result.probes);
+    if (const std::int64_t seconds = is_native() ? 0 : drain_seconds(); seconds > 0)
+      result.probes.push_back(sidecar_drain(seconds, input_.hook_key));
+    add_sidecar(images, interception, result.probes);
+    stamp();
+    result.account = {input_.ns, account.empty() ? "default" : account};
+    result.pod = std::move(pod());
+    result.warnings = std::move(warnings_);
+    return result;
+  }
+
+ private:
+  Field root() { return {&root_, "", findings_}; }
+  json::object& pod() { return root_.as_object(); }
+
+  Result<ContainerImages> choose_images() const {
+    ContainerImages images = input_.images;
+    const SidecarConfig& config = input_.config.sidecar;
+    if (!config.envoy_image.empty()) images.envoy = config.envoy_image;
+    if (!config.init_container_image.empty()) images.init_container = config.init_container_image;
+    const auto missing = [](std::string_view what, std::string_view field, std::string_view flag) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("no image for the {}: set {} in MeshConfig, or {} of osm-injector",
+                               what, field, flag)};
+    };
+    if (images.envoy.empty()) return missing("sidecar", "spec.sidecar.envoyImage", "--envoy-image");
+    if (images.init_container.empty())
+      return missing("init container", "spec.sidecar.initContainerImage", "--init-container-image");
+    return images;
+  }
+
+  // What is reached into below is there as it should be, or is not there.
+  void check_shape() {
+    for (const char* list : {"containers", "initContainers", "volumes"})
+      for (const Field& item : root()["spec"][list].list())
+        if (item.required_map()) static_cast<void>(item["name"].required_text());
+    for (const char* map : {"labels", "annotations"}) root()["metadata"][map].text_map();
+  }
+
+  // Of containers by name: those of a sidecar, whoever brought it.
+  static bool is_sidecars(const json::value& container) {
+    const json::object& fields = container.as_object();
+    const json::string& name = fields.at("name").as_string();
+    if (name == kInitContainer) return true;
+    if (name != kEnvoyContainer) return false;
+    const json::value* mounts = fields.if_contains("volumeMounts");
+    if (mounts == nullptr || !mounts->is_array()) return false;
+    return std::any_of(mounts->as_array().begin(), mounts->as_array().end(),
+                       [](const json::value& mount) {
+                         const json::object* map = mount.if_object();
+                         const json::value* volume = map ? map->if_contains("name") : nullptr;
+                         return volume != nullptr && volume->is_string() &&
+                                volume->get_string() == kBootstrapVolume;
+                       });
+  }
+
+  template <class Remove>
+  void remove_from(std::string_view list, const Remove& remove) {
+    json::value* items = find(pod(), {"spec", list});
+    if (items == nullptr || !items->is_array()) return;
+    json::array kept;
+    for (json::value& item : items->as_array())
+      if (!remove(item)) kept.push_back(std::move(item));
+    items->as_array() = std::move(kept);
+  }
+
+  void remove_sidecar() {
+    remove_from("containers", is_sidecars);
+    remove_from("initContainers", is_sidecars);
+    remove_from("volumes", [](const json::value& volume) {
+      return volume.at("name").as_string() == kBootstrapVolume;
+    });
+  }
+
+  void check_containers() {
+    for (const char* list : {"initContainers", "containers"}) {
+      for (const Field& container : root()["spec"][list].list()) {
+        if (container["name"].text() == kEnvoyContainer)
+          container["name"].refuse("is the sidecar's: give the container another name");
+        for (const Field& port : container["ports"].list()) check_port(port);
+      }
+    }
+  }
+
+  static void check_port(const Field& port) {
+    if (port["protocol"].text().value_or("TCP") != "TCP") return;
+    const auto declared = port["containerPort"].integer(1, 65535);
+    if (declared && std::find(kSidecarPorts.begin(), kSidecarPorts.end(),
+                              Port{static_cast<std::uint16_t>(*declared)}) != kSidecarPorts.end())
+      port["containerPort"].refuse(
+          fmt::format("{} is the sidecar's: let the container listen elsewhere", *declared));
+  }
+
+  bool is_native() {
+    if (input_.native_sidecars) return true;
+    // An API server that keeps such containers has them.
+    const std::vector<Field> containers = root()["spec"]["initContainers"].list();
+    return std::any_of(containers.begin(), containers.end(), [](const Field& container) {
+      return container["restartPolicy"].text() == "Always";
+    });
+  }
+
+  void warn_of_gaps() {
+    const Field spec = root()["spec"];
+    bool bypasses = spec["securityContext"]["runAsUser"].integer(0, INT64_MAX) == kProxyUid;
+    for (const Field& container : spec["containers"].list())
+      bypasses |= container["securityContext"]["runAsUser"].integer(0, INT64_MAX) == kProxyUid;
+    if (bypasses) {
+      warnings_.push_back(fmt::format(
+          "what runs as user {} bypasses the mesh, because that is the sidecar's: use another",
+          kProxyUid));
+    }
+    if (!is_native() && !spec["initContainers"].list().empty()) {
+      warnings_.emplace_back(
+          "init containers run before the sidecar, so their connections are refused: exclude "
+          "their ports, or use Kubernetes 1.29 or newer");
+    }
+  }
+
+  // A container's sidecar is told to end with all others: it stays for half of the time that the
+  // pod has, so that what was asked before is answered and what still comes is not refused.
+  std::int64_t drain_seconds() {
+    const auto grace = root()["spec"]["terminationGracePeriodSeconds"].integer(0, INT64_MAX);
+    return std::min(grace.value_or(kDefaultGraceSeconds) / 2, kMaxDrainSeconds);
+  }
+
+  void warn_of_hooks(const std::vector<Probe>& probes) {
+    if (is_native()) return;
+    for (const Probe& probe : probes) {
+      if (probe.kind != ProbeKind::kPostStart) continue;
+      warnings_.push_back(
+          fmt::format("container {}: its postStart hook is sent before the sidecar is there, so "
+                      "the container is restarted once: use exec, or Kubernetes 1.29 or newer",
+                      spec::shortened(probe.container, 64)));
+    }
+  }
+
+  void add_sidecar(const ContainerImages& images, const InterceptionOptions& interception,
+                   const std::vector<Probe>& probes) {
+    const bool native = is_native();
+    const bool liveness = std::any_of(probes.begin(), probes.end(), [](const Probe& probe) {
+      return probe.kind == ProbeKind::kLiveness;
+    });
+    const SidecarConfig& config = input_.config.sidecar;
+    json::array& init = list_at(pod(), {"spec", "initContainers"});
+    json::object envoy = envoy_container(images, config, native, liveness);
+    for (const Probe& probe : probes)
+      if (probe.method == ProbeMethod::kWait) envoy["lifecycle"] = sidecar_lifecycle(probe);
+    init.insert(init.begin(), init_container(images, config, interception));
+    if (native) {
+      init.insert(init.begin() + 1, std::move(envoy));
+    } else {
+      // Last, so that kubectl's commands mean the pod's own container unless told otherwise.
+      list_at(pod(), {"spec", "containers"}).push_back(std::move(envoy));
+    }
+    list_at(pod(), {"spec", "volumes"})
+        .push_back({{"name", kBootstrapVolume},
+                    {"secret", {{"secretName", bootstrap_secret_name(input_.proxy_id)}}}});
+  }
+
+  void stamp() {
+    map_at(pod(), {"metadata", "labels"})[kProxyUuidLabel] = input_.proxy_id.str();
+    if (!input_.metrics) return;
+    const std::pair<std::string_view, std::string> scraped[] = {
+        {"prometheus.io/scrape", "true"},
+        {"prometheus.io/port", std::to_string(number(kPrometheusPort))},
+        {"prometheus.io/path", "/stats/prometheus"}};
+    json::object& annotations = map_at(pod(), {"metadata", "annotations"});
+    for (const auto& [name, value] : scraped) {
+      json::value& annotation = annotations[name];
+      if (annotation.is_string() && annotation.as_string() != value) {
+        warnings_.push_back(
+            fmt::format("annotation {}: '{}' is now '{}', because the namespace's "
+                        "metrics are enabled",
+                        name, std::string_view(annotation.as_string()), value));
+      }
+      annotation = value;
+    }
+  }
+
+  PodPatchInput input_;
+  json::value root_;
+  spec::Findings findings_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+Result<bool> wants_sidecar(const json::object& pod, const InjectionNamespace& ns,
+                           const MeshMembership& mesh) {
+  spec::Findings findings;
+  const Field spec(pod.if_contains("spec"), "spec", findings);
+  if (spec["hostNetwork"].boolean().value_or(false) || is_windows(spec)) return false;
+  if (!is_of_mesh(ns, mesh)) return false;
+  const Field metadata(pod.if_contains("metadata"), "metadata", findings);
+  const auto own = metadata["annotations"][kInjectionAnnotation].text();
+  OSM_TRY(const auto of_pod, read_switch("the pod", kInjectionAnnotation, own ? &*own : nullptr));
+  OSM_TRY(const auto of_namespace, read_switch("namespace " + ns.name, kInjectionAnnotation,
+                                               find_text(ns.annotations, kInjectionAnnotation)));
+  return of_pod.value_or(of_namespace.value_or(false));
+}
+
+Result<bool> wants_metrics(const InjectionNamespace& ns) {
+  OSM_TRY(const auto metrics, read_switch("namespace " + ns.name, kMetricsAnnotation,
+                                          find_text(ns.annotations, kMetricsAnnotation)));
+  return metrics.value_or(false);
+}
+
+Result<PatchedPod> patch_pod(PodPatchInput input) { return Patcher(std::move(input)).patch(); }
+
+}  // namespace osm::inline v1::inject

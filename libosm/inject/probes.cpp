@@ -1,0 +1,320 @@
+#include "inject/probes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "inject/json_tools.hpp"
+#include "inject/pod_names.hpp"
+#include "spec/yaml.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+namespace json = boost::json;
+using spec::Field;
+
+struct KindInfo {
+  ProbeKind kind;
+  std::string_view field;
+  std::string_view word;
+  std::string_view noun;
+  std::uint16_t port;
+};
+constexpr std::array kKinds{
+    KindInfo{ProbeKind::kLiveness, "livenessProbe", "liveness", "probe", 15901},
+    KindInfo{ProbeKind::kReadiness, "readinessProbe", "readiness", "probe", 15902},
+    KindInfo{ProbeKind::kStartup, "startupProbe", "startup", "probe", 15903},
+    KindInfo{ProbeKind::kPostStart, "postStart", "post-start", "hook", 15904},
+    KindInfo{ProbeKind::kPreStop, "preStop", "pre-stop", "hook", 15904},
+};
+
+const KindInfo& info_of(ProbeKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+// What kubelet's handlers are called; exec and sleep are none of ours.
+constexpr std::array<std::string_view, 3> kHandlers{"httpGet", "tcpSocket", "grpc"};
+
+// Every container that may have probes.
+template <class Visit>
+void each_container(json::object& pod, spec::Findings& findings, const Visit& visit) {
+  json::value* spec = pod.if_contains("spec");
+  if (spec == nullptr || !spec->is_object()) return;
+  for (const std::string_view list : {"initContainers", "containers"}) {
+    json::value* containers = spec->as_object().if_contains(list);
+    const Field field(containers, spec::field_path("spec", list), findings);
+    std::size_t at = 0;
+    for (const Field& container : field.list()) {
+      json::value& value = containers->as_array()[at++];
+      if (!container.required_map()) continue;
+      if (list == "initContainers" && container["restartPolicy"].text() != "Always") continue;
+      visit(value.as_object(), container);
+    }
+  }
+}
+
+template <class Visit>
+void each_probe(json::object& pod, spec::Findings& findings, const Visit& visit) {
+  each_container(pod, findings, [&](json::object& container, const Field& field) {
+    for (const KindInfo& kind : kKinds) {
+      const Field lifecycle = field["lifecycle"];
+      const bool hook = is_hook(kind.kind);
+      if (hook && (!lifecycle.present() || !lifecycle.required_map())) continue;
+      const Field probe = hook ? lifecycle[kind.field] : field[kind.field];
+      if (!probe.present() || !probe.required_map()) continue;
+      json::object& holder = hook ? container.at("lifecycle").as_object() : container;
+      visit(field, kind, holder.at(kind.field).as_object(), probe);
+    }
+  });
+}
+
+std::optional<Port> port_of_number(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (failed != std::errc{} || at != text.data() + text.size() || port == 0) return std::nullopt;
+  return Port{port};
+}
+
+// A number, or the name of a port of the same container: as kubelet resolves it.
+std::optional<Port> resolve_port(const Field& port, const Field& container) {
+  if (port.value() == nullptr || !port.value()->is_string()) {
+    if (!port.present()) port.refuse("required");
+    const auto number = port.integer(1, 65535);
+    return number ? std::optional(Port{static_cast<std::uint16_t>(*number)}) : std::nullopt;
+  }
+  const std::string name = port.required_text();
+  for (const Field& declared : container["ports"].list()) {
+    if (declared["name"].text() != name) continue;
+    const auto number = declared["containerPort"].integer(1, 65535);
+    return number ? std::optional(Port{static_cast<std::uint16_t>(*number)}) : std::nullopt;
+  }
+  if (const auto number = port_of_number(name)) return number;
+  port.refuse("the container has no port of the name '" + name + "': declare it in its ports");
+  return std::nullopt;
+}
+
+bool is_hex(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+// A path as kubelet writes it into a request: escaped where it was not, and rooted.
+std::string request_path(std::string_view path) {
+  constexpr std::string_view kPlain = "/-_.~$&+,:;=@!'()*";
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out = path.starts_with('/') ? "" : "/";
+  for (std::size_t at = 0; at < path.size(); ++at) {
+    const char c = path[at];
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool escape =
+        c == '%' && at + 2 < path.size() && is_hex(path[at + 1]) && is_hex(path[at + 2]);
+    if (letter || escape || kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
+    }
+  }
+  return out;
+}
+
+bool has_control_characters(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+// Text that a request or YAML could not carry is refused.
+std::string plain_text(const Field& field) {
+  const std::string text = field.text().value_or("");
+  if (has_control_characters(text)) field.refuse("must not hold control characters");
+  return text;
+}
+
+json::object sidecar_request(const Probe& probe, std::string_view query = {}) {
+  std::string path = probe.asked;
+  path.append(query);
+  return {
+      {"path", path}, {"port", std::int64_t{number(probe_port(probe.kind))}}, {"scheme", "HTTP"}};
+}
+
+// Reads one handler into `probe`. Result: what it becomes; nothing for those that stay: exec, what
+// asks another host, and what is refused.
+std::optional<json::object> read_http(const Field& get, const Field& container, Probe& probe) {
+  if (!get["host"].text().value_or("").empty()) return std::nullopt;
+  const std::string scheme = get["scheme"].text().value_or("HTTP");
+  if (scheme != "HTTP" && scheme != "HTTPS") {
+    get["scheme"].refuse("must be HTTP or HTTPS");
+    return std::nullopt;
+  }
+  const auto port = resolve_port(get["port"], container);
+  if (!port) return std::nullopt;
+  const std::string url = plain_text(get["path"]);
+  const std::string_view sent = std::string_view(url).substr(0, url.find('#'));
+  const auto query = std::min(sent.find('?'), sent.size());
+  probe.method = scheme == "HTTP" ? ProbeMethod::kHttp : ProbeMethod::kHttps;
+  probe.port = *port;
+  probe.path = request_path(sent.substr(0, query));
+  json::object request = sidecar_request(probe, sent.substr(query));
+  if (const auto* headers = get["httpHeaders"].value()) request["httpHeaders"] = *headers;
+  return request;
+}
+
+std::optional<json::object> read_tcp(const Field& socket, const Field& container, Probe& probe) {
+  if (!socket["host"].text().value_or("").empty()) return std::nullopt;
+  const auto port = resolve_port(socket["port"], container);
+  if (!port) return std::nullopt;
+  probe.method = ProbeMethod::kTcp;
+  probe.port = *port;
+  return sidecar_request(probe);
+}
+
+std::optional<json::object> read_grpc(const Field& grpc, const Field& container, Probe& probe) {
+  const auto port = resolve_port(grpc["port"], container);
+  if (!port) return std::nullopt;
+  probe.method = ProbeMethod::kGrpc;
+  probe.port = *port;
+  probe.grpc_service = plain_text(grpc["service"]);
+  return sidecar_request(probe);
+}
+
+// Kubernetes' defaults; an hour bounds what the sidecar is told.
+std::int64_t seconds_of(const Field& field, std::int64_t otherwise) {
+  const std::int64_t seconds = field.integer(0, INT32_MAX).value_or(0);
+  return seconds == 0 ? otherwise : std::min<std::int64_t>(seconds, 3600);
+}
+
+// The original handlers of a pod: {"web": {"livenessProbe": {"httpGet": {...}}}}.
+json::object take_originals(json::object& pod, spec::Findings& findings) {
+  json::value* annotations = find(pod, {"metadata", "annotations"});
+  if (annotations == nullptr || !annotations->is_object()) return {};
+  json::object& map = annotations->as_object();
+  const Field field(map.if_contains(kOriginalProbesAnnotation),
+                    spec::field_path("metadata.annotations", kOriginalProbesAnnotation), findings);
+  const std::string text = field.text().value_or("");
+  if (!field.present()) return {};
+  json::parse_options options;
+  options.max_depth = 16;
+  boost::system::error_code fault;
+  json::value originals = json::parse(text, fault, {}, options);
+  if (fault || !originals.is_object()) {
+    field.refuse("must be what the injector wrote there: remove it from pods that are new");
+    return {};
+  }
+  map.erase(kOriginalProbesAnnotation);
+  return std::move(originals.as_object());
+}
+
+bool is_rewritten(const Field& probe, const KindInfo& kind, const std::string& container) {
+  const Field get = probe["httpGet"];
+  const json::value* port = get["port"].value();
+  if (port == nullptr || !port->is_int64() || port->as_int64() != kind.port) return false;
+  const json::value* path = get["path"].value();
+  if (path == nullptr || !path->is_string()) return false;
+  const std::string_view text = path->as_string();
+  const std::string ours = probe_path(kind.kind, container);
+  return is_hook(kind.kind) ? text.starts_with(ours) : text.substr(0, text.find('?')) == ours;
+}
+
+}  // namespace
+
+bool is_hook(ProbeKind kind) {
+  return kind == ProbeKind::kPostStart || kind == ProbeKind::kPreStop;
+}
+
+Port probe_port(ProbeKind kind) { return Port{info_of(kind).port}; }
+
+std::string probe_path(ProbeKind kind, const std::string& container, const std::string& hook_key) {
+  const KindInfo& info = info_of(kind);
+  std::string path = "/osm-";
+  path.append(info.word).append("-").append(info.noun).append("/").append(container);
+  if (is_hook(kind)) path.append("/").append(hook_key);
+  return path;
+}
+
+std::string_view probe_word(ProbeKind kind) { return info_of(kind).word; }
+
+std::vector<Probe> rewrite_probes(json::object& pod, const std::string& hook_key,
+                                  spec::Findings& findings) {
+  std::vector<Probe> probes;
+  json::object originals;
+  each_probe(
+      pod, findings,
+      [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
+        Probe probe{.container = container["name"].required_text(), .kind = kind.kind};
+        probe.asked = probe_path(probe.kind, probe.container, hook_key);
+        std::optional<json::object> request;
+        std::string_view handler;
+        if (field["httpGet"].present()) {
+          handler = "httpGet";
+          request = read_http(field[handler], container, probe);
+        } else if (is_hook(kind.kind)) {
+          return;  // kubelet itself knows no hook of kind tcpSocket
+        } else if (field["tcpSocket"].present()) {
+          handler = "tcpSocket";
+          request = read_tcp(field[handler], container, probe);
+        } else if (field["grpc"].present()) {
+          handler = "grpc";
+          request = read_grpc(field[handler], container, probe);
+        }
+        if (!request) return;
+        probe.timeout_s = seconds_of(field["timeoutSeconds"], 1);
+        probe.period_s = seconds_of(field["periodSeconds"], 10);
+        json::value& kept = originals[probe.container];
+        if (!kept.is_object()) kept.emplace_object();
+        kept.as_object()[kind.field] = json::object{{handler, std::move(value.at(handler))}};
+        value.erase(handler);
+        value["httpGet"] = *std::move(request);
+        probes.push_back(std::move(probe));
+      });
+  if (!originals.empty() && findings.valid()) {
+    map_at(pod, {"metadata", "annotations"})[kOriginalProbesAnnotation] =
+        json::serialize(originals);
+  }
+  return probes;
+}
+
+void restore_probes(json::object& pod, spec::Findings& findings) {
+  json::object originals = take_originals(pod, findings);
+  each_probe(
+      pod, findings,
+      [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
+        const std::string name = container["name"].required_text();
+        if (!is_rewritten(field, kind, name)) return;
+        json::value* original = find(originals, {name, kind.field});
+        if (original == nullptr || !original->is_object()) {
+          field.refuse("is a sidecar's, and the pod's annotation " +
+                       std::string(kOriginalProbesAnnotation) +
+                       " does not tell what it was: copy pods with their annotations, or "
+                       "write the probe anew");
+          return;
+        }
+        value.erase("httpGet");
+        for (const std::string_view handler : kHandlers)
+          if (json::value* kept = original->as_object().if_contains(handler))
+            value[handler] = std::move(*kept);
+      });
+}
+
+json::object sidecar_probe(ProbeKind kind) {
+  const std::string container(kEnvoyContainer);
+  return {{"httpGet",
+           sidecar_request(
+               {.container = container, .kind = kind, .asked = probe_path(kind, container)})}};
+}
+
+Probe sidecar_drain(std::int64_t seconds, const std::string& hook_key) {
+  const std::string container(kEnvoyContainer);
+  return {.container = container,
+          .kind = ProbeKind::kPreStop,
+          .method = ProbeMethod::kWait,
+          .asked = probe_path(ProbeKind::kPreStop, container, hook_key),
+          .timeout_s = seconds};
+}
+
+json::object sidecar_lifecycle(const Probe& drain) {
+  return {{"preStop", {{"httpGet", sidecar_request(drain)}}}};
+}
+
+}  // namespace osm::inline v1::inject

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <optional>
+#include <utility>
+
+#include "inject/admission.hpp"
+#include "inject/root_certificate_rules.hpp"
+#include "osm/object_mesh_spec.hpp"
+#include "osm/validator.hpp"
+#include "spec/decode.hpp"
+#include "spec/kinds.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kLastAdded = "xxxxx";  // as long as what a server adds to generateName
+
+template <class T>
+ObjectCheck check_by(spec::Decoded<T> (*decode)(const Object&)) {
+  return [decode](const Object& object) { return decode(object).problems; };
+}
+
+std::string text_at(const json::object& map, std::string_view name) {
+  const auto* value = map.if_contains(name);
+  const auto* text = value == nullptr ? nullptr : value->if_string();
+  return text == nullptr ? std::string() : std::string(text->data(), text->size());
+}
+
+const json::object& map_at(const json::object& map, std::string_view name) {
+  static const json::object kNone;
+  const auto* value = map.if_contains(name);
+  const auto* found = value == nullptr ? nullptr : value->if_object();
+  return found == nullptr ? kNone : *found;
+}
+
+json::value spec_of(const json::object& object) {
+  const auto* spec = object.if_contains("spec");
+  return spec == nullptr ? json::value() : *spec;
+}
+
+// What is written, as a store will hand it out, should it be allowed.
+Object object_of(const AdmissionRequest& request, const json::object& written) {
+  const json::object& metadata = map_at(written, "metadata");
+  Object object;
+  object.key = {request.kind, request.ns, request.name};
+  if (object.key.name.empty()) object.key.name = text_at(metadata, "name");
+  if (object.key.name.empty())
+    object.key.name = text_at(metadata, "generateName").append(kLastAdded);
+  object.api_version =
+      request.group.empty() ? request.version : request.group + '/' + request.version;
+  for (const auto& [key, value] : map_at(metadata, "labels"))
+    if (const auto* text = value.if_string())
+      object.labels.emplace(std::string(key), std::string(text->data(), text->size()));
+  object.json = json::serialize(written);
+  return object;
+}
+
+// Absent: there is no such object, or it is invalid.
+template <class T>
+std::optional<T> decoded(const AdmissionRequest& request, const json::object& written,
+                         spec::Decoded<T> (*decode)(const Object&)) {
+  return written.empty() ? std::nullopt : decode(object_of(request, written)).value;
+}
+
+// An invalid object that was stored before must remain deletable: whoever only touches its
+// metadata, or takes its finalizers away, is not the one to repair it.
+bool leaves_the_spec(const AdmissionRequest& request) {
+  if (map_at(request.object, "metadata").if_contains("deletionTimestamp") != nullptr) return true;
+  return request.operation == "UPDATE" && spec_of(request.object) == spec_of(request.old_object);
+}
+
+std::string line_of(const Problem& problem) {
+  std::string line = problem.field;
+  line.append(line.empty() ? "" : ": ").append(problem.cause);
+  return line.append(" [").append(error_code_text(problem.code)).append("]");
+}
+
+class MeshValidator final : public Validator {
+ public:
+  explicit MeshValidator(const ValidatorOptions& options)
+      : mesh_spec_(options.mesh_spec),
+        store_(options.store),
+        metrics_(options.metrics),
+        config_key_{std::string(spec::kMeshConfig), options.osm_namespace, spec::kMeshConfigName},
+        checks_(options.more_kinds) {
+    checks_.emplace(spec::kTrafficTarget, check_by(spec::decode_traffic_target));
+    checks_.emplace(spec::kHttpRouteGroup, check_by(spec::decode_http_route_group));
+    checks_.emplace(spec::kTcpRoute, check_by(spec::decode_tcp_route));
+    checks_.emplace(spec::kTrafficSplit, check_by(spec::decode_traffic_split));
+    checks_.emplace(spec::kMeshConfig, check_by(spec::decode_mesh_config));
+    checks_.emplace(spec::kMeshRootCertificate, check_by(spec::decode_root_certificate));
+    for (std::string_view kind : spec::kUnobeyedKinds)
+      checks_.emplace(kind, check_by(spec::decode_policy));
+  }
+
+  AdmissionAnswer review(std::string_view body) const override {
+    return answer_admission(body, [this](const AdmissionRequest& request) {
+      AdmissionResponse response = decide(request);
+      // Kinds are what anybody writes: a label's values are not.
+      metrics_.add("osm_admission_webhook_response_total",
+                   {{"kind", checks_.contains(request.kind) ? request.kind : "other"},
+                    {"success", response.allowed ? "true" : "false"}},
+                   1);
+      return response;
+    });
+  }
+
+ private:
+  AdmissionResponse decide(const AdmissionRequest& request) const {
+    if (request.operation == "DELETE") return decide_deletion(request);
+    if (request.operation != "CREATE" && request.operation != "UPDATE")
+      return refuse(ErrorCode::kInvalidArgument, request,
+                    "operation " + request.operation + " is not validated here");
+    const auto check = checks_.find(request.kind);
+    if (check == checks_.end()) return refuse(ErrorCode::kUnknownKind, request, unknown_kind());
+
+    const Object object = object_of(request, request.object);
+    std::vector<Problem> problems = check->second(object);
+    add_conflicts(object, problems);
+    add_claim_conflicts(object, problems);
+    add_root_conflicts(request, problems);
+    AdmissionResponse response;
+    std::vector<Problem> refusals;
+    const bool lenient = leaves_the_spec(request);
+    for (Problem& problem : problems) {
+      if (lenient || problem.code == ErrorCode::kUnusedField) {
+        response.warnings.push_back(line_of(problem));
+      } else {
+        refusals.push_back(std::move(problem));
+      }
+    }
+    if (object.key.kind == spec::kMeshConfig && object.key != config_key_)
+      response.warnings.push_back("has no effect: the mesh reads " + config_key_.str());
+    if (object.key.kind == spec::kMeshRootCertificate && object.key.ns != config_key_.ns)
+      response.warnings.push_back("has no effect: CAs of the mesh are declared in namespace " +
+                                  config_key_.ns);
+    if (!refusals.empty()) explain(object.key, refusals, response);
+    return response;
+  }
+
+  // Whatever is stored may go, but for the CA that signs.
+  AdmissionResponse decide_deletion(const AdmissionRequest& request) const {
+    std::vector<Problem> refusals;
+    add_root_conflicts(request, refusals);
+    AdmissionResponse response;
+    if (!refusals.empty()) explain({request.kind, request.ns, request.name}, refusals, response);
+    return response;
+  }
+
+  static AdmissionResponse refuse(ErrorCode code, const AdmissionRequest& request,
+                                  const std::string& why) {
+    return AdmissionResponse::refused(
+        {code, ObjectKey{request.kind, request.ns, request.name}.str() + ": " + why});
+  }
+
+  static void explain(const ObjectKey& key, const std::vector<Problem>& refusals,
+                      AdmissionResponse& response) {
+    response.allowed = false;
+    response.code = 422;
+    response.message = key.str() + " is refused: ";
+    for (const Problem& problem : refusals) {
+      response.message.append(&problem == &refusals.front() ? "" : "; ").append(line_of(problem));
+      response.causes.push_back({problem.field, problem.cause});
+    }
+  }
+
+  std::string unknown_kind() const {
+    std::string known;
+    for (const auto& [kind, check] : checks_) known.append(known.empty() ? "" : ", ").append(kind);
+    return "this webhook validates " + known +
+           "; take the kind out of the ValidatingWebhookConfiguration's rules";
+  }
+
+  // What an object alone cannot show. References to what is not there are no fault: it may follow.
+  void add_conflicts(const Object& object, std::vector<Problem>& problems) const {
+    if (object.key.kind != spec::kTrafficSplit) return;
+    const auto split = spec::decode_traffic_split(object).value;
+    if (!split) return;
+    for (const auto& other : mesh_spec_.list_traffic_splits()) {
+      if (other->service != split->service || other->name == split->name) continue;
+      problems.push_back({ErrorCode::kDuplicateObject, object.key, "", 0, "spec.service",
+                          "TrafficSplit " + other->name.str() + " already splits Service " +
+                              split->service.str() + "; change that one, or delete it first"});
+      return;
+    }
+  }
+
+  void add_root_conflicts(const AdmissionRequest& request, std::vector<Problem>& problems) const {
+    if (request.kind != spec::kMeshRootCertificate || request.ns != config_key_.ns) return;
+    const auto before = decoded(request, request.old_object, spec::decode_root_certificate);
+    const auto after = decoded(request, request.object, spec::decode_root_certificate);
+    if (!request.object.empty() && !after) return;  // invalid, and refused for that
+    const ObjectKey key{request.kind, request.ns, request.name};
+    for (Problem& problem :
+         check_change({key, before ? &*before : nullptr, after ? &*after : nullptr},
+                      mesh_spec_.list_root_certificates()))
+      problems.push_back(std::move(problem));
+  }
+
+  // A policy that is stored and says the same; the stored ones are decoded, as they are few.
+  void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
+    if (store_ == nullptr || !spec::is_unobeyed(object.key.kind)) return;
+    const auto policy = spec::decode_policy(object).value;
+    if (!policy || policy->claims.empty()) return;
+    for (const auto& stored : store_->list(object.key.kind)) {
+      if (stored->key.ns != object.key.ns || stored->key == object.key) continue;
+      const auto other = spec::decode_policy(*stored).value;
+      if (!other) continue;
+      for (const auto& claim : policy->claims)
+        if (std::any_of(other->claims.begin(), other->claims.end(),
+                        [&](const auto& theirs) { return theirs.what == claim.what; }))
+          problems.push_back(spec::duplicate_claim(object.key, claim, stored->key));
+    }
+  }
+
+  const MeshSpec& mesh_spec_;
+  const ObjectStore* const store_;
+  MetricsSink& metrics_;
+  const ObjectKey config_key_;
+  std::map<std::string, ObjectCheck> checks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Validator> make_validator(const ValidatorOptions& options) {
+  return std::make_unique<MeshValidator>(options);
+}
+
+}  // namespace osm::inline v1::inject

@@ -1,0 +1,75 @@
+// One request of the client, from send() or open_stream() to its last callback.
+//
+// Its duties: the deadline, cancellation, sending once more over a new connection when a kept one
+// turned out to be closed, and collecting the response of a call.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/cancellable.hpp"
+#include "net/http_client_pool.hpp"
+
+namespace osm::inline v1::net {
+
+// Who is told: of a call `done`, of a stream the rest.
+struct ExchangeCallbacks {
+  std::function<void(Result<Response>)> done{};
+  HttpStreamEvents stream{};
+};
+
+// All but cancel() on the client's strand.
+class Exchange final : public ConnectionUser,
+                       public ResponseReceiver,
+                       public std::enable_shared_from_this<Exchange> {
+ public:
+  enum class Kind { kCall, kStream };
+
+  Exchange(Kind kind, std::shared_ptr<ConnectionPool> pool, HttpRequest request,
+           ExchangeCallbacks callbacks);
+
+  void start();
+  // No callback runs when it returns, but one that calls it, and none will. Thread: any.
+  void cancel();
+
+ private:
+  void use(std::shared_ptr<Connection> connection) override;
+  bool on_head(Response head, std::optional<std::uint64_t> content_length) override;
+  bool on_data(std::string_view data) override;
+  void on_end(Status status, bool untouched) override;
+
+  bool is_stream() const { return kind_ == Kind::kStream; }
+  void on_connected(Status status);
+  void send();
+  void give_back();
+  void abort();
+  void finish(Status status);
+  bool too_large();
+  // Ends it when `limit` passes before anything else is set.
+  void limit(std::chrono::steady_clock::time_point until);
+  void no_limit();
+  Error timed_out() const;
+  // Calls back unless cancelled. Result: whether there is anybody left to call.
+  bool tell(const std::function<void(ExchangeCallbacks&)>& act);
+
+  const Kind kind_;
+  const std::shared_ptr<ConnectionPool> pool_;
+  const HttpRequest request_;
+  const std::string where_;  // "GET /path at host:port"
+  Cancellable cancellable_;
+  ExchangeCallbacks callbacks_;  // of cancel() when nothing runs, else of the strand
+
+  std::string head_;
+  std::shared_ptr<Connection> connection_;
+  Response response_;
+  boost::asio::steady_timer timer_;
+  std::uint64_t timer_use_ = 0;
+  std::chrono::steady_clock::time_point deadline_;
+  bool was_kept_ = false;
+  bool has_head_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace osm::inline v1::net

@@ -1,0 +1,171 @@
+#include "cert_manager/requester.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace osm::inline v1::cert_manager {
+namespace {
+
+// cert-manager answers within some ten milliseconds where its CA is at hand.
+constexpr std::chrono::milliseconds kFirstLook{50};
+constexpr std::chrono::milliseconds kLastLook{1000};
+// Nobody waits as long as this, so what is older is nobody's.
+constexpr std::chrono::minutes kLeftBehind{10};
+
+std::string name_of(const IssuerRef& issuer, const std::string& ns) {
+  std::string name = issuer.kind + ' ';
+  if (issuer.kind != "ClusterIssuer") name += ns + '/';
+  name += issuer.name;
+  return issuer.group == "cert-manager.io" ? name : name + " of " + issuer.group;
+}
+
+// Deletes what may have been created, also where nobody knows whether it was.
+template <class Remove>
+class AtEnd {
+ public:
+  explicit AtEnd(Remove remove) : remove_(std::move(remove)) {}
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  ~AtEnd() { remove_(); }
+
+ private:
+  Remove remove_;
+};
+
+bool may_pass(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
+}
+
+}  // namespace
+
+Requester::Requester(const IssuerOptions& options, Sleep sleep)
+    : options_(options),
+      issuer_name_(name_of(options.issuer, options.osm_namespace)),
+      sleep_(std::move(sleep)) {}
+
+Result<Progress> Requester::ask(const certificate::SigningRequest& request) {
+  collect_now_and_then();
+  const std::string name = new_name();
+  const AtEnd remove_it([this, &name] { remove(name); });
+  if (Status created = create(name, request); !created.ok()) return created.error();
+  return wait(name);
+}
+
+// Named here and not by the server, so that it can be deleted although the answer was lost.
+std::string Requester::new_name() {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string name = "osm-";
+  std::lock_guard lock(mutex_);
+  for (int word = 0; word < 2; ++word) {
+    std::uint64_t bits = options_.rng.next();
+    for (int i = 0; i < 10; ++i, bits >>= 4U) name += kDigits[bits & 15U];
+  }
+  return name;
+}
+
+Status Requester::create(const std::string& name,
+                         const certificate::SigningRequest& request) const {
+  const auto created = kubernetes::create_object(
+      options_.cluster, request_kind(),
+      request_json(options_.osm_namespace, name, options_.issuer, request));
+  if (!created.ok()) return refused_by_server(created.error());
+  return {};
+}
+
+Result<Progress> Requester::wait(const std::string& name) const {
+  const SteadyTime end = options_.clock.steady_now() + options_.deadline;
+  std::chrono::milliseconds delay = kFirstLook;
+  std::string why = "nobody has looked at it: is cert-manager running?";
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - options_.clock.steady_now());
+    if (left <= std::chrono::milliseconds(0)) return late(name, why);
+    sleep_(std::min(delay, left));
+    delay = std::min(delay * 2, kLastLook);
+
+    const auto got =
+        kubernetes::get_object(options_.cluster, request_kind(), options_.osm_namespace, name);
+    if (!got.ok() && may_pass(got.error())) {
+      why = got.error().message;
+      continue;
+    }
+    if (!got.ok()) return refused_by_server(got.error());
+    OSM_TRY(Progress progress, read_progress(*got));
+    switch (progress.phase) {
+      case Phase::kReady:
+        return progress;
+      case Phase::kPending:
+        why = std::move(progress.why);
+        continue;
+      case Phase::kDenied:
+        return Error{ErrorCode::kPermissionDenied,
+                     issuer_name_ + ": the request was denied by an approver (" + progress.why +
+                         "); let its policy approve requests of namespace " +
+                         options_.osm_namespace};
+      case Phase::kInvalid:
+        return Error{ErrorCode::kInvalidArgument,
+                     issuer_name_ + " does not sign such a request (" + progress.why + ")"};
+      case Phase::kFailed:
+        return Error{ErrorCode::kUnavailable,
+                     issuer_name_ + " failed to sign (" + progress.why +
+                         "); `kubectl describe` of the issuer and cert-manager's log say more"};
+    }
+  }
+}
+
+Error Requester::late(const std::string& name, const std::string& why) const {
+  return {ErrorCode::kUnavailable,
+          issuer_name_ + " did not answer CertificateRequest " + options_.osm_namespace + '/' +
+              name + " within " + std::to_string(options_.deadline.count()) + " s (" + why + ")"};
+}
+
+Error Requester::refused_by_server(const Error& error) const {
+  Error out = error.with_context(issuer_name_);
+  if (error.code == ErrorCode::kPermissionDenied)
+    out.message +=
+        "; let this daemon's ServiceAccount create, get, list and delete "
+        "certificaterequests.cert-manager.io in " +
+        options_.osm_namespace + " (deploy/kubernetes-cert-manager)";
+  if (error.code == ErrorCode::kNotFound) {
+    out.code = ErrorCode::kUnavailable;
+    out.message +=
+        "; either cert-manager is not installed in this cluster, or somebody deletes our requests";
+  }
+  return out;
+}
+
+void Requester::remove(const std::string& name) const {
+  const Status removed =
+      kubernetes::delete_object(options_.cluster, request_kind(), options_.osm_namespace, name);
+  if (!removed.ok() && removed.error().code != ErrorCode::kNotFound)
+    options_.log.debug("a CertificateRequest is left for later",
+                       {{"request", name}, {"cause", removed.error().message}});
+}
+
+void Requester::collect_now_and_then() {
+  {
+    std::lock_guard lock(mutex_);
+    const SteadyTime now = options_.clock.steady_now();
+    if (ever_collected_ && now - collected_ < kLeftBehind) return;
+    ever_collected_ = true;
+    collected_ = now;
+  }
+  collect();
+}
+
+// What processes left behind that were killed while they waited.
+void Requester::collect() const {
+  const auto old =
+      kubernetes::list_older_objects(options_.cluster, request_kind(), options_.osm_namespace,
+                                     kLabels, options_.clock.wall_now() - kLeftBehind);
+  if (!old.ok()) {
+    options_.log.debug("CertificateRequests cannot be listed", {{"cause", old.error().message}});
+    return;
+  }
+  for (const std::string& name : *old) remove(name);
+  if (!old->empty())
+    options_.log.info("CertificateRequests that were left behind are deleted",
+                      {{"count", std::to_string(old->size())}});
+}
+
+}  // namespace osm::inline v1::cert_manager

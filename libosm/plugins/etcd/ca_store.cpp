@@ -1,0 +1,132 @@
+#include <openssl/crypto.h>
+
+#include <boost/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/base64.hpp"
+#include "etcd/files.hpp"
+#include "etcd/gateway.hpp"
+#include "osm/etcd.hpp"
+
+namespace osm::inline v1::etcd {
+namespace {
+
+namespace json = boost::json;
+using certificate::PrivateKey;
+
+// The string at `name`, zeroed when it goes.
+class Taken {
+ public:
+  Taken(json::object& map, std::string_view name) {
+    json::value* const value = map.if_contains(name);
+    text_ = value ? value->if_string() : nullptr;
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  ~Taken() {
+    if (text_) OPENSSL_cleanse(text_->data(), text_->size());
+  }
+  std::string_view text() const { return text_ ? std::string_view(*text_) : std::string_view(); }
+
+ private:
+  json::string* text_ = nullptr;
+};
+
+class EtcdCaStore final : public certificate::CaStore {
+ public:
+  EtcdCaStore(const CaStoreOptions& options, std::vector<Endpoint> endpoints)
+      : key_(options.key), name_(name_of(options.key, endpoints)), gateway_(options, endpoints) {}
+
+  // What can be read now is checked now, rather than at the first request.
+  Status check() const {
+    if (const auto tls = gateway_.tls(); !tls.ok()) return tls.error().with_context(name_);
+    return {};
+  }
+
+  std::string name() const override { return name_; }
+
+  Result<std::optional<PrivateKey>> load() override {
+    std::optional<PrivateKey> pem;
+    const Status read = gateway_.post(
+        "kv/range", R"({"key":")" + base64(key_) + R"("})", [&](json::object& answer) -> Status {
+          json::value* const found = answer.if_contains("kvs");
+          json::array* const pairs = found ? found->if_array() : nullptr;
+          if (!pairs || pairs->empty()) return {};  // zero is left out
+          json::object* const pair = pairs->front().if_object();
+          if (!pair) return unreadable();
+          const Taken value(*pair, "value");
+          auto bytes = from_base64(value.text());
+          if (!bytes) return unreadable();
+          pem.emplace(*std::move(bytes));
+          return {};
+        });
+    if (!read.ok()) return read.error().with_context(name_);
+    return pem;
+  }
+
+  Status create(const PrivateKey& pem) override {
+    if (pem.empty()) return Error{ErrorCode::kInternal, name_ + ": no key was made"};
+    const std::string key = base64(key_);
+    const Erased value(base64(pem.pem()));
+    // One step for etcd: whoever finds the key never written (create_revision 0) writes it. Whether
+    // that was us does not matter, and repeating it at another endpoint does no harm.
+    std::string text;
+    text.reserve(value.text.size() + 2 * key.size() + 200);  // grown once: nothing is left behind
+    text.append(R"({"compare":[{"target":"CREATE","result":"EQUAL","create_revision":"0","key":")")
+        .append(key)
+        .append(R"("}],"success":[{"request_put":{"key":")")
+        .append(key)
+        .append(R"(","value":")")
+        .append(value.text)
+        .append(R"("}}]})");
+    const Erased body(std::move(text));
+    const Status done =
+        gateway_.post("kv/txn", body.text, [](const json::object&) { return Status(); });
+    if (!done.ok()) return done.error().with_context(name_);
+    return {};
+  }
+
+ private:
+  static std::string name_of(const std::string& key, const std::vector<Endpoint>& endpoints) {
+    std::string name = "certificate authority at key " + key + " of etcd (";
+    for (const Endpoint& endpoint : endpoints)
+      name.append(name.ends_with('(') ? "" : ", ").append(endpoint.url);
+    return name + ')';
+  }
+
+  static Error unreadable() {
+    return {ErrorCode::kInvalidSyntax, "the answer is not what etcd's JSON gateway gives"};
+  }
+
+  const std::string key_;
+  const std::string name_;
+  const Gateway gateway_;
+};
+
+Error refused(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "certificate authority in etcd: " + why};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<certificate::CaStore>> make_ca_store(CaStoreOptions options) {
+  if (options.endpoints.empty())
+    return refused("no endpoint is given: name at least one, such as https://10.0.0.1:2379");
+  if (options.key.empty()) return refused("the key is empty: name one, such as /osm/ca");
+  if (options.certificate_file.empty() != options.key_file.empty())
+    return refused("a client certificate and its key are given together, or neither");
+  if (options.user.empty() != options.password_file.empty())
+    return refused("a user and the file of its password are given together, or neither");
+  std::vector<Endpoint> endpoints;
+  for (const std::string& text : options.endpoints) {
+    OSM_TRY(Endpoint endpoint, parse_endpoint(text));
+    endpoints.push_back(std::move(endpoint));
+  }
+  auto store = std::make_unique<EtcdCaStore>(options, std::move(endpoints));
+  if (Status checked = store->check(); !checked.ok()) return checked.error();
+  return std::unique_ptr<certificate::CaStore>(std::move(store));
+}
+
+}  // namespace osm::inline v1::etcd

@@ -1,0 +1,47 @@
+// etcd v3 as JSON over HTTP: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etcd/endpoint.hpp"
+#include "osm/etcd.hpp"
+#include "osm/http_client.hpp"
+
+namespace osm::inline v1::etcd {
+
+// Asks the endpoints in turn until one answers. Holds no connection between two calls, so that
+// none is ever stale.
+class Gateway {
+ public:
+  // `options` is valid, `endpoints` are those of it.
+  Gateway(const CaStoreOptions& options, std::vector<Endpoint> endpoints);
+
+  // What TLS is spoken with. Failure: kUnreadableSource. Blocking: reads files.
+  Result<net::ClientTls> tls() const;
+
+  // The answer of POST /v3/<path> is given to `read` and erased after it; `body` may have been
+  // acted on by an endpoint whose answer did not arrive.
+  // Failure: kUnavailable (nobody answers: each endpoint with its reason), kPermissionDenied,
+  // kInvalidArgument (what is asked is no etcd, or has no users), kUnreadableSource (password).
+  // Thread: any but an event loop's. Blocking: options.deadline for each endpoint.
+  Status post(std::string_view path, const std::string& body,
+              const std::function<Status(boost::json::object&)>& read) const;
+
+ private:
+  Status ask(const Endpoint& endpoint, std::string_view path, const std::string& body,
+             const std::function<Status(boost::json::object&)>& read) const;
+  Result<std::string> log_in(net::HttpClient& client, const Endpoint& endpoint) const;
+  Result<net::Response> send(net::HttpClient& client, const Endpoint& endpoint,
+                             std::string_view path, const std::string& body,
+                             const std::string& token) const;
+  Error refusal(const Endpoint& endpoint, const net::Response& response) const;
+
+  const CaStoreOptions options_;
+  const std::vector<Endpoint> endpoints_;
+};
+
+}  // namespace osm::inline v1::etcd

@@ -1,0 +1,70 @@
+// Where an API server is and how to log in there, as a kubeconfig or a pod's own files say.
+//
+// https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+// What would weaken the connection is refused rather than done: insecure-skip-tls-verify, http://.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "osm/address.hpp"
+#include "osm/certificate.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// PEM that was written down in place, or a file of it; neither: none is given.
+struct PemSource {
+  std::string path{};
+  std::string pem{};
+
+  bool empty() const { return path.empty() && pem.empty(); }
+};
+
+// A program that prints credentials.
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+struct ExecPlugin {
+  std::string command;  // a path, or a name to look up in PATH
+  std::vector<std::string> arguments{};
+  std::vector<std::pair<std::string, std::string>> environment{};  // besides the host's
+  std::string api_version;
+  bool provide_cluster_info = false;
+  std::string install_hint{};
+};
+
+struct Access {
+  std::string server;  // "https://10.96.0.1:443/prefix"
+  net::Address address;
+  std::string base_path{};            // "/prefix", before every path of the API
+  std::string tls_server_name{};      // empty: the address' host
+  PemSource certificate_authority{};  // neither: the system's roots
+
+  PemSource client_certificate{};
+  std::string client_key_file{};
+  std::shared_ptr<const certificate::PrivateKey> client_key{};  // given in place
+  std::string token{};
+  std::string token_file{};
+  std::optional<ExecPlugin> exec{};
+
+  std::string ns = "default";
+  std::string origin{};  // what to name in errors: the kubeconfig with its context, or the pod
+};
+
+// Result: the context's cluster and user; an empty `context` is the current one. Paths are made
+// absolute. Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context),
+// naming file, field and remedy, and no value of a secret field. Blocking: reads the file.
+Result<Access> read_kubeconfig(const std::string& path, const std::string& context);
+
+// Result: the server of the pod this runs in and its ServiceAccount's token file.
+// Failure: kNotFound (not in a pod). Blocking: reads files.
+Result<Access> read_service_account(const std::map<std::string, std::string>& environment,
+                                    const std::string& directory);
+
+// A small file, whole. Failure: kUnreadableSource, naming it. Blocking: reads it.
+Result<std::string> read_small_file(const std::string& path);
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,120 @@
+// The Kubernetes API as this plugin needs it: objects of resources, read, written and watched.
+//
+// One implementation talks to a server (api_client); tests of what stands on it have one in memory.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osm/result.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// What an API server calls a kind of objects.
+struct Resource {
+  std::string_view group;  // empty: core
+  std::string_view version;
+  std::string_view plural;
+  std::string_view kind;
+  bool namespaced = true;
+
+  // "v1", "access.smi-spec.io/v1alpha3"
+  std::string api_version() const;
+  // "/api/v1/namespaces/shop/pods/web-0/status"; empty parts are left out.
+  std::string path(std::string_view ns = {}, std::string_view name = {},
+                   std::string_view subresource = {}) const;
+
+  friend bool operator==(const Resource&, const Resource&) = default;
+};
+
+struct ListRequest {
+  Resource resource;
+  std::string ns{};  // empty: all
+  std::string label_selector{};
+  std::string field_selector{};
+  std::size_t limit = 500;  // objects in a page; 0: all in one
+  std::string continue_token{};
+  // PartialObjectMetadata: of each object its metadata and nothing else, so that secrets stay where
+  // they are.
+  bool metadata_only = false;
+};
+
+struct ListPage {
+  std::vector<boost::json::object> items;  // each with apiVersion and kind
+  std::string resource_version;
+  std::string continue_token;  // empty: this was the last page
+};
+
+struct WatchRequest {
+  Resource resource;
+  std::string ns{};
+  std::string label_selector{};
+  std::string field_selector{};
+  std::string resource_version{};
+  std::chrono::seconds timeout{300};  // the server ends it then
+};
+
+enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };
+
+struct WatchHandler {
+  // The server took it up. May be empty.
+  std::function<void()> on_open{};
+  std::function<void(WatchEventType, boost::json::object)> on_event;
+  // Last, once. Ok: the server ended it, watch again from the last version. kGone: list again.
+  std::function<void(Status)> on_end;
+};
+
+enum class PatchType { kMerge, kJson, kApply };
+
+struct Patch {
+  PatchType type = PatchType::kMerge;
+  std::string body;             // JSON
+  std::string subresource{};    // "status"
+  std::string field_manager{};  // kApply: required
+  bool force = false;           // kApply: takes fields that others own
+};
+
+struct DeleteOptions {
+  std::string uid{};  // only this very object
+  std::string resource_version{};
+};
+
+// Failure of all: kNotFound, kAlreadyExists, kConflict (changed since it was read), kGone (that
+// version is too old), kPermissionDenied (401, 403, with what was refused), kInvalidField (422, the
+// server's words), kUnavailable (429, 5xx, unreachable), kDeadlineExceeded. The server's Status
+// message is in the text. Blocking calls: any thread but an event loop's.
+class Api {
+ public:
+  virtual ~Api() = default;
+
+  virtual Result<boost::json::object> get(const Resource& resource, const std::string& ns,
+                                          const std::string& name) = 0;
+  // `object` with its metadata; a namespaced resource takes its namespace from there.
+  virtual Result<boost::json::object> create(const Resource& resource,
+                                             const boost::json::object& object) = 0;
+  // Replaces it, if metadata.resourceVersion is (still) its version or is not given.
+  virtual Result<boost::json::object> update(const Resource& resource,
+                                             const boost::json::object& object,
+                                             const std::string& subresource = {}) = 0;
+  virtual Result<boost::json::object> patch(const Resource& resource, const std::string& ns,
+                                            const std::string& name, const Patch& patch) = 0;
+  virtual Status remove(const Resource& resource, const std::string& ns, const std::string& name,
+                        const DeleteOptions& options = {}) = 0;
+
+  // What the server calls its version: "v1.31.1". kUnavailable where there is no server.
+  virtual Result<std::string> server_version() {
+    return Error{ErrorCode::kUnavailable, "there is no server that has a version"};
+  }
+
+  // For informers; callbacks on the event loop, none after the handle is destroyed.
+  virtual Subscription list(const ListRequest& request,
+                            std::function<void(Result<ListPage>)> done) = 0;
+  virtual Subscription watch(const WatchRequest& request, WatchHandler handler) = 0;
+};
+
+}  // namespace osm::inline v1::kubernetes

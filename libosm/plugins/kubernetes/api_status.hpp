@@ -1,0 +1,20 @@
+// What an API server says went wrong, as our errors.
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "osm/http.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// Of a Status object. `what` was tried: "create Secret osm-system/osm-ca-bundle". The text is cut
+// at 2 KiB.
+Error error_of_status(const boost::json::object& status, std::string_view what);
+
+// Of a response with a status of 300 or more; its body may be a Status, or anything.
+Error error_of_response(const net::Response& response, std::string_view what);
+
+}  // namespace osm::inline v1::kubernetes

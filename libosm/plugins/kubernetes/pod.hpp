@@ -1,0 +1,40 @@
+// v1 Pod with a sidecar, decoded to what the mesh asks of it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osm/object.hpp"
+#include "osm/workload.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+inline constexpr const char* kProxyUuidLabel = "osm-proxy-uuid";
+
+struct Pod {
+  WorkloadName name;
+  std::string uid;
+  std::string created;  // RFC 3339, UTC: its order is that of time
+  std::map<std::string, std::string> labels;
+  ServiceAccount account;
+  ProxyId proxy_id;
+  bool mounts_bootstrap = false;       // has the Secret that belongs to `proxy_id` as a volume
+  std::vector<std::string> addresses;  // IPv4 before IPv6; empty until its node has given it one
+  std::map<std::string, Port> ports;   // named TCP ports
+
+  friend bool operator==(const Pod&, const Pod&) = default;
+};
+
+struct DecodedPod {
+  std::optional<Pod> value;        // absent: no sidecar, ended, or invalid
+  std::optional<Problem> problem;  // why it is invalid
+};
+
+DecodedPod decode_pod(const Object& object);
+
+// "envoy-bootstrap-config-<uuid>": the Secret that the injector makes for one proxy.
+std::string bootstrap_secret(const ProxyId& proxy_id);
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,171 @@
+#include "vault/api.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "osm/http.hpp"
+
+namespace osm::inline v1::vault {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxAnswer = 1024 * 1024;
+constexpr std::size_t kMaxWords = 300;  // of Vault's that are quoted
+
+// https://developer.hashicorp.com/vault/api-docs#http-status-codes
+ErrorCode code_of(int status) {
+  switch (status) {
+    case 400:
+    case 404:
+    case 405:
+      return ErrorCode::kInvalidArgument;
+    case 401:
+    case 403:
+      return ErrorCode::kPermissionDenied;
+    case 307:  // a standby that does not forward
+    case 412:  // a standby that is behind
+    case 429:  // too many requests; a standby
+    case 472:  // a secondary for disaster recovery
+    case 473:  // a standby for performance
+      return ErrorCode::kUnavailable;
+    default:
+      return status >= 500 ? ErrorCode::kUnavailable : ErrorCode::kInternal;
+  }
+}
+
+std::string_view remedy_of(int status, bool with_token) {
+  switch (status) {
+    case 307:
+    case 472:
+    case 473:
+      return "; this node is a standby: name the address of the cluster, or let it forward";
+    case 403:
+      // What needs no token is there for everybody, if it is there.
+      if (!with_token) return "; check the mount and the namespace: there is none such for Vault";
+      return "; give a token that is valid, with the policy of docs/certificates.md";
+    case 404:
+      return "; check the mount, the role and the namespace";
+    case 503:
+      return "; unseal it (vault operator unseal)";
+    default:
+      return "";
+  }
+}
+
+// What a stranger sent is quoted in part, and as one line.
+std::string quotable(std::string_view text) {
+  std::string out(text.substr(0, kMaxWords));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, ' ');
+  out.erase(
+      std::unique(out.begin(), out.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+      out.end());
+  while (out.ends_with(' ')) out.pop_back();
+  return text.size() > kMaxWords ? out + "..." : out;
+}
+
+// {"errors": ["1 error occurred:\n\t* permission denied\n\n"]}
+std::string words_of(const net::Response& response) {
+  boost::system::error_code fault;
+  const json::value value = json::parse(response.body, fault);
+  std::string words;
+  if (!fault && value.is_object()) {
+    if (const json::value* errors = value.get_object().if_contains("errors");
+        errors && errors->is_array())
+      for (const json::value& each : errors->get_array())
+        if (each.is_string())
+          words.append(words.empty() ? "" : "; ").append(std::string_view(each.get_string()));
+  }
+  return words;
+}
+
+void take_out(std::string& text, std::string_view secret) {
+  if (secret.empty()) return;
+  for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at))
+    text.replace(at, secret.size(), "[secret]");
+}
+
+}  // namespace
+
+Error Api::error(const Call& call, ErrorCode code, std::string_view cause) const {
+  std::string text(cause);
+  take_out(text, call.token);
+  take_out(text, text_of(call.body, "jwt"));
+  return {code, "Vault " + options_.server + ": " + call.path + ": " + text};
+}
+
+Result<json::object> Api::read(const Call& call, const net::Response& response) const {
+  const int status = response.status;
+  if (status == 204) return json::object();
+  if (status != 200) {
+    // Before it is cut: half a token is no longer found.
+    std::string words = words_of(response);
+    take_out(words, call.token);
+    take_out(words, text_of(call.body, "jwt"));
+    words = quotable(words);
+    if (words.empty()) words = "answered " + std::to_string(status);
+    return error(call, code_of(status), words.append(remedy_of(status, !call.token.empty())));
+  }
+  boost::system::error_code fault;
+  json::value value = json::parse(response.body, fault);
+  if (fault || !value.is_object())
+    return error(call, ErrorCode::kInternal,
+                 "the answer is not Vault's: no JSON object; is this address Vault's?");
+  return std::move(value.get_object());
+}
+
+Result<json::object> Api::call(const Call& call) {
+  net::HttpRequest request;
+  request.method = call.body.empty() ? "GET" : "PUT";
+  request.target = "/v1/" + call.path;
+  request.headers = {{"Accept", "application/json"}, {"X-Vault-Request", "true"}};
+  if (!call.token.empty()) request.headers.emplace_back("X-Vault-Token", call.token);
+  if (!options_.vault_namespace.empty())
+    request.headers.emplace_back("X-Vault-Namespace", options_.vault_namespace);
+  if (!call.body.empty()) {
+    request.headers.emplace_back("Content-Type", "application/json");
+    request.body = json::serialize(call.body);
+  }
+  request.deadline = options_.deadline;
+  request.max_response_bytes = kMaxAnswer;
+
+  const SteadyTime start = options_.clock.steady_now();
+  const auto response = options_.http.call(std::move(request));
+  const std::chrono::duration<double> took = options_.clock.steady_now() - start;
+  const std::string code = response ? std::to_string(response->status)
+                                    : std::string(error_code_text(response.error().code));
+  options_.metrics.add("osm_vault_requests_total", {{"operation", call.operation}, {"code", code}},
+                       1);
+  options_.metrics.observe("osm_vault_request_seconds", {{"operation", call.operation}},
+                           took.count());
+  if (response) return read(call, *response);
+  const ErrorCode failed = response.error().code;
+  return error(call, failed == ErrorCode::kDeadlineExceeded ? ErrorCode::kUnavailable : failed,
+               response.error().message);
+}
+
+std::string text_of(const json::object& map, std::string_view name) {
+  const json::value* value = map.if_contains(name);
+  return value && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+const json::object* map_of(const json::object& map, std::string_view name) {
+  const json::value* value = map.if_contains(name);
+  return value ? value->if_object() : nullptr;
+}
+
+std::chrono::seconds seconds_of(const json::object& map, std::string_view name) {
+  constexpr std::int64_t kMost = 100LL * 366 * 86400;  // a century: sums of it do not overflow
+  const json::value* value = map.if_contains(name);
+  if (!value || !value->is_int64()) return {};
+  return std::chrono::seconds(std::clamp<std::int64_t>(value->get_int64(), 0, kMost));
+}
+
+bool flag_of(const json::object& map, std::string_view name) {
+  const json::value* value = map.if_contains(name);
+  return value && value->is_bool() && value->get_bool();
+}
+
+}  // namespace osm::inline v1::vault

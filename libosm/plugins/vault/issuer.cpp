@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <atomic>
+#include <boost/json.hpp>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/strand.hpp"
+#include "osm/http_client.hpp"
+#include "osm/notifier.hpp"
+#include "osm/vault.hpp"
+#include "vault/api.hpp"
+#include "vault/ca_chain.hpp"
+#include "vault/gate.hpp"
+#include "vault/login.hpp"
+#include "vault/options.hpp"
+
+namespace osm::inline v1::vault {
+namespace {
+
+namespace json = boost::json;
+using certificate::SigningRequest;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLookForRecovery(15);
+constexpr seconds kClockSkew = std::chrono::minutes(1);
+constexpr auto kConnectTimeout = seconds(5);
+
+// Of what was asked, and not of Vault or the way there: another request may well succeed.
+bool concerns_request(const Error& error) {
+  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kCertificateExpired;
+}
+
+net::HttpClientOptions client_options(const IssuerOptions& options) {
+  net::HttpClientOptions http;
+  http.address = options.address;
+  http.connect_timeout = std::min<milliseconds>(kConnectTimeout, options.deadline);
+  http.blocking = &options.executor;
+  if (options.tls)
+    http.tls = [ca = options.ca_pem, name = options.server_name]() -> Result<net::ClientTls> {
+      net::ClientTls tls;
+      tls.server_name = name;
+      if (!ca) return tls;
+      OSM_TRY(tls.trusted_pem, ca());
+      // Nothing is not everything the system trusts.
+      if (tls.trusted_pem.empty())
+        return Error{ErrorCode::kInvalidCertificate, "the CA of Vault's certificate: it is empty"};
+      return tls;
+    };
+  return http;
+}
+
+class VaultIssuer final : public certificate::Issuer {
+ public:
+  explicit VaultIssuer(const IssuerOptions& options)
+      : mount_(options.mount),
+        role_(options.role),
+        server_((options.tls ? "https://" : "http://") + options.address.str()),
+        clock_(options.clock),
+        rng_(options.rng),
+        log_(options.log),
+        metrics_(options.metrics),
+        http_(net::HttpClient::create(client_options(options), options.io)),
+        api_({.http = *http_,
+              .clock = options.clock,
+              .metrics = options.metrics,
+              .server = server_,
+              .vault_namespace = options.vault_namespace,
+              .deadline = options.deadline}),
+        login_({.token = options.token,
+                .kubernetes = options.kubernetes,
+                .api = api_,
+                .rng = options.rng,
+                .log = options.log,
+                .metrics = options.metrics}),
+        gate_(options.clock, options.rng),
+        announcements_(options.executor),
+        looks_(options.executor) {}
+  ~VaultIssuer() override {
+    looks_.stop();
+    announcements_.stop();
+  }
+
+  Status start(milliseconds timeout);
+
+  Result<std::string> sign(const SigningRequest& request) override;
+  std::string trust_bundle_pem() const override { return chain().roots_pem; }
+  std::string id() const override { return "vault:" + chain().fingerprint; }
+  WallTime not_after() const override { return chain().not_after; }
+  Status health() const override { return gate_.state(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
+
+ private:
+  CaChain chain() const {
+    const std::lock_guard lock(mutex_);
+    return chain_;
+  }
+  std::string sign_path() const { return mount_ + "/sign/" + role_; }
+
+  Status read_chain();
+  Result<seconds> look();
+  void look_and_come_again();
+  void come_again(seconds after);
+  Result<std::string> sign_now(const SigningRequest& request);
+  Result<json::object> ask(const SigningRequest& request, seconds ttl);
+  Result<std::string> chain_of(const json::object& answer);
+  void report(const Status& status);
+
+  const std::string mount_;
+  const std::string role_;
+  const std::string server_;
+  const Clock& clock_;
+  Rng& rng_;
+  LogSink& log_;
+  MetricsSink& metrics_;
+
+  const std::unique_ptr<net::HttpClient> http_;
+  Api api_;
+  Login login_;
+  Gate gate_;
+
+  std::mutex reading_;  // held while the chain is read; before mutex_
+  mutable std::mutex mutex_;
+  CaChain chain_;  // guarded by mutex_
+  Notifier<> changed_;
+
+  // The how-manieth token it was that Vault did not sign for.
+  static constexpr std::uint64_t kNone = 0;
+  std::atomic<std::uint64_t> refused_token_{kNone};
+
+  Subscription timer_;  // of looks_ only
+  Strand announcements_;
+  Strand looks_;
+};
+
+// Reads everything once. Vault may be on its way up as well, so that it is tried for a while.
+Status VaultIssuer::start(milliseconds timeout) {
+  milliseconds waited{0};
+  auto looked = look();
+  for (milliseconds pause{250}; !looked; pause = std::min<milliseconds>(pause * 2, seconds(2))) {
+    if (looked.error().code != ErrorCode::kUnavailable || waited >= timeout) return looked.error();
+    const auto half = static_cast<std::uint64_t>(pause.count() / 2);
+    const milliseconds wait =
+        pause - milliseconds(static_cast<std::int64_t>(rng_.next() % (half + 1)));
+    std::this_thread::sleep_for(wait);
+    waited += pause;
+    looked = look();
+  }
+  metrics_.set("osm_vault_healthy", {}, 1);
+  const CaChain found = chain();
+  log_.info("Vault signs for the mesh",
+            {{"server", server_}, {"path", sign_path()}, {"issuer", found.fingerprint}});
+  looks_.post([this, after = *looked] { come_again(after); });
+  return {};
+}
+
+// The chain needs no token, and is not sent one.
+Status VaultIssuer::read_chain() {
+  const std::lock_guard reading(reading_);
+  const std::string path = mount_ + "/cert/ca_chain";
+  OSM_TRY(json::object answer, api_.call({.operation = "ca_chain", .path = path}));
+  const json::object* data = map_of(answer, "data");
+  std::string pem = data ? text_of(*data, "certificate") : "";
+  if (data && pem.empty()) {  // a root that signs, before Vault 1.11
+    OSM_TRY(answer, api_.call({.operation = "ca_chain", .path = mount_ + "/cert/ca"}));
+    data = map_of(answer, "data");
+    pem = data ? text_of(*data, "certificate") : "";
+  }
+  auto read = read_ca_chain(pem);
+  if (!read) return read.error().with_context("Vault " + server_ + ": " + path);
+  {
+    const std::lock_guard lock(mutex_);
+    if (*read == chain_) return {};
+    const bool first = chain_.fingerprint.empty();
+    chain_ = *std::move(read);
+    if (first) return {};
+    log_.info("Vault signs with another CA, or has other roots",
+              {{"server", server_}, {"issuer", chain_.fingerprint}});
+  }
+  announcements_.post([this] { changed_.notify(); });
+  return {};
+}
+
+// Result: when to look again at the latest.
+Result<seconds> VaultIssuer::look() {
+  if (Status read = read_chain(); !read) return read.error();
+  return login_.look_after();
+}
+
+void VaultIssuer::look_and_come_again() {
+  const auto looked = look();
+  if (!looked)
+    report(looked.error());
+  else if (refused_token_ != login_.taken())
+    report({});  // else only a request tells whether it is over
+  come_again(looked ? *looked : kLookForRecovery);
+}
+
+// Up to a tenth earlier, so that replicas that started together drift apart.
+void VaultIssuer::come_again(seconds after) {
+  const auto tenth = static_cast<std::uint64_t>(milliseconds(after).count() / 10);
+  const milliseconds early(static_cast<std::int64_t>(rng_.next() % (tenth + 1)));
+  timer_ = looks_.post_after(after - early, [this] { look_and_come_again(); });
+}
+
+// What is known of Vault's health, for those who ask, and once for the log.
+void VaultIssuer::report(const Status& status) {
+  if (status) {
+    if (gate_.passed()) log_.info("Vault answers again", {{"server", server_}});
+  } else if (gate_.failed(status.error())) {
+    log_.warning("Vault does not sign; what was issued before stays in use",
+                 {{"error", status.error().text()}});
+  }
+  metrics_.set("osm_vault_healthy", {}, gate_.state().ok() ? 1 : 0);
+}
+
+Result<std::string> VaultIssuer::sign(const SigningRequest& request) {
+  if (Status open = gate_.enter(); !open) return open.error();
+  auto chain = sign_now(request);
+  const bool well = chain || concerns_request(chain.error());
+  // Vault answers, and is well to look at, yet does not sign for this token.
+  const bool refused = !well && chain.error().code != ErrorCode::kUnavailable;
+  refused_token_ = refused ? login_.taken() : kNone;
+  report(well ? Status() : Status(chain.error()));
+  return chain;
+}
+
+Result<std::string> VaultIssuer::sign_now(const SigningRequest& request) {
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
+    return Error{code, "common name \"" + request.subject.common_name.str() + "\": " + why};
+  };
+  if (request.validity < seconds(1))
+    return refuse(ErrorCode::kInvalidArgument, "the validity must be at least one second");
+  const WallTime end = chain().not_after;
+  const WallTime now = clock_.wall_now();
+  // Vault refuses what would outlive its CA by its own clock, which may be ahead of this one.
+  seconds left = end > now ? std::chrono::floor<seconds>(end - now) : seconds::zero();
+  left -= std::min(kClockSkew, left / 10);
+  if (left < seconds(1))
+    return refuse(ErrorCode::kCertificateExpired,
+                  "the CA of Vault's mount " + mount_ + " has expired; rotate it there");
+  OSM_TRY(const json::object answer, ask(request, std::min(request.validity, left)));
+  return chain_of(answer);
+}
+
+// https://developer.hashicorp.com/vault/api-docs/secret/pki#sign-certificate
+Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl) {
+  std::string dns_names;
+  for (const std::string& name : request.subject.dns_names)
+    dns_names.append(dns_names.empty() ? "" : ",").append(name);
+  Call call{.operation = "sign",
+            .path = sign_path(),
+            .body = {{"csr", request.request_pem},
+                     {"common_name", request.subject.common_name.str()},
+                     {"uri_sans", request.subject.spiffe_id.str()},
+                     {"alt_names", dns_names},
+                     // Or Vault makes a DNS SAN of it.
+                     {"exclude_cn_from_sans", true},
+                     {"ttl", std::to_string(ttl.count()) + "s"},
+                     {"format", "pem"}},
+            .token = {}};
+  OSM_TRY(call.token, login_.token());
+  auto answer = api_.call(call);
+  if (!answer && answer.error().code == ErrorCode::kPermissionDenied) {
+    // It may have been revoked, and another be there already.
+    login_.refused(call.token);
+    OSM_TRY(std::string other, login_.token());
+    if (other != call.token) {
+      call.token = std::move(other);
+      answer = api_.call(call);
+    }
+  }
+  if (!answer && answer.error().code == ErrorCode::kInvalidArgument)
+    return Error{answer.error().code, "common name \"" + request.subject.common_name.str() +
+                                          "\": " + answer.error().message +
+                                          "; docs/certificates.md has the role that is needed"};
+  return answer;
+}
+
+// Leaf and intermediates of the chain that is known; one that is not is read first.
+Result<std::string> VaultIssuer::chain_of(const json::object& answer) {
+  const json::object* data = map_of(answer, "data");
+  std::string leaf = data ? text_of(*data, "certificate") : "";
+  const auto issuer = fingerprint_of(data ? text_of(*data, "issuing_ca") : "");
+  const std::string where = "Vault " + server_ + ": " + sign_path();
+  if (leaf.empty() || !issuer)
+    return Error{ErrorCode::kInternal,
+                 where + ": the answer has no certificate, or not that of its issuer"};
+  if (*issuer != chain().fingerprint)
+    if (Status read = read_chain(); !read) return read.error();
+  const CaChain known = chain();
+  if (*issuer != known.fingerprint)
+    return Error{ErrorCode::kInvalidCertificate,
+                 where +
+                     ": the role signs with another issuer than the mount's default one; "
+                     "write issuer_ref=default into the role, or change the mount's default"};
+  if (!leaf.ends_with('\n')) leaf += '\n';
+  return leaf + known.intermediates_pem;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<certificate::Issuer>> make_vault_issuer(const IssuerOptions& options) {
+  if (Status checked = check(options); !checked) return checked.error();
+  auto issuer = std::make_unique<VaultIssuer>(options);
+  if (Status started = issuer->start(options.start_timeout); !started) return started.error();
+  return std::unique_ptr<certificate::Issuer>(std::move(issuer));
+}
+
+}  // namespace osm::inline v1::vault

@@ -1,0 +1,266 @@
+// OSM's own policies, policy.openservicemesh.io/v1alpha1: Egress, IngressBackend and Retry. They
+// are checked, and nothing here obeys them yet.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "spec/choice.hpp"
+#include "spec/decoder.hpp"
+#include "spec/field_texts.hpp"
+#include "spec/kinds.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+constexpr std::string_view kRouteGroupApi = "specs.smi-spec.io/v1alpha4";
+constexpr std::string_view kPolicyApi = "policy.openservicemesh.io/v1alpha1";
+constexpr std::int64_t kMostRetries = 1024;
+
+// Refuses absence and any other word.
+template <class T, std::size_t N>
+T required_choice(const Field& field, const std::array<Choice<T>, N>& choices, T fallback) {
+  if (!field.present()) field.refuse("required");
+  return choice_of(field, choices, fallback);
+}
+
+void check_account(const Field& field) {
+  if (!field.required_map()) return;
+  field.only({"kind", "name", "namespace"});
+  const std::string kind = field["kind"].required_text();
+  if (!kind.empty() && kind != "ServiceAccount") field["kind"].refuse("must be ServiceAccount");
+  required_label(field["namespace"]);
+  required_label(field["name"]);
+}
+
+std::int64_t required_port(const Field& field) {
+  if (!field.present()) field.refuse("required");
+  return field.integer(1, 65535).value_or(0);
+}
+
+// "example.com", "*.example.com", "example.com:8443": what clients name, in any case.
+void check_host(const Field& field) {
+  std::string host = field.required_text();
+  if (host.empty()) return;
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string_view name = host;
+  if (name.substr(0, 2) == "*.") name.remove_prefix(2);
+  const auto colon = name.rfind(':');
+  const bool good_port =
+      colon == std::string_view::npos ||
+      (colon + 1 < name.size() && name.find_first_not_of("0123456789", colon + 1) == name.npos);
+  if (!good_port || !is_dns_subdomain(name.substr(0, colon)))
+    field.refuse(
+        "must be a host such as example.com, *.example.com or example.com:8443, without scheme "
+        "and path");
+}
+
+struct Reference {
+  std::string api;
+  std::string kind;
+};
+
+// One of spec.matches.
+Reference reference_of(const Field& field) {
+  if (!field.required_map()) return {};
+  field.only({"apiGroup", "kind", "name"});
+  required_subdomain(field["name"]);
+  return {field["apiGroup"].required_text(), field["kind"].required_text()};
+}
+
+void check_egress_port(const Field& field) {
+  if (!field.required_map()) return;
+  field.only({"number", "protocol"});
+  required_port(field["number"]);
+  constexpr std::array kProtocols{Choice<int>{"http", 0}, Choice<int>{"https", 1},
+                                  Choice<int>{"tcp", 2}, Choice<int>{"tcp-server-first", 3}};
+  required_choice(field["protocol"], kProtocols, 0);
+}
+
+void check_egress_matches(const Field& matches) {
+  bool seen = false;  // an UpstreamTrafficSetting
+  for (const Field& field : matches.list()) {
+    const auto [api, kind] = reference_of(field);
+    if (api.empty() || kind.empty()) continue;
+    const bool setting = api == kPolicyApi && kind == kUpstreamTrafficSetting;
+    if (!setting && !(api == kRouteGroupApi && kind == kHttpRouteGroup))
+      field.refuse("must be an HTTPRouteGroup of " + std::string(kRouteGroupApi) +
+                   " or an UpstreamTrafficSetting of " + std::string(kPolicyApi));
+    if (setting && seen)
+      field.refuse("is the second UpstreamTrafficSetting; an Egress has one at most");
+    seen = seen || setting;
+  }
+}
+
+enum class SourceKind { kService, kIpRange, kPrincipal };
+
+SourceKind check_ingress_source(const Field& field) {
+  if (!field.required_map()) return SourceKind::kService;
+  field.only({"kind", "name", "namespace"});
+  constexpr std::array kKinds{Choice<SourceKind>{kService, SourceKind::kService},
+                              Choice<SourceKind>{"IPRange", SourceKind::kIpRange},
+                              Choice<SourceKind>{"AuthenticatedPrincipal", SourceKind::kPrincipal}};
+  const SourceKind kind = required_choice(field["kind"], kKinds, SourceKind::kPrincipal);
+  const Field name = field["name"];
+  if (kind == SourceKind::kService) {
+    required_label(name);
+    required_label(field["namespace"]);
+    return kind;
+  }
+  const std::string text = name.required_text();
+  if (kind == SourceKind::kIpRange && !text.empty() && !is_network(text))
+    name.refuse("must be an IPv4 network such as 10.0.0.0/8");
+  return kind;
+}
+
+struct IngressTls {
+  bool https = false;
+  bool asks_for_certificate = true;
+};
+
+// What is named twice is refused; `claims` gets the others.
+IngressTls check_backend(const Field& field, std::vector<CheckedPolicy::Claim>& claims) {
+  IngressTls tls;
+  if (!field.required_map()) return tls;
+  field.only({"name", "port", "tls"});
+  const std::string name = required_label(field["name"]);
+  const Field port = field["port"];
+  std::int64_t number = 0;
+  if (port.required_map()) {
+    port.only({"number", "protocol"});
+    number = required_port(port["number"]);
+    constexpr std::array kProtocols{Choice<bool>{"http", false}, Choice<bool>{"https", true}};
+    tls.https = required_choice(port["protocol"], kProtocols, false);
+  }
+  if (const Field settings = field["tls"]; settings.present() && settings.required_map()) {
+    settings.only({"skipClientCertValidation", "sniHosts"});
+    const Field skip = settings["skipClientCertValidation"];
+    if (!skip.present()) skip.refuse("required");
+    tls.asks_for_certificate = !skip.boolean().value_or(false);
+    for (const Field& host : settings["sniHosts"].list()) check_host(host);
+  }
+  if (name.empty() || number == 0) return tls;
+  CheckedPolicy::Claim claim{field.path(), "backend " + name + " port " + std::to_string(number)};
+  const bool twice = std::any_of(claims.begin(), claims.end(),
+                                 [&](const auto& other) { return other.what == claim.what; });
+  if (twice) {
+    field.refuse("names " + claim.what + " a second time", ErrorCode::kDuplicateObject);
+  } else {
+    claims.push_back(std::move(claim));
+  }
+  return tls;
+}
+
+void check_service(const Field& field) {
+  if (!field.required_map()) return;
+  field.only({"kind", "name", "namespace"});
+  const std::string kind = field["kind"].required_text();
+  if (!kind.empty() && kind != kService) field["kind"].refuse("must be Service");
+  required_label(field["namespace"]);
+  required_label(field["name"]);
+}
+
+// Envoy's words, separated by commas.
+// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
+void check_retry_on(const Field& field) {
+  constexpr auto kConditions = std::to_array<std::string_view>(
+      {"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure",
+       "envoy-ratelimited", "retriable-4xx", "refused-stream", "retriable-status-codes",
+       "retriable-headers", "http3-post-connect-failure", "cancelled", "deadline-exceeded",
+       "internal", "resource-exhausted", "unavailable"});
+  const std::string text = field.required_text();
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const std::string_view word = rest.substr(0, comma);
+    if (std::find(kConditions.begin(), kConditions.end(), word) == kConditions.end()) {
+      field.refuse("has \"" + std::string(word) +
+                   "\", which is no condition of Envoy's; give one or more, separated by commas, "
+                   "such as 5xx,connect-failure");
+      return;
+    }
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+}
+
+void require_duration(const Field& field) {
+  const std::string text = field.required_text();
+  if (text.empty()) return;
+  if (seconds_of(text).value_or(0) <= 0)
+    field.refuse("must be a duration above 0, such as 25ms or 1s");
+}
+
+}  // namespace
+
+CheckedPolicy check_egress(const Field& spec) {
+  spec.only({"sources", "hosts", "ipAddresses", "ports", "matches"});
+  for (const Field& field : spec["sources"].required_list()) check_account(field);
+  for (const Field& field : spec["hosts"].list()) check_host(field);
+  for (const Field& field : spec["ipAddresses"].list()) {
+    const std::string network = field.required_text();
+    if (!network.empty() && !is_network(network))
+      field.refuse("must be an IPv4 network such as 10.0.0.0/8");
+  }
+  for (const Field& field : spec["ports"].required_list()) check_egress_port(field);
+  check_egress_matches(spec["matches"]);
+  return {};
+}
+
+CheckedPolicy check_ingress_backend(const Field& spec) {
+  spec.only({"backends", "sources", "matches"});
+  bool principal = false;
+  for (const Field& field : spec["sources"].required_list())
+    principal = check_ingress_source(field) == SourceKind::kPrincipal || principal;
+  CheckedPolicy policy;
+  for (const Field& field : spec["backends"].required_list()) {
+    const IngressTls tls = check_backend(field, policy.claims);
+    if (tls.https && tls.asks_for_certificate && !principal)
+      field.refuse(
+          "asks its clients for a certificate (https without tls.skipClientCertValidation), and "
+          "no source says whose; name an AuthenticatedPrincipal among spec.sources");
+  }
+  for (const Field& field : spec["matches"].list()) reference_of(field);
+  return policy;
+}
+
+CheckedPolicy check_retry(const Field& spec) {
+  spec.only({"source", "destinations", "retryPolicy"});
+  check_account(spec["source"]);
+  for (const Field& field : spec["destinations"].required_list()) check_service(field);
+  const Field retry = spec["retryPolicy"];
+  if (!retry.required_map()) return {};
+  retry.only({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"});
+  check_retry_on(retry["retryOn"]);
+  require_duration(retry["perTryTimeout"]);
+  if (!retry["numRetries"].present()) retry["numRetries"].refuse("required");
+  static_cast<void>(retry["numRetries"].integer(0, kMostRetries));
+  require_duration(retry["retryBackoffBaseInterval"]);
+  return {};
+}
+
+Decoded<CheckedPolicy> decode_policy(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  CheckedPolicy policy;
+  if (const Field spec = reader.root()["spec"]; spec.required_map()) {
+    const std::string& kind = object.key.kind;
+    if (kind == kEgress) policy = check_egress(spec);
+    if (kind == kIngressBackend) policy = check_ingress_backend(spec);
+    if (kind == kRetry) policy = check_retry(spec);
+    if (kind == kUpstreamTrafficSetting) policy = check_upstream_traffic_setting(spec);
+  }
+  if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key.kind));
+  return std::move(reader).finish(std::move(policy));
+}
+
+Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,
+                        const ObjectKey& other) {
+  return {ErrorCode::kDuplicateObject,
+          object,
+          "",
+          0,
+          claim.field,
+          claim.what + " is already in " + other.str() + "; merge the two"};
+}
+
+}  // namespace osm::inline v1::spec

@@ -1,0 +1,212 @@
+// MeshRootCertificate, config.openservicemesh.io/v1alpha2.
+#include <algorithm>
+#include <array>
+
+#include "model/ip_address.hpp"
+#include "spec/choice.hpp"
+#include "spec/decoder.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+constexpr std::size_t kMaxPathBytes = 4096;  // PATH_MAX
+constexpr std::size_t kMaxNameBytes = 253;
+constexpr std::size_t kMaxPemBytes = 64 * 1024;
+constexpr std::string_view kPemBegin = "-----BEGIN CERTIFICATE-----";
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" ||
+         (model::is_ipv4(host) && host.substr(0, 4) == "127.");
+}
+
+bool is_key_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
+}
+
+// One part of a path: it becomes part of a URL, so that what leads elsewhere is refused.
+bool is_segment(std::string_view text) {
+  return !text.empty() && text != "." && text != ".." &&
+         std::all_of(text.begin(), text.end(), is_key_char);
+}
+
+bool is_relative_path(std::string_view text) {
+  if (text.size() > kMaxNameBytes) return false;
+  for (;;) {
+    const auto slash = text.find('/');
+    if (!is_segment(text.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+std::string segment_of(const Field& field) {
+  std::string text = field.required_text();
+  if (!text.empty() && (text.size() > kMaxNameBytes || !is_segment(text)))
+    field.refuse("must be a name: letters, digits, '-', '_' and '.', at most 253");
+  return text;
+}
+
+// Absent: `fallback`.
+std::string relative_path_of(const Field& field, std::string fallback) {
+  if (!field.present()) return fallback;
+  std::string text = field.required_text();
+  if (!text.empty() && !is_relative_path(text))
+    field.refuse(
+        "must be a path without '/' at its ends, such as pki or pki/mesh: letters, digits, '-', "
+        "'_' and '.' between slashes, at most 253");
+  return text;
+}
+
+TresorProvider tresor_of(const Field& field) {
+  TresorProvider tresor;
+  if (!field.required_map()) return tresor;
+  field.only({"ca"});
+  const Field ca = field["ca"];
+  if (!ca.required_map()) return tresor;
+  ca.only({"secretRef"});
+  const Field secret = ca["secretRef"];
+  if (!secret.required_map()) return tresor;
+  secret.only({"name", "namespace"});
+  tresor.secret_name = required_subdomain(secret["name"]);
+  tresor.secret_namespace = required_label(secret["namespace"]);
+  return tresor;
+}
+
+void read_server(const Field& field, VaultProvider& vault) {
+  vault.host = field["host"].required_text();
+  if (!vault.host.empty() && !is_dns_subdomain(vault.host) && !model::is_ipv4(vault.host) &&
+      !model::is_ipv6(vault.host))
+    field["host"].refuse("must be a DNS name or an IP address, without scheme and port");
+  vault.port = static_cast<Port>(field["port"].integer(1, 65535).value_or(number(vault.port)));
+  constexpr std::array kProtocols{Choice<const char*>{"https", "https"},
+                                  Choice<const char*>{"http", "http"}};
+  vault.protocol = choice_of(field["protocol"], kProtocols, "https");
+  if (vault.protocol == "http" && !vault.host.empty() && !is_loopback(vault.host))
+    field["protocol"].refuse(
+        "http would show the token to the network; use https (http is for a loopback host)");
+}
+
+void read_token(const Field& field, VaultProvider& vault) {
+  if (!field.required_map()) return;
+  field.only({"secretKeyRef"});
+  const Field secret = field["secretKeyRef"];
+  if (!secret.required_map()) return;
+  secret.only({"name", "key", "namespace"});
+  vault.token_secret_name = required_subdomain(secret["name"]);
+  vault.token_secret_namespace = required_label(secret["namespace"]);
+  vault.token_secret_key = segment_of(secret["key"]);
+}
+
+void read_token_file(const Field& field, VaultProvider& vault) {
+  vault.token_file = field.required_text();
+  if (vault.token_file.empty()) return;
+  if (vault.token_file.front() != '/' || vault.token_file.size() > kMaxPathBytes ||
+      vault.token_file.find('\0') != std::string::npos)
+    field.refuse("must be the absolute path of a file on the controller's machine");
+}
+
+void read_auth(const Field& field, VaultProvider& vault) {
+  if (!field.required_map()) return;
+  field.only({"mount", "role"});
+  vault.auth_mount = relative_path_of(field["mount"], std::move(vault.auth_mount));
+  vault.auth_role = segment_of(field["role"]);
+}
+
+// How the controller proves itself: one way, so that nobody wonders which was used.
+void read_credential(const Field& field, VaultProvider& vault) {
+  const Field token = field["token"];
+  const Field file = field["tokenFile"];
+  const Field auth = field["auth"];
+  const int ways = int{token.present()} + int{file.present()} + int{auth.present()};
+  if (ways != 1) {
+    field.refuse(std::string(ways == 0 ? "needs a credential" : "has more than one credential") +
+                 "; give one of token.secretKeyRef, tokenFile (on machines) and auth (Kubernetes "
+                 "auth)");
+  }
+  if (token.present()) read_token(token, vault);
+  if (file.present()) read_token_file(file, vault);
+  if (auth.present()) read_auth(auth, vault);
+}
+
+std::string ca_pem_of(const Field& field) {
+  if (!field.present()) return "";
+  std::string pem = field.required_text();
+  if (pem.size() > kMaxPemBytes) {
+    field.refuse("larger than 64 KiB", ErrorCode::kTooLarge);
+  } else if (pem.find("PRIVATE KEY-----") != std::string::npos) {
+    field.refuse(
+        "holds a private key, which everybody who may read this object now has; replace that key, "
+        "and give certificates only");
+  } else if (!pem.empty() && pem.find(kPemBegin) == std::string::npos) {
+    field.refuse("must be certificates in PEM, as text: " + std::string(kPemBegin) + "...");
+  }
+  return pem;
+}
+
+VaultProvider vault_of(const Field& field) {
+  VaultProvider vault;
+  if (!field.required_map()) return vault;
+  field.only({"host", "port", "protocol", "mount", "role", "namespace", "token", "tokenFile",
+              "auth", "caBundle"});
+  read_server(field, vault);
+  vault.mount = relative_path_of(field["mount"], std::move(vault.mount));
+  vault.role = segment_of(field["role"]);
+  vault.vault_namespace = relative_path_of(field["namespace"], "");
+  read_credential(field, vault);
+  vault.ca_pem = ca_pem_of(field["caBundle"]);
+  return vault;
+}
+
+CertManagerProvider cert_manager_of(const Field& field) {
+  CertManagerProvider issuer;
+  if (!field.required_map()) return issuer;
+  field.only({"issuerName", "issuerKind", "issuerGroup"});
+  issuer.issuer_name = required_subdomain(field["issuerName"]);
+  constexpr std::array kKinds{Choice<const char*>{"Issuer", "Issuer"},
+                              Choice<const char*>{"ClusterIssuer", "ClusterIssuer"}};
+  issuer.issuer_kind = choice_of(field["issuerKind"], kKinds, "Issuer");
+  if (const Field group = field["issuerGroup"]; group.present())
+    issuer.issuer_group = required_subdomain(group);
+  return issuer;
+}
+
+void read_provider(const Field& field, MeshRootCertificate& root) {
+  if (!field.required_map()) return;
+  field.only({"tresor", "vault", "certManager"});
+  const Field tresor = field["tresor"];
+  const Field vault = field["vault"];
+  const Field cert_manager = field["certManager"];
+  if (int{tresor.present()} + int{vault.present()} + int{cert_manager.present()} != 1)
+    field.refuse("must be exactly one of tresor, vault and certManager");
+  if (tresor.present()) root.provider = tresor_of(tresor);
+  if (vault.present()) root.provider = vault_of(vault);
+  if (cert_manager.present()) root.provider = cert_manager_of(cert_manager);
+}
+
+}  // namespace
+
+Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  MeshRootCertificate root;
+  root.name = object.key.name;
+  root.generation = reader.root()["metadata"]["generation"].integer(0, INT64_MAX).value_or(0);
+  const Field spec = reader.root()["spec"];
+  if (spec.required_map()) {
+    spec.only({"trustDomain", "role", "provider", "spiffeEnabled"});
+    if (const Field domain = spec["trustDomain"]; domain.present())
+      root.trust_domain = TrustDomain(required_subdomain(domain));
+    constexpr std::array kRoles{Choice<RootRole>{"active", RootRole::kActive},
+                                Choice<RootRole>{"passive", RootRole::kPassive},
+                                Choice<RootRole>{"inactive", RootRole::kInactive}};
+    root.role = choice_of(spec["role"], kRoles, RootRole::kActive);
+    if (const Field spiffe = spec["spiffeEnabled"]; spiffe.present()) {
+      static_cast<void>(spiffe.boolean());
+      spiffe.note("has no effect: certificates of this mesh always carry SPIFFE ids");
+    }
+    read_provider(spec["provider"], root);
+  }
+  return std::move(reader).finish(std::move(root));
+}
+
+}  // namespace osm::inline v1::spec

@@ -1,0 +1,16 @@
+// Texts that fields of several kinds have.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace osm::inline v1::spec {
+
+// Go's duration text: "48h", "1h30m", "1.5h". Nullopt: it is none, or negative.
+// https://pkg.go.dev/time#ParseDuration
+std::optional<double> seconds_of(std::string_view text);
+
+// An IPv4 network: "10.0.0.0/8".
+bool is_network(std::string_view text);
+
+}  // namespace osm::inline v1::spec

@@ -1,0 +1,179 @@
+#include "spec/sidecar_fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <set>
+
+#include "spec/choice.hpp"
+#include "spec/field_texts.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+constexpr std::size_t kMaxInterfaceBytes = 15;  // IFNAMSIZ, less the NUL
+
+struct Suffix {
+  std::string_view text;
+  double factor;
+};
+constexpr std::array kSuffixes{
+    Suffix{"n", 1e-9},    Suffix{"u", 1e-6},    Suffix{"m", 1e-3},    Suffix{"", 1},
+    Suffix{"k", 1e3},     Suffix{"M", 1e6},     Suffix{"G", 1e9},     Suffix{"T", 1e12},
+    Suffix{"P", 1e15},    Suffix{"E", 1e18},    Suffix{"Ki", 0x1p10}, Suffix{"Mi", 0x1p20},
+    Suffix{"Gi", 0x1p30}, Suffix{"Ti", 0x1p40}, Suffix{"Pi", 0x1p50}, Suffix{"Ei", 0x1p60}};
+
+// "500m", "64Mi", "1e3"; never negative.
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+std::optional<double> quantity_of(std::string_view text) {
+  const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  double amount = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + digits, amount);
+  if (fault != std::errc{} || stop != text.data() + digits) return std::nullopt;
+  std::string_view suffix = text.substr(digits);
+  for (const Suffix& known : kSuffixes)
+    if (known.text == suffix) return amount * known.factor;
+  if (suffix.size() < 2 || std::toupper(static_cast<unsigned char>(suffix[0])) != 'E')
+    return std::nullopt;
+  const bool all = std::from_chars(text.data(), text.data() + text.size(), amount).ptr ==
+                   text.data() + text.size();
+  return all ? std::optional(amount) : std::nullopt;
+}
+
+std::map<std::string, std::string> quantities_of(const Field& field) {
+  std::map<std::string, std::string> out;
+  for (const auto& [resource, amount] : field.members()) {
+    if (amount.present() && amount.value()->is_int64()) {
+      if (const auto whole = amount.integer(0, INT64_MAX))
+        out.emplace(resource, std::to_string(*whole));
+      continue;
+    }
+    std::string text = amount.required_text();
+    if (text.empty()) continue;
+    if (!quantity_of(text)) amount.refuse("must be a quantity such as 500m, 0.5, 64Mi or 1");
+    out.emplace(resource, std::move(text));
+  }
+  return out;
+}
+
+void read_resources(const Field& field, SidecarConfig& config) {
+  if (!field.present() || !field.required_map()) return;
+  field.only({"limits", "requests"});
+  config.limits = quantities_of(field["limits"]);
+  config.requests = quantities_of(field["requests"]);
+  for (const auto& [resource, request] : config.requests) {
+    const auto limit = config.limits.find(resource);
+    if (limit == config.limits.end()) continue;
+    if (quantity_of(request).value_or(0) > quantity_of(limit->second).value_or(0))
+      field["requests"][resource].refuse("is more than the limit, " + limit->second +
+                                         ": no pod could be created");
+  }
+}
+
+// Envoy's own words; OpenSSL's for suites:
+// "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]".
+std::vector<std::string> tls_names_of(const Field& field) {
+  std::vector<std::string> names;
+  for (const Field& item : field.list()) {
+    std::string name = item.required_text();
+    const bool good = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) ||
+             std::string_view("-_+|[]").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    if (!good) item.refuse("must be a name such as ECDHE-ECDSA-AES128-GCM-SHA256 or X25519");
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> networks_of(const Field& field) {
+  std::set<std::string> networks;
+  for (const Field& item : field.list()) {
+    std::string network = item.required_text();
+    if (!network.empty() && !is_network(network))
+      item.refuse("must be an IPv4 network such as 10.0.0.0/8");
+    networks.insert(std::move(network));
+  }
+  return {networks.begin(), networks.end()};
+}
+
+std::vector<Port> ports_of(const Field& field) {
+  std::set<Port> ports;
+  for (const Field& item : field.list()) {
+    if (const auto port = item.integer(1, 65535)) {
+      ports.insert(static_cast<Port>(*port));
+    } else if (!item.present()) {
+      item.refuse("must be a port number");
+    }
+  }
+  return {ports.begin(), ports.end()};
+}
+
+std::vector<std::string> interfaces_of(const Field& field) {
+  std::set<std::string> interfaces;
+  for (const Field& item : field.list()) {
+    std::string name = item.required_text();
+    const bool good =
+        name.size() <= kMaxInterfaceBytes && std::all_of(name.begin(), name.end(), [](char c) {
+          return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+        });
+    if (!good)
+      item.refuse(
+          "must be a network interface such as eth1: at most 15 letters, digits, '-', '_', '.'");
+    interfaces.insert(std::move(name));
+  }
+  return {interfaces.begin(), interfaces.end()};
+}
+
+}  // namespace
+
+SidecarConfig sidecar_of(const Field& sidecar) {
+  constexpr std::array kLogLevels{Choice<std::string_view>{"trace", "trace"},
+                                  Choice<std::string_view>{"debug", "debug"},
+                                  Choice<std::string_view>{"info", "info"},
+                                  Choice<std::string_view>{"warning", "warning"},
+                                  Choice<std::string_view>{"warn", "warning"},
+                                  Choice<std::string_view>{"error", "error"},
+                                  Choice<std::string_view>{"critical", "critical"},
+                                  Choice<std::string_view>{"off", "off"}};
+  constexpr std::array kModes{Choice<LocalProxyMode>{"Localhost", LocalProxyMode::kLocalhost},
+                              Choice<LocalProxyMode>{"PodIP", LocalProxyMode::kPodIp}};
+  SidecarConfig config;
+  config.envoy_image = sidecar["envoyImage"].text().value_or("");
+  config.init_container_image = sidecar["initContainerImage"].text().value_or("");
+  config.log_level = choice_of(sidecar["logLevel"], kLogLevels, std::string_view(config.log_level));
+  config.privileged_init_container =
+      sidecar["enablePrivilegedInitContainer"].boolean().value_or(false);
+  config.local_proxy_mode =
+      choice_of(sidecar["localProxyMode"], kModes, LocalProxyMode::kLocalhost);
+  read_resources(sidecar["resources"], config);
+  return config;
+}
+
+TlsSettings tls_settings_of(const Field& sidecar) {
+  // RFC 8996: versions before 1.2 must not be negotiated.
+  constexpr std::array kVersions{Choice<TlsVersion>{"TLS_AUTO", TlsVersion::kAuto},
+                                 Choice<TlsVersion>{"TLSv1_2", TlsVersion::kTls12},
+                                 Choice<TlsVersion>{"TLSv1_3", TlsVersion::kTls13}};
+  TlsSettings tls;
+  const Field least = sidecar["tlsMinProtocolVersion"];
+  tls.minimum = choice_of(least, kVersions, tls.minimum);
+  tls.maximum = choice_of(sidecar["tlsMaxProtocolVersion"], kVersions, tls.maximum);
+  // Envoy's clients take TLS_AUTO as "at most 1.2".
+  if (tls.minimum == TlsVersion::kTls13 && tls.maximum != TlsVersion::kTls13)
+    least.refuse("is above spec.sidecar.tlsMaxProtocolVersion; set that to TLSv1_3");
+  tls.cipher_suites = tls_names_of(sidecar["cipherSuites"]);
+  tls.ecdh_curves = tls_names_of(sidecar["ecdhCurves"]);
+  return tls;
+}
+
+TrafficExclusions exclusions_of(const Field& traffic) {
+  return {.outbound_ip_ranges = networks_of(traffic["outboundIPRangeExclusionList"]),
+          .outbound_included_ip_ranges = networks_of(traffic["outboundIPRangeInclusionList"]),
+          .outbound_ports = ports_of(traffic["outboundPortExclusionList"]),
+          .inbound_ports = ports_of(traffic["inboundPortExclusionList"]),
+          .network_interfaces = interfaces_of(traffic["networkInterfaceExclusionList"])};
+}
+
+}  // namespace osm::inline v1::spec

@@ -1,0 +1,183 @@
+#include "testing/provider_bench.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+namespace osm::inline v1::testing {
+namespace {
+
+using RealTime = std::chrono::steady_clock;
+
+// How much virtual time passes between two looks, and how many looks find that nothing happens.
+constexpr std::chrono::milliseconds kRound{100};
+constexpr int kSettleRounds = 20;
+
+Service service_of(const ServiceName& name, std::size_t index) {
+  const auto port = [](const char* port_name, std::uint16_t number) {
+    return ServicePort{port_name, Port(number), std::string(port_name), Protocol::kHttp};
+  };
+  return {.name = name,
+          .cluster_ip = "172.16." + std::to_string(index / 250) + '.' + std::to_string(index % 250),
+          .headless = false,
+          .selector = {},
+          .ports = {port("http", 80), port("admin", 81)}};
+}
+
+}  // namespace
+
+Endpoint endpoint_at(std::size_t n, const std::string& account) {
+  ++n;
+  return {.address = "10." + std::to_string(n / 62500 % 250) + '.' + std::to_string(n / 250 % 250) +
+                     '.' + std::to_string(n % 250 + 1),
+          .port = Port(8080),
+          .service_port = "http",
+          .identity = {kShop, account},
+          .zone = std::nullopt,
+          .weight = std::nullopt,
+          .healthy = true};
+}
+
+Party::Party(const PlatformFactory& factory, const std::string& suffix)
+    : suffix_(suffix), platform_(factory()) {}
+
+Party::~Party() {
+  watch_.reset();
+  provider_.reset();
+}
+
+void Party::start(const ProviderSurroundings& surroundings) {
+  provider_ = platform_->start(surroundings);
+  watch_ = std::make_unique<ProviderWatch>(*provider_, suffix_);
+}
+
+Bench::Bench(const PlatformFactory& factory, const ConformanceOptions& options,
+             std::function<void(std::string)> on_step)
+    : options_(options), factory_(factory), on_step_(std::move(on_step)), party_(factory, "") {
+  traits_ = party_.platform().traits();
+}
+
+Bench::~Bench() {
+  step("stopping and destroying the provider");
+  loop_.reset();
+  for (std::thread& caller : callers_) caller.join();
+}
+
+Party& Bench::second() {
+  if (!second_) second_.emplace(factory_, "-2");
+  return *second_;
+}
+
+void Bench::start(const std::vector<ServiceName>& services,
+                  const std::vector<EndpointsProvider*>& others) {
+  step("starting the provider");
+  party_.start(surroundings());
+  spec_.put_namespace(kShop);
+  for (std::size_t i = 0; i < services.size(); ++i) spec_.put(service_of(services[i], i + 1));
+  std::vector<ProviderEntry> entries{{&watch()}};
+  for (EndpointsProvider* other : others) entries.push_back({other});
+  loop_ = std::make_unique<catalog::MeshLoop>(
+      catalog::MeshLoopOptions{.spec = spec_,
+                               .providers = entries,
+                               .workload_providers = {},
+                               .trust_domain = TrustDomain("cluster.local"),
+                               .executor = executor_,
+                               .clock = clock_,
+                               .log = log_,
+                               .metrics = metrics_});
+}
+
+bool Bench::start_ready(const std::vector<ServiceName>& services,
+                        const std::vector<EndpointsProvider*>& others) {
+  start(services, others);
+  if (!wait([this] { return watch().synced(); })) return false;
+  watch().announce({});
+  return wait([this] { return ready(); });
+}
+
+bool Bench::wait(const std::function<bool()>& condition) {
+  const auto end = RealTime::now() + options_.deadline;
+  for (;;) {
+    if (condition()) return true;
+    run_round();
+    if (condition()) return true;
+    if (RealTime::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Bench::settle() {
+  for (int round = 0; round < kSettleRounds; ++round) run_round();
+}
+
+void Bench::run_round() {
+  party_.platform().pump();
+  if (second_) second_->platform().pump();
+  executor_.run_for(kRound);
+}
+
+bool Bench::lists(const ServiceName& service, const Known& expected) {
+  Known sorted = expected;
+  if (sorted) std::sort(sorted->begin(), sorted->end());
+  return wait([&] { return watch().ask(service).is(sorted); });
+}
+
+bool Bench::serves(const ServiceName& service, const Known& expected) {
+  watch().announce({service});
+  return comes_to_serve(service, expected);
+}
+
+bool Bench::comes_to_serve(const ServiceName& service, const Known& expected) {
+  Known sorted = expected;
+  if (sorted) std::sort(sorted->begin(), sorted->end());
+  return wait([&] { return served(service) == sorted; });
+}
+
+Known Bench::served(const ServiceName& service) const {
+  const auto now = snapshot();
+  if (!now) return std::nullopt;
+  const auto entry = now->endpoints.find(service);
+  if (!entry) return std::nullopt;
+  Known known = entry->endpoints;
+  std::sort(known->begin(), known->end());
+  return known;
+}
+
+ProviderStatus Bench::status() const {
+  const auto all = loop_->providers();
+  return all.empty() ? ProviderStatus{} : all.front();
+}
+
+std::string Bench::problem(ErrorCode code) const {
+  const auto now = snapshot();
+  if (!now) return {};
+  for (const Problem& problem : *now->problems)
+    if (problem.code == code) return problem.text();
+  return {};
+}
+
+bool Bench::returns_in_time(std::function<void()> call) {
+  struct Call {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+  };
+  auto state = std::make_shared<Call>();
+  std::thread caller([state, call = std::move(call)] {
+    call();
+    std::lock_guard lock(state->mutex);
+    state->done = true;
+    state->changed.notify_all();
+  });
+  {
+    std::lock_guard lock(callers_mutex_);  // a provider may well announce on two threads
+    callers_.push_back(std::move(caller));
+  }
+  std::unique_lock lock(state->mutex);
+  return state->changed.wait_for(lock, options_.call_limit, [&] { return state->done; });
+}
+
+}  // namespace osm::inline v1::testing

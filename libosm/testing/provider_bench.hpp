@@ -1,0 +1,169 @@
+// What a clause works with: a platform, the provider on it under watch, and a mesh that reads it.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catalog/mesh_loop.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/testing/provider_conformance.hpp"
+#include "testing/provider_watch.hpp"
+
+namespace osm::inline v1::testing {
+
+struct Verdict {
+  ConformanceOutcome outcome = ConformanceOutcome::kPassed;
+  std::string explanation;
+  std::string seen;
+};
+
+inline Verdict passed(std::string seen) {
+  return {ConformanceOutcome::kPassed, {}, std::move(seen)};
+}
+inline Verdict failed(std::string explanation, std::string seen) {
+  return {ConformanceOutcome::kFailed, std::move(explanation), std::move(seen)};
+}
+inline Verdict not_applicable(std::string explanation) {
+  return {ConformanceOutcome::kNotApplicable, std::move(explanation), {}};
+}
+inline Verdict not_judged(const std::string& clause) {
+  return {ConformanceOutcome::kNotJudged, "needs the clause " + clause + " to pass first", {}};
+}
+
+// The namespace of every service of the suite, and its usual service.
+inline const char* const kShop = "shop";
+inline const ServiceName kBooks{kShop, "books"};
+
+// 10.<n>: another address for each n; on port 8080, for the port "http", as shop/<account>.
+Endpoint endpoint_at(std::size_t n, const std::string& account = "books");
+
+// What a provider tells its surroundings, dropped: in a flood it would count as its memory.
+class NullLog final : public LogSink {
+ public:
+  bool enabled(LogLevel) const override { return false; }
+  void write(LogLevel, std::string_view, std::initializer_list<LogField>) override {}
+};
+
+class NullMetrics final : public MetricsSink {
+ public:
+  void add(std::string_view, MetricLabels, double) override {}
+  void set(std::string_view, MetricLabels, double) override {}
+  void observe(std::string_view, MetricLabels, double) override {}
+};
+
+// One platform and its provider. A clause about merging has two.
+class Party {
+ public:
+  Party(const PlatformFactory& factory, const std::string& suffix);
+  ~Party();
+
+  ProviderPlatform& platform() { return *platform_; }
+  // After start().
+  ProviderWatch& watch() { return *watch_; }
+  EndpointsProvider& provider() { return *provider_; }
+  void start(const ProviderSurroundings& surroundings);
+
+ private:
+  std::string suffix_;
+  std::unique_ptr<ProviderPlatform> platform_;
+  std::unique_ptr<EndpointsProvider> provider_;
+  std::unique_ptr<ProviderWatch> watch_;
+};
+
+class Bench {
+ public:
+  // `on_step` hears what the clause is about to do, for when that hangs.
+  Bench(const PlatformFactory& factory, const ConformanceOptions& options,
+        std::function<void(std::string)> on_step);
+  ~Bench();
+
+  const ConformanceOptions& options() const { return options_; }
+  PlatformTraits traits() { return traits_; }
+  ProviderPlatform& platform() { return party_.platform(); }
+  ProviderWatch& watch() { return party_.watch(); }
+  EndpointsProvider& provider() { return party_.provider(); }
+  Party& second();  // made at the first call, not started
+  ManualClock& clock() { return clock_; }
+  ManualExecutor& executor() { return executor_; }
+  CapturingLog& log() { return log_; }
+  CapturingMetrics& metrics() { return metrics_; }
+  ProviderSurroundings surroundings() { return {executor_, clock_, quiet_log_, quiet_metrics_}; }
+  void step(std::string what) { on_step_(std::move(what)); }
+
+  // Starts the provider, and a mesh with `services` that reads it, and `others` after it.
+  void start(const std::vector<ServiceName>& services,
+             const std::vector<EndpointsProvider*>& others = {});
+  // As start(), and waits until the mesh is ready. Result: whether it is; if not, the clause
+  // "synced" says why.
+  bool start_ready(const std::vector<ServiceName>& services,
+                   const std::vector<EndpointsProvider*>& others = {});
+
+  // Lets virtual time and news pass until `condition`. Result: whether within the deadline.
+  bool wait(const std::function<bool()>& condition);
+  // Some rounds of the same, for what must not happen.
+  void settle();
+
+  // Whether the provider comes to say so.
+  bool lists(const ServiceName& service, const Known& expected);
+  // Whether the mesh comes to serve so. It is told to read the service; what a provider fails to
+  // announce is the clause "events"' to find.
+  bool serves(const ServiceName& service, const Known& expected);
+  // The same without telling it.
+  bool comes_to_serve(const ServiceName& service, const Known& expected);
+  // What the mesh serves now: healthy endpoints, in order; nullopt: nobody knows the service.
+  Known served(const ServiceName& service) const;
+  bool ready() const { return loop_ && loop_->snapshots().load() != nullptr; }
+  std::shared_ptr<const model::MeshSnapshot> snapshot() const { return loop_->snapshots().load(); }
+  std::vector<std::string> waiting_for() const { return loop_->waiting_for(); }
+  // Of the provider under test, as the mesh sees it.
+  ProviderStatus status() const;
+  // The first problem of this code that the mesh has; empty: none.
+  std::string problem(ErrorCode code) const;
+
+  // Runs `call` on a thread of its own. Result: whether it returned within the options' call_limit;
+  // it is waited for at the end of the clause.
+  bool returns_in_time(std::function<void()> call);
+
+ private:
+  void run_round();
+
+  ConformanceOptions options_;
+  PlatformFactory factory_;
+  std::function<void(std::string)> on_step_;
+  PlatformTraits traits_;
+  ManualClock clock_;
+  ManualExecutor executor_{clock_};
+  CapturingLog log_;  // of the mesh
+  CapturingMetrics metrics_;
+  MemoryMeshSpec spec_;
+  NullLog quiet_log_;  // of the provider
+  NullMetrics quiet_metrics_;
+  Party party_;
+  std::optional<Party> second_;
+  std::unique_ptr<catalog::MeshLoop> loop_;
+  std::mutex callers_mutex_;
+  std::list<std::thread> callers_;
+};
+
+// One clause: how it is called, what it promises, and how that is tried.
+struct ClauseEntry {
+  const char* id;
+  const char* title;
+  Verdict (*check)(Bench& bench);
+};
+
+std::vector<ClauseEntry> first_list_clauses();  // provider_clauses_list.cpp
+std::vector<ClauseEntry> outage_clauses();      // provider_clauses_outage.cpp
+std::vector<ClauseEntry> answer_clauses();      // provider_clauses_answers.cpp
+std::vector<ClauseEntry> conduct_clauses();     // provider_clauses_conduct.cpp
+
+}  // namespace osm::inline v1::testing

@@ -1,0 +1,157 @@
+#include "osm/testing/provider_conformance.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "testing/provider_bench.hpp"
+
+namespace osm::inline v1::testing {
+namespace {
+
+std::vector<ClauseEntry> all_clauses() {
+  std::vector<ClauseEntry> all;
+  for (const auto& some :
+       {first_list_clauses(), answer_clauses(), outage_clauses(), conduct_clauses()})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+// What a clause's thread and the one that waits for it share; it outlives whichever is longer.
+struct Trial {
+  Trial(const ClauseEntry& clause, PlatformFactory platform, ConformanceOptions how)
+      : entry(clause), factory(std::move(platform)), options(std::move(how)) {}
+
+  const ClauseEntry entry;
+  const PlatformFactory factory;
+  const ConformanceOptions options;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string step = "making the platform";
+  bool done = false;
+  Verdict verdict;
+
+  void run() {
+    Verdict result;
+    try {
+      Bench bench(factory, options, [this](std::string what) {
+        std::lock_guard lock(mutex);
+        step = std::move(what);
+      });
+      result = entry.check(bench);
+    } catch (const std::exception& error) {
+      result = failed("nothing of a provider or of its platform throws", error.what());
+    } catch (...) {
+      result = failed("nothing of a provider or of its platform throws",
+                      "an exception that is no std::exception");
+    }
+    std::lock_guard lock(mutex);
+    verdict = std::move(result);
+    done = true;
+    changed.notify_all();
+  }
+};
+
+Verdict try_clause(const ClauseEntry& entry, const PlatformFactory& factory,
+                   const ConformanceOptions& options) {
+  const auto trial = std::make_shared<Trial>(entry, factory, options);
+  std::thread thread([trial] { trial->run(); });
+  {
+    std::unique_lock lock(trial->mutex);
+    if (!trial->changed.wait_for(lock, options.clause_deadline, [&] { return trial->done; })) {
+      const std::string step = trial->step;
+      lock.unlock();
+      thread.detach();
+      return failed("every call returns: the clause must end within " +
+                        std::to_string(options.clause_deadline.count()) + " ms",
+                    "it hangs while " + step);
+    }
+  }
+  thread.join();
+  return trial->verdict;
+}
+
+ConformanceResult result_of(const ClauseEntry& entry, Verdict verdict) {
+  return {.clause = {entry.id, entry.title},
+          .outcome = verdict.outcome,
+          .explanation = std::move(verdict.explanation),
+          .seen = std::move(verdict.seen)};
+}
+
+const char* word(ConformanceOutcome outcome) {
+  switch (outcome) {
+    case ConformanceOutcome::kPassed:
+      return "passed";
+    case ConformanceOutcome::kFailed:
+      return "FAILED";
+    case ConformanceOutcome::kNotApplicable:
+      return "not applicable";
+    case ConformanceOutcome::kNotJudged:
+      return "not judged";
+  }
+  return "?";
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+}  // namespace
+
+bool ConformanceReport::passed() const {
+  return !results.empty() && std::all_of(results.begin(), results.end(),
+                                         [](const auto& result) { return result.ok(); });
+}
+
+std::string ConformanceReport::text() const {
+  std::string rows, details;
+  std::size_t good = 0;
+  for (const ConformanceResult& result : results) {
+    good += result.ok() ? 1 : 0;
+    rows += padded(word(result.outcome), 15) + padded(result.clause.id, 19) + result.clause.title +
+            '\n';
+    if (result.outcome == ConformanceOutcome::kPassed) {
+      rows += padded("", 34) + result.seen + '\n';
+      continue;
+    }
+    details += '\n' + result.clause.id + ": " + result.explanation +
+               (result.seen.empty() ? "" : "\n  seen: " + result.seen) + '\n';
+  }
+  return "provider conformance: " + std::to_string(good) + " of " + std::to_string(results.size()) +
+         " clauses hold\n\n" + rows + details;
+}
+
+std::vector<ConformanceClause> conformance_clauses() {
+  std::vector<ConformanceClause> out;
+  for (const ClauseEntry& entry : all_clauses()) out.push_back({entry.id, entry.title});
+  return out;
+}
+
+ConformanceReport check_provider(const PlatformFactory& platform,
+                                 const ConformanceOptions& options) {
+  ConformanceReport report;
+  bool syncs = true;
+  for (const ClauseEntry& entry : all_clauses()) {
+    Verdict verdict = syncs ? try_clause(entry, platform, options) : not_judged("synced");
+    report.results.push_back(result_of(entry, std::move(verdict)));
+    if (report.results.size() == 1) syncs = report.results.front().ok();
+  }
+  return report;
+}
+
+ConformanceResult check_provider_clause(std::string_view id, const PlatformFactory& platform,
+                                        const ConformanceOptions& options) {
+  for (const ClauseEntry& entry : all_clauses())
+    if (id == entry.id) return result_of(entry, try_clause(entry, platform, options));
+  return {.clause = {std::string(id), ""},
+          .outcome = ConformanceOutcome::kFailed,
+          .explanation = "no such clause; conformance_clauses() lists them",
+          .seen = {}};
+}
+
+}  // namespace osm::inline v1::testing

@@ -1,0 +1,91 @@
+// The provider under test as the clauses and the mesh see it: what it throws is noted, what it
+// announces is counted, and a clause may hold announcements back, make some up, or alter answers.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "osm/endpoints_provider.hpp"
+#include "osm/notifier.hpp"
+
+namespace osm::inline v1::testing {
+
+// nullopt: the service is unknown. Endpoints in order.
+using Known = std::optional<std::vector<Endpoint>>;
+
+// What the provider said when asked, or what it threw.
+struct Answer {
+  Known known;
+  std::string threw;  // empty: it answered
+
+  bool is(const Known& expected) const { return threw.empty() && known == expected; }
+  // "unknown", "[10.0.0.1:8080 as shop/books]", "threw 'socket closed'"
+  std::string text() const;
+};
+
+std::string text_of(const Known& known);
+
+class ProviderWatch final : public EndpointsProvider {
+ public:
+  // `inner` outlives the watch. `suffix` tells two instances of one provider apart in a mesh.
+  ProviderWatch(EndpointsProvider& inner, const std::string& suffix);
+  ~ProviderWatch() override;
+
+  // Asks the provider. What it throws is the answer, and is noted.
+  Answer ask(const ServiceName& service) const;
+  bool synced() const;      // false when it throws
+  bool is_healthy() const;  // as well
+
+  // Tells the mesh, as if the provider had.
+  void announce(const std::vector<ServiceName>& changed) { to_mesh_.notify(changed); }
+  // Keeps the provider's own announcements from the mesh.
+  void hold_back(bool held) { held_back_ = held; }
+  // Called inside each of the provider's announcements from now on.
+  void on_announcement(std::function<void(const std::vector<ServiceName>&)> hook);
+  // Alters what the mesh is answered; it may throw. Set it when the mesh does not run.
+  void rewrite(std::function<void(const ServiceName&, Known&)> hook) { rewrite_ = std::move(hook); }
+
+  std::set<ServiceName> announced() const;
+  void forget_announced();
+  bool overlapped() const { return overlapped_; }  // two announcements ran at once
+  // "list_endpoints_for_service(shop/books) threw 'socket closed'": each once.
+  std::vector<std::string> thrown() const;
+
+  std::string id() const override { return id_; }
+  bool has_synced() const override;
+  bool healthy() const override;
+  std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const override;
+  Subscription subscribe(
+      std::function<void(const std::vector<ServiceName>& changed)> on_change) override {
+    return to_mesh_.subscribe(std::move(on_change));
+  }
+
+ private:
+  template <class Call>
+  auto noting(const std::string& name, Call call) const -> decltype(call());
+  void hear(const std::vector<ServiceName>& changed);
+
+  EndpointsProvider& inner_;
+  std::string id_;
+  std::function<void(const ServiceName&, Known&)> rewrite_;
+  std::atomic<bool> held_back_ = false;
+  std::atomic<int> running_ = 0;
+  std::atomic<bool> overlapped_ = false;
+
+  mutable std::mutex mutex_;
+  std::function<void(const std::vector<ServiceName>&)> hook_;
+  std::set<ServiceName> announced_;
+  mutable std::set<std::string> thrown_;
+
+  Notifier<const std::vector<ServiceName>&> to_mesh_;
+  Subscription subscription_;  // last: it ends first
+};
+
+}  // namespace osm::inline v1::testing

@@ -1,0 +1,88 @@
+#include "translate/hooked.hpp"
+
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "osm/resource_hook.hpp"
+#include "translate/pack_any.hpp"
+#include "translate/references.hpp"
+
+namespace osm::inline v1::translate {
+namespace {
+
+constexpr std::size_t at(XdsType type) { return static_cast<std::size_t>(type); }
+
+// Only what this room encoded is parsed here, so it always parses.
+template <class Message>
+std::vector<Message> decode(const std::vector<EncodedPtr>& resources) {
+  std::vector<Message> out;
+  out.reserve(resources.size());
+  for (const EncodedPtr& resource : resources) {
+    google::protobuf::Any any;
+    any.ParseFromString(resource->any);
+    out.emplace_back().ParseFromString(any.value());
+  }
+  return out;
+}
+
+template <class Message>
+std::vector<EncodedPtr> encode(XdsType type, const std::vector<Message>& messages,
+                               const std::vector<EncodedPtr>& before) {
+  std::map<std::string, EncodedPtr> known;
+  for (const EncodedPtr& resource : before) known.emplace(resource->name, resource);
+  std::vector<EncodedPtr> out;
+  out.reserve(messages.size());
+  for (const Message& message : messages) {
+    std::string any = deterministic_bytes(pack_any(message));
+    if (const auto same = known.find(message.name());
+        same != known.end() && same->second->any == any) {
+      out.push_back(same->second);
+      continue;
+    }
+    const Digest hash = digest_of(any);
+    out.push_back(std::make_shared<const EncodedResource>(
+        EncodedResource{type, message.name(), std::move(any), hash, references_of(message)}));
+  }
+  return out;
+}
+
+Status call(const ResourceHook& hook, const ProxyGroup& group, EnvoyResources& into) {
+  const auto failed = [](const std::string& why) {
+    return Error{ErrorCode::kInternal, "the resource hook threw: " + why};
+  };
+  try {
+    return hook.apply(group, into);
+  } catch (const std::exception& error) {  // other people's code
+    return failed(error.what());
+  } catch (...) {
+    return failed("something that is no std::exception");
+  }
+}
+
+}  // namespace
+
+Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy_class,
+                               const ResourcesByType& resources) {
+  ProxyGroup group{proxy_class.identity, {}};
+  for (const OwnPort& port : proxy_class.own_ports) group.services.push_back(port.service);
+  using envoy::config::cluster::v3::Cluster;
+  using envoy::config::listener::v3::Listener;
+  using envoy::config::route::v3::RouteConfiguration;
+  EnvoyResources typed{decode<Cluster>(resources[at(XdsType::kCluster)]),
+                       decode<Listener>(resources[at(XdsType::kListener)]),
+                       decode<RouteConfiguration>(resources[at(XdsType::kRoute)])};
+  if (Status applied = call(hook, group, typed); !applied.ok())
+    return std::move(applied).error().with_context("proxies of " + proxy_class.identity.str());
+  ResourcesByType out = resources;
+  const auto put = [&](XdsType type, const auto& messages) {
+    out[at(type)] = encode(type, messages, resources[at(type)]);
+  };
+  put(XdsType::kCluster, typed.clusters);
+  put(XdsType::kListener, typed.listeners);
+  put(XdsType::kRoute, typed.routes);
+  return out;
+}
+
+}  // namespace osm::inline v1::translate

@@ -1,0 +1,25 @@
+// The embedder's typed hook applied to the encoded resources of one class.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "osm/proxy.hpp"
+#include "osm/result.hpp"
+#include "translate/translate.hpp"
+
+namespace osm::inline v1 {
+class ResourceHook;
+}
+
+namespace osm::inline v1::translate {
+
+using ResourcesByType = std::array<std::vector<EncodedPtr>, kXdsTypes.size()>;
+
+// What the hook makes of `resources`; those it leaves as they are keep their pointers. Endpoints
+// and secrets pass through.
+// Failure: the hook's own; kInternal when it threw.
+Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy_class,
+                               const ResourcesByType& resources);
+
+}  // namespace osm::inline v1::translate

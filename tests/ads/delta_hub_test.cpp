@@ -1,0 +1,70 @@
+// Streams of both methods on one hub.
+#include <doctest/doctest.h>
+
+#include "ads/hub_rig.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+namespace discovery = envoy::service::discovery::v3;
+
+namespace {
+
+// A stream of DeltaAggregatedResources.
+struct DeltaProxy {
+  HubRig& rig;
+  ads::StreamId id = ++rig.last_id;
+  std::shared_ptr<MemoryStream> stream = std::make_shared<MemoryStream>(XdsVariant::kDelta);
+
+  DeltaProxy(HubRig& r, const ProxyId& uuid, const ServiceIdentity& account) : rig(r) {
+    ads::Peer peer{{uuid, {account.ns, account.name}},
+                   CommonName("proxy"),
+                   "ipv4:10.0.0.1:40000",
+                   rig.clock.wall_now(),
+                   rig.clock.wall_now() + std::chrono::hours(1)};
+    rig.hub.open(id, std::move(peer), stream);
+    rig.executor.run_until_idle();
+  }
+  void say(const std::string& bytes) {
+    REQUIRE(stream->reading);
+    stream->reading = false;
+    rig.hub.on_request(id, bytes);
+    rig.executor.run_until_idle();
+  }
+};
+
+std::string request(XdsType type, const std::string& nonce = "") {
+  discovery::DeltaDiscoveryRequest message;
+  message.set_type_url(std::string(xds_type_url(type)));
+  message.set_response_nonce(nonce);
+  return message.SerializeAsString();
+}
+
+}  // namespace
+
+TEST_SUITE("ads::Hub delta") {
+  TEST_CASE("a stream is answered in the variant of its method, and says which") {
+    HubRig rig;
+    DeltaProxy proxy(rig, kClientId, translate_test::kClient);
+    proxy.say(request(XdsType::kCluster));
+    REQUIRE(proxy.stream->writing);
+    const ads::Response response = *proxy.stream->writing;
+    CHECK(response.variant == XdsVariant::kDelta);
+    CHECK_FALSE(response.resources.empty());
+    REQUIRE(rig.hub.list().size() == 1);
+    CHECK(rig.hub.list()[0].xds == XdsVariant::kDelta);
+    proxy.stream->writing.reset();
+    rig.hub.on_write_done(proxy.id);
+    proxy.say(request(XdsType::kCluster, response.nonce));
+    const ProxyTypeState clusters = rig.hub.list()[0].types[ads::index_of(XdsType::kCluster)];
+    CHECK(clusters.state == SyncState::kSynced);
+    CHECK(clusters.last_applied_version == response.version);
+  }
+
+  TEST_CASE("what is no request of the variant ends the stream") {
+    HubRig rig;
+    DeltaProxy proxy(rig, kClientId, translate_test::kClient);
+    proxy.say("\x1a\xff");
+    REQUIRE(proxy.stream->closed);
+    CHECK(proxy.stream->closed->code == ads::CloseCode::kInvalidArgument);
+  }
+}

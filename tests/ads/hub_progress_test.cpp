@@ -1,0 +1,160 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <set>
+#include <vector>
+
+#include "ads/hub_rig.hpp"
+
+using namespace osm;
+using namespace osm::ads;
+using namespace osm::ads_test;
+using namespace std::chrono_literals;
+using translate_test::kClient;
+using translate_test::kServer;
+
+namespace {
+
+const model::ProxyKey kClientKey{kClient.ns, kClientId};
+
+// A client that holds everything of generation 1, and who was told to have moved.
+struct Fixture : HubRig {
+  RigProxy client{*this, kClientId, kClient};
+  std::multiset<model::ProxyKey> moved;
+  int anybody = 0;
+  Subscription subscription =
+      hub.subscribe_progress([this](const model::ProxyKey* key) { key ? add(*key) : any(); });
+
+  void add(const model::ProxyKey& key) { moved.insert(key); }
+  void any() { ++anybody; }
+
+  ProxyProgress of_client() {
+    const std::vector<ProxyProgress> all = hub.progress({kClientKey});
+    REQUIRE(all.size() == 1);
+    return all.front();
+  }
+  std::uint64_t generation() { return of_client().generation; }
+};
+
+}  // namespace
+
+TEST_SUITE("ads::Hub progress") {
+  TEST_CASE_FIXTURE(Fixture, "a new stream has no generation before it has answered everything") {
+    CHECK(generation() == 0);
+    client.ask(XdsType::kCluster);
+    client.ask(XdsType::kSecret, kSecretNames);
+    client.settle();
+    CHECK(generation() == 0);  // it has not asked for what its clusters name, nor for listeners
+    client.ask(XdsType::kEndpoint, kAssignmentNames);
+    client.settle();
+    client.ask(XdsType::kListener);
+    client.settle();
+    CHECK(generation() == 0);
+    CHECK(moved.empty());
+    client.ask(XdsType::kRoute, kRouteNames);
+    CHECK(generation() == 0);
+    client.settle();
+    CHECK(generation() == 1);
+    CHECK(moved.count(kClientKey) == 1);
+    CHECK(hub.progress({{kClient.ns, kServerId}}).empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what changes nothing for a proxy takes it along without a response") {
+    client.ask_for_all();
+    client.settle();
+    const std::size_t writes = client.stream().writes.size();
+    publish();
+    CHECK(generation() == 2);
+    CHECK(anybody == 1);
+    SUBCASE("also when its class had to be looked at") {
+      mesh.allow(true);  // as it was
+      publish();
+      CHECK(generation() == 3);
+      CHECK(moved.count(kClientKey) == 2);
+    }
+    CHECK(client.stream().writes.size() == writes);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "it stays where it was until it has answered, whatever comes meanwhile") {
+    client.ask_for_all();
+    client.settle();
+    publish();
+    publish();
+    CHECK(generation() == 3);
+    mesh.set_endpoints({"10.0.0.8"});
+    publish();
+    CHECK(generation() == 3);
+    publish();  // not its concern
+    CHECK(generation() == 3);
+    client.settle();
+    CHECK(generation() == 5);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a proxy that moves to another class is no further than it was") {
+    client.ask_for_all();
+    client.settle();
+    mesh.put(workload(kClientId, kClient, {translate_test::kServerService}));
+    publish();
+    CHECK(generation() == 1);
+    client.settle();
+    CHECK(generation() == 1);  // it has not asked for its inbound routes yet
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "new secrets hold it back until it has them, and not in time") {
+    client.ask_for_all();
+    client.settle();
+    secrets.rotate(kClient);
+    executor.run_until_idle();
+    CHECK(generation() == 1);
+    publish();
+    CHECK(generation() == 1);
+    client.settle();
+    CHECK(generation() == 2);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who owes an answer for more than ten seconds is counted as behind") {
+    client.ask_for_all();
+    client.settle();
+    mesh.set_endpoints({"10.0.0.8"});
+    publish();
+    executor.run_for(9s);
+    CHECK(metrics.value("osm_proxies_behind") == 0);
+    executor.run_for(3s);
+    CHECK(metrics.value("osm_proxies_behind") == 1);
+    client.settle();
+    executor.run_for(2s);
+    CHECK(metrics.value("osm_proxies_behind") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who hangs up is told of, and gone") {
+    client.ask_for_all();
+    client.settle();
+    moved.clear();
+    client.hang_up();
+    CHECK(moved.count(kClientKey) == 1);
+    CHECK(hub.progress({kClientKey}).empty());
+  }
+
+  TEST_CASE("who was told to reconnect is behind until it has, for ten seconds") {
+    HubRig rig;
+    RigProxy proxy(rig, kServerId, kServer);
+    proxy.ask(XdsType::kListener);
+    REQUIRE(proxy.settle().size() == 1);
+    rig.mesh.put(workload(kServerId, kServer, {}));
+    rig.publish();  // nothing is left to listen for: its stream is ended, to be told so
+    const model::ProxyKey key{kServer.ns, kServerId};
+    REQUIRE(rig.hub.progress({key}).size() == 1);
+    CHECK(rig.hub.progress({key}).front().generation == 0);
+    SUBCASE("it comes back") {
+      RigProxy again(rig, kServerId, kServer);
+      again.ask_for_all();
+      again.settle();
+      CHECK(rig.hub.progress({key}).front().generation == 2);
+    }
+    SUBCASE("it does not") {
+      rig.executor.run_for(12s);
+      CHECK(rig.hub.progress({key}).empty());
+    }
+  }
+}

@@ -1,0 +1,353 @@
+// What is delta's own; what both variants share is in session_test.cpp, and whole lives of proxies
+// in session_model_test.cpp.
+#include <doctest/doctest.h>
+
+#include "ads/fake_envoy.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using ads::ResourceSet;
+using ads::ResourceSets;
+using ads::Session;
+using Effect = Session::Effect;
+using Names = std::vector<std::string>;
+
+namespace {
+
+struct Fixture {
+  ads::NameSetPool pool;
+  Session session{XdsVariant::kDelta, pool};
+  SteadyTime now{};
+  ResourceSets sets;
+
+  Fixture() {
+    for (XdsType type : kXdsTypes) put(type, {});
+  }
+  void put(XdsType type, std::vector<EncodedPtr> resources) {
+    sets[index_of(type)] = ResourceSet::make(std::move(resources));
+    session.set_resources(sets);
+  }
+  static EncodedPtr cluster(const std::string& name, const std::string& bytes) {
+    return resource(XdsType::kCluster, name, bytes, {{XdsType::kEndpoint, name}});
+  }
+  static EncodedPtr endpoints(const std::string& name, const std::string& bytes) {
+    return resource(XdsType::kEndpoint, name, bytes);
+  }
+  Effect say(const SentRequest& request) {
+    const Result<Effect> effect = session.on_request(request.delta_view());
+    REQUIRE(effect.ok());
+    return *effect;
+  }
+  Effect ask(XdsType type, Names names = {}, std::vector<EncodedPtr> held = {}) {
+    SentRequest request{.type = type, .names = std::move(names)};
+    for (const EncodedPtr& r : held) request.held[r->name] = ads::resource_version(*r);
+    return say(request);
+  }
+  Effect drop(XdsType type, Names names) {
+    return say({.type = type, .dropped = std::move(names)});
+  }
+  Effect ack(const Response& r) { return say({.type = r.type, .nonce = r.nonce}); }
+  Effect nack(const Response& r) {
+    return say({.type = r.type, .nonce = r.nonce, .error = "no such thing"});
+  }
+  std::optional<Response> next() {
+    auto response = session.next_response(now);
+    if (response) session.on_write_done();
+    return response;
+  }
+  // "a=1 b=2 -c": what the next response, which must be of this type, carries and removes.
+  std::string take(XdsType type, Response* out = nullptr) {
+    auto response = next();
+    REQUIRE(response);
+    REQUIRE(response->type == type);
+    if (out) *out = *response;
+    std::string text;
+    for (const EncodedPtr& r : response->resources) text += r->name + "=" + r->any + " ";
+    for (const std::string& name : response->removed) text += "-" + name + " ";
+    return text.empty() ? text : text.substr(0, text.size() - 1);
+  }
+  // The same, acknowledged.
+  std::string settle(XdsType type) {
+    Response response;
+    std::string text = take(type, &response);
+    CHECK(ack(response) == Effect::kAck);
+    return text;
+  }
+};
+
+constexpr XdsType kCds = XdsType::kCluster;
+constexpr XdsType kEds = XdsType::kEndpoint;
+
+}  // namespace
+
+TEST_SUITE("ads::Session delta") {
+  TEST_CASE_FIXTURE(Fixture, "only what changed is sent, and what is gone is named") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1"), cluster("c", "1")});
+    ask(kCds);
+    CHECK(settle(kCds) == "a=1 b=1 c=1");
+    put(kCds, {cluster("a", "1"), cluster("b", "2"), cluster("d", "1")});
+    CHECK(settle(kCds) == "b=2 d=1 -c");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a fresh proxy is told even that there is nothing") {
+    ask(kCds);
+    CHECK(settle(kCds).empty());
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a changed cluster is followed by its endpoints, though none asks") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    put(kCds, {cluster("a", "2"), cluster("b", "1")});
+    CHECK(take(kCds) == "a=2");
+    CHECK(take(kEds) == "a=e");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what a proxy claims to hold is not sent, each resource by itself") {
+    put(kCds, {cluster("a", "1"), cluster("b", "2")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds, {}, {cluster("a", "1"), cluster("b", "1"), cluster("gone", "1")});
+    SUBCASE("not the endpoints of a cluster that was sent before they were claimed") {
+      CHECK(take(kCds) == "b=2 -gone");
+      ask(kEds, {"a", "b"}, sets[index_of(kEds)]->resources());
+      CHECK(take(kEds) == "b=e");
+    }
+    SUBCASE("nor after") {
+      ask(kEds, {"a", "b"}, sets[index_of(kEds)]->resources());
+      CHECK(take(kCds) == "b=2 -gone");
+      CHECK(take(kEds) == "b=e");
+    }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a current proxy that reconnects is sent nothing") {
+    put(kCds, {cluster("a", "1")});
+    put(kEds, {endpoints("a", "e")});
+    ask(kCds, {}, sets[index_of(kCds)]->resources());
+    ask(kEds, {"a"}, sets[index_of(kEds)]->resources());
+    CHECK_FALSE(next());
+    CHECK(session.state(kCds).last_applied_version == sets[index_of(kCds)]->version());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "after a stream that ended in doubt no claim counts") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    ask(kCds);
+    take(kCds);
+    const ads::Doubts doubts = session.doubts();
+    CHECK(doubts[index_of(kCds)].unclaimed == Names{"a", "b"});
+    put(kCds, {cluster("a", "1")});
+    Session other(XdsVariant::kDelta, pool, doubts);
+    other.set_resources(sets);
+    SentRequest request{.type = kCds};
+    request.held["a"] = ads::resource_version(*sets[index_of(kCds)]->find("a"));
+    REQUIRE(other.on_request(request.delta_view()).ok());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->resources == sets[index_of(kCds)]->resources());
+    CHECK(response->removed == Names{"b"});  // it may have come, unclaimed
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what is asked for and is not there is said to be gone") {
+    put(kEds, {endpoints("a", "e")});
+    ask(kEds, {"a", "x"});
+    CHECK(settle(kEds) == "a=e -x");
+    CHECK_FALSE(next());
+    SUBCASE("and sent when it comes") {
+      put(kEds, {endpoints("a", "e"), endpoints("x", "late")});
+      CHECK(settle(kEds) == "x=late");
+    }
+    SUBCASE("each time it is asked for") {
+      ask(kEds, {"x"});
+      CHECK(settle(kEds) == "-x");
+    }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what is held and asked for again is sent again") {
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    ask(kEds, {"b"});
+    CHECK(settle(kEds) == "b=e");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what is dropped is sent no more") {
+    put(kEds, {endpoints("a", "1"), endpoints("b", "1")});
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    drop(kEds, {"a"});
+    put(kEds, {endpoints("a", "2"), endpoints("b", "2")});
+    CHECK(settle(kEds) == "b=2");
+    put(kEds, {});
+    CHECK(settle(kEds) == "-b");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "endpoints go after the cluster that names them") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    put(kEds, {endpoints("a", "e")});
+    CHECK_FALSE(next());
+    put(kCds, {cluster("a", "1")});
+    Response clusters;
+    CHECK(take(kCds, &clusters) == "-b");
+    CHECK_FALSE(next());
+    ack(clusters);
+    SUBCASE("a proxy that lets go of them is told nothing") { drop(kEds, {"b"}); }
+    SUBCASE("one that does not is told") { CHECK(settle(kEds) == "-b"); }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "all of a type, and some by name") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    SUBCASE("a first request for names asks for those only") {
+      ask(kCds, {"a", "x"});
+      CHECK(settle(kCds) == "a=1 -x");
+      ask(kCds, {"*"});
+      CHECK(settle(kCds) == "b=1");
+      drop(kCds, {"*"});
+      put(kCds, {cluster("a", "2"), cluster("b", "2")});
+      CHECK(settle(kCds) == "a=2");
+    }
+    SUBCASE("a first request without names goes on beside those that come later") {
+      ask(kCds);
+      CHECK(settle(kCds) == "a=1 b=1");
+      ask(kCds, {"a"});
+      CHECK(settle(kCds) == "a=1");
+      put(kCds, {cluster("a", "1"), cluster("b", "2")});
+      CHECK(settle(kCds) == "b=2");
+    }
+    SUBCASE("a name that is dropped beside all is said to be there or not") {
+      ask(kCds, {"*", "a", "x"});
+      CHECK(settle(kCds) == "a=1 b=1 -x");
+      drop(kCds, {"a", "x"});
+      CHECK(settle(kCds) == "a=1 -x");
+    }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "of a refused response the old comes back, and the new waits") {
+    put(kCds, {cluster("a", "1"), cluster("c", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "bad"), cluster("b", "1"), cluster("c", "1")});
+    Response refused;
+    CHECK(take(kCds, &refused) == "a=bad b=1");
+    CHECK(nack(refused) == Effect::kNack);
+    CHECK(session.state(kCds).state == SyncState::kStale);
+    CHECK(settle(kCds) == "a=1");  // b may have been applied: it is not gone
+    CHECK(session.state(kCds).nack_detail == "no such thing");
+    SUBCASE("what it did not carry goes on") {
+      put(kCds, {cluster("a", "bad"), cluster("b", "1"), cluster("c", "2")});
+      CHECK(settle(kCds) == "c=2");
+      CHECK(session.state(kCds).state == SyncState::kStale);
+    }
+    SUBCASE("what went meanwhile is removed, applied or not") {
+      put(kCds, {cluster("a", "bad"), cluster("c", "1")});
+      CHECK(settle(kCds) == "a=bad -b");
+    }
+    SUBCASE("it is tried again when one of its inputs changes") {
+      put(kCds, {cluster("a", "2"), cluster("b", "1"), cluster("c", "1")});
+      CHECK(settle(kCds) == "a=2 b=1");
+      CHECK(session.state(kCds).state == SyncState::kSynced);
+    }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "what was good and is refused too stays, and is not sent a third time") {
+    put(kCds, {cluster("a", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "bad")});
+    Response response;
+    take(kCds, &response);
+    nack(response);
+    CHECK(take(kCds, &response) == "a=1");
+    nack(response);
+    CHECK_FALSE(next());
+    CHECK_FALSE(session.emptied());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a refused removal is not repeated") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "1")});
+    Response response;
+    CHECK(take(kCds, &response) == "-b");
+    nack(response);
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "responses are answered by nonce, and names change with any request") {
+    put(kEds, {endpoints("a", "1"), endpoints("b", "1")});
+    ask(kEds, {"a"});
+    Response first;
+    take(kEds, &first);
+    put(kEds, {endpoints("a", "2"), endpoints("b", "1")});
+    Response second;
+    take(kEds, &second);
+    CHECK(say({.type = kEds, .nonce = first.nonce, .names = {"b"}}) == Effect::kStale);
+    CHECK(session.state(kEds).state == SyncState::kPending);
+    CHECK(ack(second) == Effect::kAck);
+    CHECK(settle(kEds) == "b=1");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "that all clusters vanished is told to who asks, never pushed") {
+    put(kCds, {cluster("a", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {});
+    CHECK_FALSE(next());
+    CHECK(session.emptied());
+    Session other(XdsVariant::kDelta, pool);
+    other.set_resources(sets);
+    SentRequest request{.type = kCds};
+    request.held["a"] = "any";
+    REQUIRE(other.on_request(request.delta_view()).ok());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->removed == Names{"a"});
+    CHECK_FALSE(other.emptied());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "removed clusters stay until the listener without them is acknowledged") {
+    const auto listener = [](const std::string& to) {
+      return resource(XdsType::kListener, "l", "to" + to, {{kCds, to}});
+    };
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(XdsType::kListener, {listener("b")});
+    ask(kCds);
+    settle(kCds);
+    ask(XdsType::kListener);
+    settle(XdsType::kListener);
+    sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("a")});
+    put(kCds, {cluster("a", "1")});
+    CHECK(settle(XdsType::kListener) == "l=toa");
+    CHECK(settle(kCds) == "-b");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a subscription is bounded") {
+    Names names;
+    for (std::size_t i = 0; i < ads::kMaxNames; ++i) names.push_back(std::to_string(i));
+    REQUIRE(session.on_request(SentRequest{.type = kEds, .names = names}.delta_view()).ok());
+    const auto more = session.on_request(SentRequest{.type = kEds, .names = {"more"}}.delta_view());
+    REQUIRE_FALSE(more.ok());
+    CHECK(more.error().code == ErrorCode::kInvalidArgument);
+  }
+}

@@ -1,0 +1,32 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "osm/replica_board.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+
+using namespace osm;
+using Said = std::map<std::string, std::string>;
+
+TEST_SUITE("make_local_board") {
+  TEST_CASE("a board of one has its own words, and tells who listens") {
+    testing::ManualClock clock;
+    testing::ManualExecutor executor{clock};
+    auto board = make_local_board("here", executor);
+    int heard = 0;
+    const Subscription listening = board->subscribe([&] { ++heard; });
+    CHECK(*board->read("status") == Said{{"here", ""}});
+    REQUIRE(board->publish("status", "one").ok());
+    REQUIRE(board->publish("status", "one").ok());
+    executor.run_until_idle();
+    CHECK(*board->read("status") == Said{{"here", "one"}});
+    CHECK(*board->read("other") == Said{{"here", ""}});
+    CHECK(heard == 1);
+    CHECK(board->publish("status", std::string(100'001, 'x')).error().code ==
+          ErrorCode::kInvalidArgument);
+    CHECK(board->publish("no/topic", "").error().code == ErrorCode::kInvalidArgument);
+    CHECK(board->publish("status", "\xff").error().code == ErrorCode::kInvalidArgument);
+    CHECK(board->read("status")->at("here") == "one");
+  }
+}

@@ -1,0 +1,55 @@
+// Whom a mesh allows what, as sentences that can be compared.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/mesh_snapshot.hpp"
+
+namespace osm::catalog::values {
+
+inline std::string text(const RoutePolicy& route) {
+  std::string out = route.path_regex;
+  for (const std::string& method : route.methods) out += ' ' + method;
+  for (const auto& [name, value] : route.headers) out += ' ' + name + '=' + value;
+  return out;
+}
+
+inline std::set<std::string> allowances(const model::MeshSnapshot& mesh) {
+  std::set<std::string> out;
+  if (mesh.config.egress) out.insert("egress");
+  if (mesh.config.permissive) out.insert("anybody");
+  for (const auto& service : mesh.services)
+    for (const MeshService& port : service->ports)
+      out.insert("port " + service->name.str() + ':' + std::to_string(number(port.port)) + '>' +
+                 std::to_string(number(port.target_port)));
+  for (const auto& policy : mesh.policies)
+    for (const InboundTrafficPolicy& inbound : policy->inbound)
+      for (const ServiceIdentity& source : inbound.sources) {
+        const std::string who = source.str() + " at " + policy->identity.str() + ' ';
+        for (const RoutePolicy& route : inbound.http_routes) out.insert(who + text(route));
+        for (const Port port : inbound.tcp_ports)
+          out.insert(who + "tcp " + std::to_string(number(port)));
+        if (inbound.tcp && inbound.tcp_ports.empty()) out.insert(who + "tcp any");
+      }
+  return out;
+}
+
+// What `mesh` allows and `newest` does not; in permissive mode everybody may do everything.
+inline std::vector<std::string> allowed_beyond(const model::MeshSnapshot& mesh,
+                                               const model::MeshSnapshot& newest) {
+  const std::set<std::string> most = allowances(newest);
+  const auto covered = [&](const std::string& one) {
+    const bool connects = one != "egress" && !one.starts_with("port ");
+    const std::size_t tcp = one.find(" tcp ");
+    return most.contains(one) || (connects && most.contains("anybody")) ||
+           (tcp != one.npos && most.contains(one.substr(0, tcp) + " tcp any"));
+  };
+  std::vector<std::string> out;
+  for (const std::string& one : allowances(mesh))
+    if (!covered(one)) out.push_back(one);
+  return out;
+}
+
+}  // namespace osm::catalog::values

@@ -1,0 +1,139 @@
+#include "catalog/object_scope.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catalog/mesh_builder.hpp"
+#include "catalog/object_records.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+
+namespace {
+
+// buyer → store, whose traffic a split sends to store and annex; store → stock; a lonely one.
+struct Shop {
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider vm{"vm"};
+  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
+  std::shared_ptr<const model::MeshSnapshot> snapshot;
+
+  explicit Shop(bool permissive = false) {
+    MeshConfig config;
+    config.permissive = permissive;
+    spec.set_mesh_config(config);
+    spec.put_namespace(kNs);
+    int address = 0;
+    for (const char* name : {"store", "annex", "stock"}) {
+      const std::string at = std::to_string(++address);
+      spec.put(service(name, "10.1.0." + at));
+      vm.set_endpoints(service_name(name), {served_at("10.0.0." + at, name)});
+      vm.put_workload(workload(name, std::string("u-") + name, name, "10.0.0." + at, {name}));
+    }
+    for (const char* name : {"buyer", "lonely"})
+      vm.put_workload(workload(name, std::string("u-") + name, name, "10.0.1.1"));
+    spec.put(routes("web", {"buy"}));
+    spec.put(routes("unused", {"buy"}));
+    spec.put(smi::TcpRoute{.name = {kNs, "raw"}, .ports = {}});
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
+    spec.put(target("store", "stock", {"store"}, {tcp_rule("raw")}));
+    spec.put(split("canary", "store", {{"store", 90}, {"annex", 10}}));
+    snapshot = builder.build();
+    REQUIRE(snapshot);
+  }
+  // The names of the workloads that the object concerns.
+  std::set<std::string> concerned(const char* kind, const char* name) const {
+    std::set<std::string> out;
+    const ObjectScope scope = scope_of({kind, kNs, name}, *snapshot, *builder.policy_index());
+    for (const auto& entry : workloads_in(scope, *snapshot)) out.insert(entry->workload.name.name);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("catalog::scope_of") {
+  TEST_CASE("whom an object concerns") {
+    struct Case {
+      const char* kind;
+      const char* name;
+      std::set<std::string> concerned;
+    };
+    const std::set<std::string> everybody{"annex", "buyer", "lonely", "stock", "store"};
+    const std::vector<Case> cases{
+        {"TrafficTarget", "buyer", {"buyer", "store"}},
+        {"TrafficTarget", "store", {"stock", "store"}},
+        {"TrafficTarget", "none", {}},
+        {"HTTPRouteGroup", "web", {"buyer", "store"}},
+        {"HTTPRouteGroup", "unused", {}},
+        {"HTTPRouteGroup", "raw", {}},  // of another kind
+        {"TCPRoute", "raw", {"stock", "store"}},
+        {"Service", "stock", {"stock", "store"}},
+        {"Service", "annex", {"annex", "buyer"}},  // by way of the apex
+        {"TrafficSplit", "canary", {"annex", "buyer", "store"}},
+        {"TrafficSplit", "none", {}},
+        {"Workload", "lonely", {"lonely"}},
+        {"Workload", "stock", {"stock", "store"}},
+        {"MeshConfig", "osm-mesh-config", everybody},
+        {"Namespace", kNs, everybody},
+    };
+    const Shop shop;
+    for (const Case& one : cases) {
+      CAPTURE(one.kind);
+      CAPTURE(one.name);
+      CHECK(shop.concerned(one.kind, one.name) == one.concerned);
+    }
+  }
+
+  TEST_CASE("in permissive mode services, splits and those who run services concern everybody") {
+    const Shop shop(true);
+    CHECK(shop.concerned("Service", "stock").size() == 5);
+    CHECK(shop.concerned("TrafficSplit", "canary").size() == 5);
+    CHECK(shop.concerned("Workload", "stock").size() == 5);
+    CHECK(shop.concerned("Workload", "lonely") == std::set<std::string>{"lonely"});
+  }
+}
+
+TEST_SUITE("catalog::ObjectRecords") {
+  TEST_CASE("a removed object and a former scope are remembered for so many generations") {
+    ObjectRecords records;
+    const ObjectKey gone{"TrafficTarget", kNs, "gone"};
+    const ObjectKey changed{"TrafficTarget", kNs, "changed"};
+    ObjectScope before;
+    before.identities.insert(identity("buyer"));
+    records.note(gone, 5, false, before);
+    records.note(changed, 5, true, before);
+    const auto pass = [&](std::uint64_t generation) {
+      records.note({"Service", kNs, "busy"}, generation, true, {});
+    };
+    pass(5 + ObjectRecords::kRemembered);
+    REQUIRE(records.find(gone));
+    CHECK_FALSE(records.find(gone)->present);
+    CHECK(records.find(changed)->before == before);
+    pass(6 + ObjectRecords::kRemembered);
+    CHECK_FALSE(records.find(gone));
+    REQUIRE(records.find(changed));
+    CHECK(records.find(changed)->generation == 5);
+    CHECK(records.find(changed)->before == ObjectScope());
+    CHECK(records.size() == 2);
+  }
+
+  TEST_CASE("what changes twice keeps concerning whom it concerned first") {
+    ObjectRecords records;
+    const ObjectKey target{"TrafficTarget", kNs, "t"};
+    ObjectScope first;
+    first.identities.insert(identity("a"));
+    ObjectScope second;
+    second.identities.insert(identity("b"));
+    records.note(target, 1, true, first);
+    records.note(target, 2, true, second);
+    CHECK(records.find(target)->before.identities == std::set{identity("a"), identity("b")});
+  }
+}

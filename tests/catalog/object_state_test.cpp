@@ -1,0 +1,147 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <optional>
+
+#include "catalog/mesh_loop.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Mesh {
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider vm{"vm"};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  std::optional<MeshLoop> loop;
+
+  Mesh() {
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1"));
+    vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store")});
+    vm.put_workload(workload("store", "u1", "store", "10.0.0.1", {"store"}));
+    spec.put(routes("web", {"buy"}));
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
+    loop.emplace(MeshLoopOptions{.spec = spec,
+                                 .providers = {{&vm}},
+                                 .workload_providers = {&vm},
+                                 .trust_domain = TrustDomain("cluster.local"),
+                                 .executor = executor,
+                                 .clock = clock,
+                                 .log = log,
+                                 .metrics = metrics});
+  }
+  void settle() { executor.run_for(1s); }
+  ObjectState state(const char* kind, const char* name) const {
+    return loop->object_state({kind, kNs, name});
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("catalog::MeshLoop objects") {
+  TEST_CASE("before the first generation nothing is told, then everything is live in it") {
+    Mesh mesh;
+    CHECK(mesh.state("TrafficTarget", "buyer").snapshot == nullptr);
+    mesh.settle();
+    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    REQUIRE(state.snapshot);
+    CHECK(state.generation == 1);
+    CHECK(state.present);
+    CHECK_FALSE(state.pending);
+    CHECK(mesh.loop->object_state({"MeshConfig", "", ""}).generation == 1);
+    CHECK(mesh.state("TrafficTarget", "none").generation == 0);
+  }
+
+  TEST_CASE("a change is pending from the moment it is written until a generation holds it") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.spec.put(target("buyer", "store", {"thief"}, {http_rule("web", {"buy"})}));
+    CHECK(mesh.state("TrafficTarget", "buyer").pending);
+    CHECK(mesh.state("TrafficTarget", "buyer").generation == 1);
+    CHECK_FALSE(mesh.state("HTTPRouteGroup", "web").pending);
+    mesh.settle();
+    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    CHECK_FALSE(state.pending);
+    CHECK(state.generation == 2);
+    // Whoever lost its right is concerned too.
+    CHECK(state.scope.identities ==
+          std::set{identity("buyer"), identity("store"), identity("thief")});
+    CHECK(mesh.state("HTTPRouteGroup", "web").generation == 1);
+  }
+
+  TEST_CASE("a change without effect is live in the generation that is current") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.vm.set_endpoints(service_name("store"), {});
+    mesh.settle();
+    mesh.spec.put(routes("unused", {"buy"}));
+    CHECK(mesh.state("HTTPRouteGroup", "unused").pending);
+    mesh.settle();
+    CHECK(mesh.state("HTTPRouteGroup", "unused").generation == 2);
+    CHECK(mesh.loop->snapshots().load()->generation == 2);
+  }
+
+  TEST_CASE("a removed object is remembered with whom it concerned") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.spec.remove({"TrafficTarget", kNs, "buyer"});
+    CHECK(mesh.state("TrafficTarget", "buyer").pending);
+    mesh.settle();
+    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    CHECK_FALSE(state.present);
+    CHECK(state.generation == 2);
+    CHECK(state.scope.identities == std::set{identity("buyer"), identity("store")});
+  }
+
+  TEST_CASE("a machine is as new as its workload and as the endpoints of its services") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.vm.put_workload(workload("store", "u1", "store", "10.0.0.7", {"store"}));
+    CHECK(mesh.state("Workload", "store").pending);
+    mesh.settle();
+    CHECK(mesh.state("Workload", "store").generation == 2);
+    mesh.vm.set_endpoints(service_name("store"), {served_at("10.0.0.7", "store")});
+    CHECK(mesh.state("Workload", "store").pending);
+    mesh.settle();
+    const ObjectState state = mesh.state("Workload", "store");
+    CHECK_FALSE(state.pending);
+    CHECK(state.generation == 3);
+    CHECK(state.scope.identities == std::set{identity("buyer")});
+  }
+
+  TEST_CASE("who waits hears of every look, also of one that changed nothing") {
+    Mesh mesh;
+    mesh.settle();
+    int looks = 0;
+    const Subscription subscription = mesh.loop->subscribe_looks([&] { ++looks; });
+    mesh.spec.put(routes("unused", {"buy"}));
+    mesh.settle();
+    CHECK(looks == 1);
+  }
+
+  TEST_CASE("the age of what a stale provider says rises, and falls when it answers again") {
+    Mesh mesh;
+    const auto age = [&] { return mesh.metrics.sum("osm_provider_staleness_seconds"); };
+    mesh.settle();
+    CHECK(age() == 0);
+    mesh.vm.set_healthy(false);
+    mesh.executor.run_for(30s);
+    CHECK(age() > 28);
+    CHECK(age() <= 30);
+    mesh.vm.set_healthy(true);
+    mesh.settle();
+    CHECK(age() == 0);
+  }
+}

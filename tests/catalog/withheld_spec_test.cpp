@@ -1,0 +1,197 @@
+#include "catalog/withheld_spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include "catalog/refusal_words.hpp"
+#include "catalog/trial_mesh.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using osm::testing::MemoryMeshSpec;
+
+namespace {
+
+Problem refusal(const char* kind, const std::string& name) {
+  Problem problem;
+  problem.code = ErrorCode::kRefusedByProxy;
+  problem.object = {kind, kNs, name};
+  problem.cause = "refused";
+  return problem;
+}
+
+struct Written {
+  Written() {
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1"));
+    spec.put(service("stock", "10.1.0.2"));
+    spec.put(routes("web", {"buy"}));
+    spec.put(routes("more", {"sell"}));
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
+    spec.put(split("canary", "store", {{"stock", 1}}));
+    executor.run_until_idle();
+  }
+  // What a builder would read now.
+  static model::SpecObjects objects(const MeshSpec& from) {
+    return {from.get_mesh_config(),        from.list_namespaces(),
+            from.list_services(),          from.list_traffic_targets(),
+            from.list_traffic_splits(),    from.list_tcp_traffic_specs(),
+            from.list_http_traffic_specs()};
+  }
+  void withhold(const char* kind, const std::string& name, const MeshConfig& good = {}) {
+    withheld.withhold(refusal(kind, name), objects(spec), good);
+    executor.run_until_idle();
+  }
+
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  MemoryMeshSpec spec;
+  WithheldSpec withheld{spec, executor};
+};
+
+}  // namespace
+
+TEST_SUITE("catalog::WithheldSpec") {
+  TEST_CASE("of every kind the object that is withheld is left out, and nothing else") {
+    Written w;
+    for (const auto& [kind, name] :
+         std::map<std::string, std::string>{{"Service", "store"},
+                                            {"HTTPRouteGroup", "web"},
+                                            {"TrafficTarget", "buyer"},
+                                            {"TrafficSplit", "canary"}}) {
+      CAPTURE(kind);
+      Written one;
+      one.withhold(kind.c_str(), name);
+      const std::vector<ObjectKey> missing =
+          model::new_in(Written::objects(one.withheld), Written::objects(one.spec));
+      CHECK(missing == std::vector<ObjectKey>{{kind, kNs, name}});
+    }
+    w.withhold("Service", "store");
+    CHECK(w.withheld.get_service(service_name("store")) == nullptr);
+    CHECK(w.withheld.get_service(service_name("stock")) != nullptr);
+  }
+
+  TEST_CASE("it is listed as a problem where it stands, and subscribers hear of it") {
+    Written w;
+    std::vector<ObjectKey> heard;
+    const Subscription subscription = w.withheld.subscribe(
+        [&](const auto& changed) { heard.insert(heard.end(), changed.begin(), changed.end()); });
+    w.spec.set_source({"HTTPRouteGroup", kNs, "web"}, {"mesh/web.yaml", 7, {}});
+    w.withhold("HTTPRouteGroup", "web");
+    REQUIRE(w.withheld.list_problems().size() == 1);
+    CHECK(w.withheld.list_problems().front().text() ==
+          "mesh/web.yaml:7: HTTPRouteGroup shop/web: refused [refused-by-proxy]");
+    CHECK(heard == std::vector<ObjectKey>{{"HTTPRouteGroup", kNs, "web"}});
+  }
+
+  TEST_CASE("once it changes it is listed again, also when it changes back") {
+    Written w;
+    w.withhold("HTTPRouteGroup", "web");
+    w.spec.put(routes("more", {"other"}));  // another object: nothing is lifted
+    w.executor.run_until_idle();
+    CHECK(w.withheld.list_http_traffic_specs().size() == 1);
+    w.spec.put(routes("web", {"mended"}));
+    CHECK(w.withheld.list_http_traffic_specs().size() == 2);  // at once
+    w.executor.run_until_idle();
+    CHECK(w.withheld.list_problems().empty());
+    w.spec.put(routes("web", {"buy"}));
+    w.executor.run_until_idle();
+    CHECK(w.withheld.list_http_traffic_specs().size() == 2);
+  }
+
+  TEST_CASE("a removed object has no problem any more, whether it or its namespace is removed") {
+    Written w;
+    w.withhold("HTTPRouteGroup", "web");
+    w.spec.remove({"HTTPRouteGroup", kNs, "web"});
+    w.executor.run_until_idle();
+    CHECK(w.withheld.list_problems().empty());
+  }
+
+  TEST_CASE("a verdict on what is not there any more withholds nothing") {
+    Written w;
+    const model::SpecObjects then = Written::objects(w.spec);
+    w.spec.put(routes("web", {"mended"}));
+    w.withheld.withhold(refusal("HTTPRouteGroup", "web"), then);
+    w.executor.run_until_idle();
+    CHECK(w.withheld.list_http_traffic_specs().size() == 2);
+    CHECK(w.withheld.list_problems().empty());
+  }
+
+  TEST_CASE("a refused MeshConfig leaves the last good one in force") {
+    Written w;
+    const MeshConfig good = w.spec.get_mesh_config();
+    MeshConfig bad = good;
+    bad.egress = true;
+    w.spec.set_mesh_config(bad);
+    Problem problem = refusal("MeshConfig", "osm-mesh-config");
+    w.withheld.withhold(problem, Written::objects(w.spec), good);
+    w.executor.run_until_idle();
+    CHECK(w.withheld.get_mesh_config() == good);
+    CHECK(w.withheld.list_problems().size() == 1);
+    bad.permissive = true;
+    w.spec.set_mesh_config(bad);
+    w.executor.run_until_idle();
+    CHECK(w.withheld.get_mesh_config() == bad);
+    CHECK(w.withheld.list_problems().empty());
+  }
+}
+
+TEST_SUITE("catalog::TrialMesh") {
+  TEST_CASE("suspects are as they were, everything else is as it is") {
+    Written w;
+    osm::testing::MemoryEndpointsProvider provider;
+    provider.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store")});
+    const model::SpecObjects before = Written::objects(w.spec);
+    w.spec.put(routes("web", {"changed"}));
+    w.spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"changed"})}));
+    w.spec.put(target("thief", "store", {"thief"}, {http_rule("more", {"sell"})}));
+    const model::SpecObjects after = Written::objects(w.spec);
+    const std::vector<ObjectKey> suspects = model::new_in(before, after);
+    CHECK(suspects == std::vector<ObjectKey>{{"TrafficTarget", kNs, "buyer"},
+                                             {"TrafficTarget", kNs, "thief"},
+                                             {"HTTPRouteGroup", kNs, "web"}});
+    TrialMesh trial({before, after, {{&provider}}, {}, TrustDomain("cluster.local")});
+    const auto paths = [](const TrialMesh::SnapshotPtr& mesh) {
+      std::vector<std::string> out;
+      for (const auto& entry : mesh->targets)
+        for (const auto& route : entry->policy.http_routes)
+          out.push_back(entry->policy.target.name + route.path_regex);
+      return out;
+    };
+    using Paths = std::vector<std::string>;
+    CHECK(paths(trial.with_old({suspects.begin(), suspects.end()})) == Paths{"buyer/buy"});
+    CHECK(paths(trial.with_old({suspects[1], suspects[2]})) == Paths{});  // names no match of web's
+    CHECK(paths(trial.with_old({suspects[2]})) == Paths{"thief/sell"});
+    CHECK(paths(trial.with_old({})) == Paths{"buyer/changed", "thief/sell"});
+    const auto without = trial.without({"HTTPRouteGroup", kNs, "web"});
+    CHECK(paths(without) == Paths{"thief/sell"});
+    // What the object alone brings about.
+    CHECK(without->changes.identities ==
+          std::set<ServiceIdentity>{identity("buyer"), identity("store")});
+  }
+}
+
+TEST_SUITE("catalog::move_mentioned_last") {
+  TEST_CASE("the suspect whose text a proxy repeats comes last, the others keep their order") {
+    Written w;
+    smi::HttpRouteGroup odd = routes("odd", {"x"});
+    odd.matches.front().path_regex = "/a{1,200}";
+    w.spec.put(odd);
+    const model::SpecObjects objects = Written::objects(w.spec);
+    std::vector<ObjectKey> suspects = model::new_in({}, objects);
+    const std::vector<ObjectKey> before = suspects;
+    CHECK_FALSE(move_mentioned_last("something else", objects, suspects));
+    CHECK(suspects == before);
+    CHECK(move_mentioned_last("regex '/a{1,200}' is too costly", objects, suspects));
+    CHECK(suspects.back() == ObjectKey{"HTTPRouteGroup", kNs, "odd"});
+    std::vector<ObjectKey> rest = before;
+    std::erase(rest, suspects.back());
+    suspects.pop_back();
+    CHECK(suspects == rest);
+  }
+}

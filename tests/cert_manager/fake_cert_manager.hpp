@@ -1,0 +1,170 @@
+// cert-manager's part on an API server in memory: whenever somebody waits, it does with the
+// requests that are there what a test wants.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <boost/json.hpp>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/base64.hpp"
+#include "cert_manager/cert_manager_issuer.hpp"
+#include "certificate/local_issuer.hpp"
+#include "certificate/x509.hpp"
+#include "kubernetes/memory_api.hpp"
+#include "osm/certificate_request.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+
+namespace osm::cert_manager_test {
+
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+inline constexpr kubernetes::Resource kRequests{"cert-manager.io", "v1", "certificaterequests",
+                                                "CertificateRequest"};
+
+inline json::object condition(const char* type, const char* status, const char* reason = "",
+                              const char* message = "") {
+  return {{"type", type}, {"status", status}, {"reason", reason}, {"message", message}};
+}
+
+// A CA whose certificate can be renewed over its key.
+class Authority {
+ public:
+  explicit Authority(const Clock& clock) : clock_(clock) {
+    key_ = certificate::x509::generate_key({}).value();
+    renew();
+  }
+  void renew() {
+    const certificate::openssl::CleanErrorQueue clean;
+    const WallTime now = clock_.wall_now();
+    const auto root = certificate::x509::make_root(*key_, {now - 10min, now + 24h * 365}).value();
+    root_pem_ = certificate::x509::to_pem(*root).value();
+    auto issuer =
+        certificate::make_local_issuer(certificate::x509::to_pem(*key_).value().pem() + root_pem_,
+                                       TrustDomain("cluster.local"), clock_);
+    REQUIRE_MESSAGE(issuer.ok(), issuer.error().text());
+    issuer_ = *std::move(issuer);
+  }
+  const std::string& root_pem() const { return root_pem_; }
+  // The subject is one of these.
+  std::string sign(const std::string& request_pem,
+                   const std::vector<certificate::Subject>& subjects,
+                   std::chrono::seconds validity) const {
+    for (const certificate::Subject& subject : subjects) {
+      if (!certificate::check_request(subject, request_pem).ok()) continue;
+      const auto chain = issuer_->sign({subject, request_pem, validity});
+      REQUIRE_MESSAGE(chain.ok(), chain.error().text());
+      return *chain;
+    }
+    FAIL("nobody asked for this");
+    return "";
+  }
+
+ private:
+  const Clock& clock_;
+  certificate::openssl::Key key_;
+  std::string root_pem_;
+  std::unique_ptr<certificate::Issuer> issuer_;
+};
+
+// No two words are the same.
+class CountingRng final : public Rng {
+ public:
+  std::uint64_t next() override { return ++last_; }
+
+ private:
+  std::uint64_t last_ = 0;
+};
+
+struct FakeCertManager {
+  // What becomes of each request that has no status yet; nullopt: nothing.
+  using Act = std::function<std::optional<json::object>(const json::object& request)>;
+
+  FakeCertManager() {
+    act = [this](const json::object& request) { return issued(request, authority); };
+  }
+
+  // -- what it does --
+
+  json::object issued(const json::object& request, const Authority& by, bool tells_ca = true) {
+    const json::object& spec = request.at("spec").as_object();
+    const std::string duration(spec.at("duration").as_string());
+    const std::string chain =
+        by.sign(from_base64(std::string(spec.at("request").as_string())).value(),
+                {init_subject, subject}, std::chrono::seconds(std::stol(duration)));
+    json::object status{{"conditions", json::array{condition("Approved", "True"),
+                                                   condition("Ready", "True", "Issued")}},
+                        {"certificate", base64(chain)}};
+    if (tells_ca) status["ca"] = base64(by.root_pem());
+    return status;
+  }
+  static json::object with(json::object one) {
+    return {{"conditions", json::array{std::move(one)}}};
+  }
+
+  std::vector<json::object> requests() {
+    std::vector<json::object> all;
+    const Subscription listed =
+        cluster.memory.list({.resource = kRequests}, [&](auto page) { all = page.value().items; });
+    return all;
+  }
+
+  void pass(std::chrono::nanoseconds time) {
+    clock.advance(time);
+    waited += time;
+    for (json::object request : requests()) {
+      if (request.contains("status")) continue;
+      seen.push_back(request);
+      auto status = act(request);
+      if (!status) continue;
+      request["status"] = *std::move(status);
+      REQUIRE(cluster.memory.update(kRequests, request, "status").ok());
+    }
+  }
+
+  // -- who asks it --
+
+  Result<std::unique_ptr<certificate::Issuer>> make(cert_manager::IssuerRef issuer = {},
+                                                    std::string bundle = "") {
+    return cert_manager::make_issuer({.cluster = cluster,
+                                      .clock = clock,
+                                      .rng = rng,
+                                      .log = log,
+                                      .trust_domain = TrustDomain("cluster.local"),
+                                      .issuer = std::move(issuer),
+                                      .trust_bundle_pem = std::move(bundle)},
+                                     [this](std::chrono::nanoseconds time) { pass(time); });
+  }
+  std::unique_ptr<certificate::Issuer> made() {
+    auto issuer = make();
+    REQUIRE_MESSAGE(issuer.ok(), issuer.error().text());
+    return *std::move(issuer);
+  }
+  certificate::SigningRequest request(std::chrono::seconds validity = 48h) {
+    auto made = certificate::make_request(subject);
+    REQUIRE(made.ok());
+    return {subject, made->request_pem, validity};
+  }
+
+  testing::ManualClock clock;
+  kubernetes_test::MemoryApiCluster cluster{clock};
+  testing::CapturingLog log;
+  CountingRng rng;
+  Authority authority{clock};
+  certificate::Subject init_subject{.common_name = CommonName("init-cert.cluster.local"),
+                                    .spiffe_id = SpiffeId("spiffe://cluster.local/osm/init-cert"),
+                                    .usage = certificate::Usage::kController};
+  certificate::Subject subject{.common_name = CommonName("store.shop.cluster.local"),
+                               .spiffe_id = SpiffeId("spiffe://cluster.local/ns/shop/sa/store")};
+  Act act;
+  std::vector<json::object> seen;  // every request that it was shown, as it was then
+  std::chrono::nanoseconds waited{0};
+};
+
+}  // namespace osm::cert_manager_test

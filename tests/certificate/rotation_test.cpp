@@ -1,0 +1,320 @@
+// Rotation: what each step needs, and that no order of events ever makes two proxies strangers.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "certificate/rotation.hpp"
+
+namespace {
+
+using namespace osm;
+using namespace osm::certificate;
+using std::chrono::hours;
+using std::chrono::seconds;
+
+const WallTime kStart{hours(500'000)};
+constexpr seconds kLeaf = hours(48);
+
+RootWish wish(std::string name, RootRole role) {
+  return {.name = name, .role = role, .bundle_pem = "pem of " + name};
+}
+
+// A rotation under test: applies each step, as its keeper does.
+struct Rotation {
+  std::vector<RootRecord> records;
+  std::vector<RootWish> wishes;
+  RotationEvidence evidence{.complete = true};
+  WallTime now = kStart;
+  std::map<std::string, std::string> waiting;
+
+  // Whether a root entered another state.
+  bool step() {
+    RotationStep next = next_step({records, wishes, evidence, now, kLeaf});
+    waiting = std::move(next.waiting);
+    const std::vector<RootRecord> before = std::exchange(records, next.records);
+    return !std::equal(before.begin(), before.end(), records.begin(), records.end(),
+                       [](const RootRecord& a, const RootRecord& b) {
+                         return a.name == b.name && a.state == b.state;
+                       });
+  }
+  RootState state(const std::string& name) const {
+    for (const RootRecord& record : records)
+      if (record.name == name) return record.state;
+    return RootState::kInactive;
+  }
+  void settle() {
+    while (step()) now += seconds(1);
+  }
+  // Old signs, next is wished to: one step has made everybody trust it.
+  static Rotation under_way() {
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive)};
+    it.settle();
+    it.wishes = {wish("old", RootRole::kInactive), wish("next", RootRole::kActive)};
+    it.now += hours(1);
+    it.evidence = {.complete = true, .bundle_lag = 1};
+    it.step();
+    return it;
+  }
+};
+
+TEST_SUITE("certificate: rotation") {
+  TEST_CASE("The first root signs at once: there is nobody to hurt") {
+    Rotation it;
+    it.evidence = {.complete = false, .waiting_for = "everybody"};
+    it.wishes = {wish("old", RootRole::kActive)};
+    CHECK(it.step());
+    CHECK(it.state("old") == RootState::kSigning);
+    CHECK(it.records[0].bundle_pem == "pem of old");
+    CHECK_FALSE(it.step());
+  }
+
+  TEST_CASE("The next root is trusted first, signs then, and the old one goes last") {
+    Rotation it = Rotation::under_way();
+    CHECK(it.state("old") == RootState::kSigning);
+    CHECK(it.state("next") == RootState::kValidating);
+
+    it.evidence = {.complete = true};
+    CHECK(it.step());
+    CHECK(it.state("next") == RootState::kSigning);
+    CHECK(it.state("old") == RootState::kDraining);
+
+    it.evidence = {.complete = true, .leaf_lag = 1};
+    CHECK_FALSE(it.step());
+    CHECK(it.waiting["old"] == "waits for 1 proxies with a certificate of another root");
+    it.evidence = {.complete = true};
+    CHECK(it.step());
+    CHECK(it.state("old") == RootState::kInactive);
+    CHECK_FALSE(it.step());
+  }
+
+  TEST_CASE("Each kind of missing evidence holds a step, and is named") {
+    struct Row {
+      RotationEvidence evidence;
+      std::string why_not_signing;
+      std::string why_not_dropped;
+    };
+    const std::string ok;
+    for (const Row& row : {
+             Row{{.complete = false, .waiting_for = "replica b"},
+                 "waits for replica b",
+                 "waits for replica b"},
+             Row{{.complete = true, .bundle_lag = 2},
+                 "waits for 2 proxies without the newest trust bundle",
+                 "waits for 2 proxies without the newest trust bundle"},
+             Row{{.complete = true, .leaf_lag = 3},
+                 ok,
+                 "waits for 3 proxies with a certificate of another root"},
+             Row{{.complete = true, .own_lag = 1},
+                 ok,
+                 "waits for 1 certificates of the control plane"},
+             Row{{.complete = true, .absent = 4},
+                 "waits for 4 workloads whose proxy is not connected",
+                 "waits for 4 workloads whose proxy is not connected"},
+         }) {
+      CAPTURE(row.why_not_dropped);
+      Rotation it = Rotation::under_way();
+      it.evidence = row.evidence;
+      CHECK(it.step() == row.why_not_signing.empty());
+      CHECK(it.waiting["next"] == row.why_not_signing);
+      it.evidence = {.complete = true};
+      if (it.state("old") == RootState::kSigning) it.step();
+      REQUIRE(it.state("old") == RootState::kDraining);
+      it.evidence = row.evidence;
+      CHECK_FALSE(it.step());
+      CHECK(it.waiting["old"] == row.why_not_dropped);
+    }
+  }
+
+  TEST_CASE("Who is absent is waited for no longer than a leaf lives") {
+    Rotation it = Rotation::under_way();
+    it.evidence = {.complete = false, .absent = 1, .waiting_for = "replica b"};
+    it.now += 2 * kLeaf;
+    CHECK_FALSE(it.step());  // replica b may have given him a leaf just now
+    it.evidence.complete = true;
+    it.step();
+    it.now += kLeaf - seconds(1);
+    CHECK_FALSE(it.step());
+    it.now += seconds(1);
+    CHECK(it.step());
+    CHECK(it.state("next") == RootState::kSigning);
+    it.step();  // the second wait begins here
+    it.now += kLeaf;
+    CHECK(it.step());
+    CHECK(it.state("old") == RootState::kInactive);
+  }
+
+  TEST_CASE("The only root that can sign goes on, whatever is wished") {
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive)};
+    it.settle();
+    SUBCASE("wished inactive") { it.wishes = {wish("old", RootRole::kInactive)}; }
+    SUBCASE("removed") { it.wishes = {}; }
+    SUBCASE("its successor cannot be asked") {
+      it.wishes = {wish("old", RootRole::kInactive),
+                   {.name = "next", .role = RootRole::kActive, .fault = "vault is sealed"}};
+    }
+    SUBCASE("its successor is passive") {
+      it.wishes = {wish("old", RootRole::kInactive), wish("next", RootRole::kPassive)};
+    }
+    it.settle();
+    CHECK(it.state("old") == RootState::kSigning);
+    CHECK(it.waiting["old"].find("only one that can sign") != std::string::npos);
+    if (it.wishes.size() == 2 && !it.wishes[1].fault.empty())
+      CHECK(it.waiting["next"] == "vault is sealed");
+  }
+
+  TEST_CASE("A passive root is trusted, and back again: wishes may change at any point") {
+    Rotation it = Rotation::under_way();
+    SUBCASE("before it signs") {}
+    SUBCASE("after it signs") {
+      it.evidence = {.complete = true};
+      it.step();
+    }
+    it.evidence = {.complete = true};
+    it.wishes = {wish("old", RootRole::kActive), wish("next", RootRole::kPassive)};
+    it.settle();
+    CHECK(it.state("old") == RootState::kSigning);
+    CHECK(it.state("next") == RootState::kTrusted);
+    it.wishes = {wish("old", RootRole::kActive), wish("next", RootRole::kInactive)};
+    it.settle();
+    CHECK(it.state("next") == RootState::kInactive);
+  }
+
+  TEST_CASE("A CA that was replaced underneath is reported, and not trusted") {
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive)};
+    it.settle();
+    it.wishes[0].bundle_pem = "another";
+    CHECK_FALSE(it.step());
+    CHECK(it.records[0].bundle_pem == "pem of old");
+    CHECK(it.waiting["old"].find("another certificate than before") != std::string::npos);
+  }
+
+  // Two replicas, some proxies, three roots; wishes, crashes, absences and time as they come.
+  TEST_CASE("In no order of events does a proxy meet a certificate that it does not trust") {
+    const unsigned seed = std::random_device{}();
+    MESSAGE("seed=" << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](std::size_t count) {
+      return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
+    };
+    struct Replica {
+      std::vector<RootRecord> followed;
+      bool alive = true;
+    };
+    struct Node {
+      int replica = -1;  // -1: connected to nobody
+      std::set<std::string> trusts;
+      std::string leaf;  // its root
+      WallTime leaf_ends{};
+    };
+    const auto trusted = [](const std::vector<RootRecord>& records) {
+      std::set<std::string> names;
+      for (const RootRecord& root : records)
+        if (root.state != RootState::kInactive) names.insert(root.name);
+      return names;
+    };
+    const auto signer = [](const std::vector<RootRecord>& records) -> std::string {
+      for (const RootRecord& root : records)
+        if (root.state == RootState::kSigning) return root.name;
+      return {};
+    };
+    const std::vector<std::string> names{"a", "b", "c"};
+    Rotation it;
+    it.wishes = {wish("a", RootRole::kActive)};
+    it.settle();
+    std::vector<Replica> replicas(2, {it.records});
+    std::vector<Node> nodes(4);
+    std::size_t rotations = 0, dropped = 0;
+
+    const auto sync = [&](Node& node) {
+      const Replica& from = replicas[static_cast<std::size_t>(node.replica)];
+      node.trusts = trusted(from.followed);
+      node.leaf = signer(from.followed);
+      node.leaf_ends = it.now + kLeaf;
+    };
+    const auto acts_on = [&](const std::vector<RootRecord>& record) {
+      return std::pair(trusted(record), signer(record));
+    };
+    const auto look = [&] {
+      RotationEvidence seen{.complete = true, .waiting_for = "a replica"};
+      for (const Replica& replica : replicas)
+        if (replica.alive)
+          seen.complete = seen.complete && acts_on(replica.followed) == acts_on(it.records);
+      for (const Node& node : nodes) {
+        if (node.replica < 0) {
+          ++seen.absent;
+          continue;
+        }
+        seen.bundle_lag += node.trusts != trusted(it.records);
+        seen.leaf_lag += node.leaf != signer(it.records);
+      }
+      return seen;
+    };
+
+    for (int i = 0; i < 100'000; ++i) {
+      Node& node = nodes[pick(nodes.size())];
+      const std::size_t which = pick(replicas.size());
+      Replica& replica = replicas[which];
+      switch (pick(10)) {
+        case 0:  // somebody changes his mind
+          if (pick(20) == 0) {
+            it.wishes.clear();
+            for (const std::string& name : names)
+              if (pick(4) != 0) it.wishes.push_back(wish(name, static_cast<RootRole>(pick(3))));
+          }
+          break;
+        case 1:
+          if (replica.alive && pick(8) == 0) replica.followed = it.records;
+          break;
+        case 2:  // it dies and takes its streams along, or starts again from the record
+          if (pick(10) == 0) {
+            replica.alive = !replica.alive;
+            replica.followed = it.records;
+            for (Node& of : nodes)
+              if (of.replica == static_cast<int>(which)) of.replica = -1;
+          }
+          break;
+        case 3:
+          if (pick(4) == 0) node.replica = -1;
+          break;
+        case 4:
+          if (node.replica < 0 && replica.alive) node.replica = static_cast<int>(which);
+          break;
+        case 5:
+        case 6:
+          if (node.replica >= 0) sync(node);
+          break;
+        case 7:
+          it.now += pick(50) == 0 ? kLeaf : seconds(pick(3600));
+          for (Node& each : nodes)  // those connected renew long before the end
+            if (each.replica >= 0 && each.leaf_ends <= it.now) sync(each);
+          break;
+        default: {
+          const std::string before = signer(it.records);
+          const std::size_t held = trusted(it.records).size();
+          it.evidence = look();
+          it.step();
+          rotations += signer(it.records) != before;
+          dropped += trusted(it.records).size() < held;
+        }
+      }
+      REQUIRE_FALSE(signer(it.records).empty());
+      for (const Node& one : nodes)
+        for (const Node& other : nodes)
+          if (one.leaf_ends > it.now && other.leaf_ends > it.now) {
+            CAPTURE(i);
+            REQUIRE(one.trusts.contains(other.leaf));
+          }
+    }
+    CHECK(rotations > 50);  // it did not only wait
+    CHECK(dropped > 50);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,224 @@
+// Whoever breaks the contract in one way fails exactly the clause that says so, in clear text.
+#include "broken_provider.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+
+#include "osm/testing/thread_executor.hpp"
+
+using namespace osm;
+using namespace osm::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Case {
+  Defect defect;
+  const char* name;
+  const char* clause;
+  const char* explanation;  // a part of it
+  const char* seen;         // a part of it
+};
+
+const std::vector<Case> kCases{
+    {Defect::kNeverSyncs, "never syncs", "synced", "has_synced() must turn true",
+     "has_synced() was false until the deadline"},
+    {Defect::kSyncsHalfway, "syncs with half a list", "synced",
+     "must not turn true before the list is complete", "25 of 50 services are not as"},
+    {Defect::kSyncsSilently, "syncs without a word", "synced", "must be announced",
+     "the mesh has not heard of it"},
+    {Defect::kSyncsEarly, "syncs before it could", "not-ready", "has not been reachable yet",
+     "has_synced() is true"},
+    {Defect::kSilent, "changes without a word", "events", "every change must be announced",
+     "no announcement of shop/books after a new service"},
+    {Defect::kAnnouncesFirst, "announces before it can be read", "events",
+     "must be readable before it is announced", "inside the announcement of a new service"},
+    {Defect::kTakesOldForDuplicate, "takes a return for a duplicate", "order",
+     "nothing is a duplicate because it was seen before", "10.0.0.4:8080"},
+    {Defect::kForgetsUnmodified, "answers 'not modified' with nothing", "order",
+     "asking again without a change must give the same answer", "asked 100 times, [] in place of"},
+    {Defect::kUnknownIsEmpty, "knows what is not there", "zero-is-not-gone", "unknown (nullopt)",
+     "never on the platform: shop/music is [] to the provider"},
+    {Defect::kEmptyIsUnknown, "forgets what is empty", "zero-is-not-gone", "known (an empty list)",
+     "without endpoints: shop/books is unknown to the provider"},
+    {Defect::kIdentityByAddress, "infers who from where", "identity", "never from its address",
+     "as shop/books"},
+    {Defect::kMakesIdentityFit, "makes an account fit", "spoofed-identity",
+     "never under a name made to fit", "who claims 'elsewhere/books' is served"},
+    {Defect::kDropsZone, "drops the zone", "optionals", "must arrive as the platform has them",
+     "in place of [10.0.0.3:8080"},
+    {Defect::kDefaultsWeight, "makes a weight up", "optionals",
+     "what it does not say must be absent", "weight 1"},
+    {Defect::kSharesState, "shares state between instances", "merge", "share nothing",
+     "the first lists"},
+    {Defect::kFoldsCase, "asks in any case", "names", "a name that is not canonical is unknown",
+     "'shop/Strange' is [10."},
+    {Defect::kAnnouncesRawNames, "announces the platform's names", "names",
+     "announced by their canonical name", "the provider announced '"},
+    {Defect::kFlushes, "loses endpoints with the platform", "lost",
+     "an outage of the platform becomes one of the mesh", "gives unknown in place of [10.0.0.3"},
+    {Defect::kSeemsHealthy, "hides an outage", "lost", "healthy() must be false",
+     "healthy() was true until the deadline"},
+    {Defect::kLosesSilently, "turns unhealthy without a word", "stale",
+     "a change of healthy() must be announced", "healthy() is false, but the mesh"},
+    {Defect::kNeverReturns, "stays unhealthy", "recovers", "healthy() must turn true",
+     "healthy() was false until the deadline"},
+    {Defect::kMissesChanges, "does not look again", "recovers",
+     "what changed during an outage must be listed", "shop/books is [10.0.0.3"},
+    {Defect::kExpires, "expires endpoints", "clock", "no time makes them expire", "after a week"},
+    {Defect::kBlocks, "asks the platform when it is asked", "non-blocking",
+     "must answer from the provider's memory", "ms while the platform was unreachable"},
+    {Defect::kLocks, "announces under its lock", "callbacks", "announce without a lock",
+     "did not return while a callback ran"},
+    {Defect::kOverlaps, "announces on two threads", "callbacks", "callbacks come one at a time",
+     "two callbacks ran at once"},
+    {Defect::kThrows, "throws", "errors-are-values", "nothing a provider does throws",
+     "threw 'connection refused'"},
+    {Defect::kQueues, "queues every change", "flood", "a flood is coalesced, not queued",
+     "memory grew by"},
+    {Defect::kEndsWithoutWaiting, "ends without waiting", "stop", "it waits for one that does",
+     "after the destructor, in round"},
+    {Defect::kNeverUnsubscribes, "never unsubscribes", "stop", "no callback runs and none will",
+     "after the destructor, in round"},
+    {Defect::kRenames, "changes its name", "reported", "short constant name", "', then 'broken-"},
+};
+
+// Small numbers: the defects show at once, or never.
+ConformanceOptions quick() {
+  ConformanceOptions options;
+  options.deadline = 300ms;
+  options.flood_events = 20'000;
+  options.flood_budget = 500ms;
+  options.stop_rounds = 60;
+  return options;
+}
+
+ConformanceReport check(Defect defect) {
+  return check_provider([defect] { return std::make_unique<BrokenPlatform>(defect); }, quick());
+}
+
+}  // namespace
+
+TEST_SUITE("check_provider") {
+  TEST_CASE("the provider whose defects follow has none by itself") {
+    const ConformanceReport report = check(Defect::kNone);
+    CHECK_MESSAGE(report.passed(), report.text());
+  }
+
+  TEST_CASE("a provider with one defect fails exactly the clause about it, in clear text") {
+    for (const Case& broken : kCases) {
+      INFO(std::string(broken.name));
+      const ConformanceReport report = check(broken.defect);
+      CHECK_FALSE(report.passed());
+      const std::string text = report.text();
+      CAPTURE(text);
+      std::string failing;
+      for (const ConformanceResult& result : report.results) {
+        if (result.outcome != ConformanceOutcome::kFailed) continue;
+        failing += (failing.empty() ? "" : ", ") + result.clause.id;
+        if (result.clause.id != broken.clause) continue;
+        CHECK(result.explanation.find(broken.explanation) != std::string::npos);
+        CHECK(result.seen.find(broken.seen) != std::string::npos);
+        CHECK(text.find(result.clause.id + ": " + result.explanation) != std::string::npos);
+      }
+      CHECK(failing == std::string(broken.clause));
+    }
+  }
+
+  TEST_CASE("every clause has a defect that it alone finds") {
+    std::set<std::string> found;
+    for (const Case& broken : kCases) found.insert(broken.clause);
+    std::set<std::string> all;
+    for (const ConformanceClause& clause : conformance_clauses()) all.insert(clause.id);
+    CHECK(found == all);
+  }
+
+  TEST_CASE("nothing else is judged of a provider that never syncs") {
+    const ConformanceReport report = check(Defect::kNeverSyncs);
+    for (std::size_t i = 1; i < report.results.size(); ++i) {
+      CHECK(report.results[i].outcome == ConformanceOutcome::kNotJudged);
+      CHECK(report.results[i].explanation == "needs the clause synced to pass first");
+    }
+  }
+}
+
+namespace {
+
+// A platform whose provider hangs when the platform is away, until it is let go.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable opened;
+  bool open = false;
+  std::atomic<int> alive = 0;
+
+  void pass() {
+    std::unique_lock lock(mutex);
+    opened.wait(lock, [&] { return open; });
+  }
+  void let_go() {
+    std::lock_guard lock(mutex);
+    open = true;
+    opened.notify_all();
+  }
+};
+
+class HangingPlatform final : public ProviderPlatform {
+ public:
+  explicit HangingPlatform(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) { ++gate_->alive; }
+  ~HangingPlatform() override { --gate_->alive; }
+  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
+    return inner_.start(around);
+  }
+  void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
+    inner_.set_endpoints(service, endpoints);
+  }
+  void remove_service(const ServiceName& service) override { inner_.remove_service(service); }
+  void set_reachable(bool) override { gate_->pass(); }
+
+ private:
+  std::shared_ptr<Gate> gate_;
+  BrokenPlatform inner_{Defect::kNone};
+};
+
+class ThrowingPlatform final : public ProviderPlatform {
+ public:
+  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings&) override {
+    throw std::runtime_error("no credentials");
+  }
+  void set_endpoints(const ServiceName&, const std::vector<Endpoint>&) override {}
+  void remove_service(const ServiceName&) override {}
+  void set_reachable(bool) override {}
+};
+
+}  // namespace
+
+TEST_SUITE("check_provider_clause") {
+  TEST_CASE("what hangs is told with what it was doing, and left behind") {
+    const auto gate = std::make_shared<Gate>();
+    ConformanceOptions options = quick();
+    options.clause_deadline = 500ms;
+    const ConformanceResult result = check_provider_clause(
+        "lost", [gate] { return std::make_unique<HangingPlatform>(gate); }, options);
+    CHECK(result.outcome == ConformanceOutcome::kFailed);
+    CHECK(result.explanation == "every call returns: the clause must end within 500 ms");
+    CHECK(result.seen == "it hangs while taking the platform away");
+    gate->let_go();
+    CHECK(wait_until([&] { return gate->alive == 0; }));
+  }
+
+  TEST_CASE("what throws while it starts is failed with its words") {
+    const ConformanceResult result = check_provider_clause(
+        "events", [] { return std::make_unique<ThrowingPlatform>(); }, quick());
+    CHECK(result.outcome == ConformanceOutcome::kFailed);
+    CHECK(result.seen == "no credentials");
+  }
+
+  TEST_CASE("a clause that does not exist fails") {
+    const ConformanceResult result = check_provider_clause(
+        "sync", [] { return std::make_unique<BrokenPlatform>(Defect::kNone); });
+    CHECK_FALSE(result.ok());
+    CHECK(result.explanation == "no such clause; conformance_clauses() lists them");
+  }
+}

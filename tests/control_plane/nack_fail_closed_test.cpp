@@ -1,0 +1,161 @@
+// What a proxy refuses never allows anybody what was taken away: neither in trials, which the rig
+// watches, nor in the verdict.
+#include <doctest/doctest.h>
+
+#include "control_plane/nack_provenance.hpp"
+#include "control_plane/provenance_rig.hpp"
+
+using namespace osm;
+using namespace osm::provenance_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// From now on it refuses every listener and route configuration but those that it has.
+void refuse_whatever_comes(EnvoyProxy& proxy) {
+  proxy.envoy.refuses = [listeners = proxy.envoy.applied(XdsType::kListener),
+                         routes = proxy.envoy.applied(XdsType::kRoute)](const auto& resource) {
+    if (resource.type != XdsType::kListener && resource.type != XdsType::kRoute) return false;
+    const auto& kept = resource.type == XdsType::kListener ? listeners : routes;
+    const auto at = kept.find(resource.name);
+    return at == kept.end() || at->second->hash != resource.hash;
+  };
+}
+
+std::string cause_told(Rig& rig) {
+  const auto told =
+      rig.controller->log.lines_with("a proxy refuses its configuration, and no object");
+  return told.empty() ? "" : told.front().fields.at("cause");
+}
+
+}  // namespace
+
+TEST_SUITE("control_plane::NackProvenance: fail closed") {
+  TEST_CASE("permissive mode that is turned off stays off, whatever old object that brings up") {
+    Rig rig(3);
+    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    rig.put_routes("s1", "/bad");  // of which no proxy hears in this mode
+    rig.settle();
+    REQUIRE(rig.refused().empty());
+
+    rig.configure([](MeshConfig& config) { config.permissive = false; });
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
+    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK(rig.live("s0", "/good"));
+    CHECK(rig.live("s2", "/good"));
+  }
+
+  TEST_CASE("a proxy that refuses a stricter mode keeps what it had alone, and that is told") {
+    Rig rig(2);
+    rig.configure([](MeshConfig& config) { config.permissive = config.egress = true; });
+    refuse_whatever_comes(*rig.proxies.at("s1"));
+    rig.configure([](MeshConfig& config) { config.permissive = false; });
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "");
+    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK(rig.live("s0", "/good"));
+    CHECK(cause_told(rig).find("of a mode that the MeshConfig has turned off") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("of a MeshConfig that is refused only what it newly allows is left out") {
+    Rig rig(2);
+    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "passthrough-outbound");
+    rig.configure([](MeshConfig& config) {
+      config.permissive = false;
+      config.egress = true;
+    });
+    CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
+    CHECK_FALSE(rig.config_in_force().egress);
+    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK(rig.live("s0", "/good"));
+  }
+
+  TEST_CASE("a mode that shows what an older object says is not blamed for it") {
+    Rig rig(2);
+    rig.spec.put(values::service("odd", "10.9.0.99"));
+    rig.settle();
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "shop/odd");
+    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    CHECK(rig.refused_objects() == "Service shop/odd");
+    CHECK(rig.config_in_force().permissive);
+  }
+
+  TEST_CASE("TLS settings that are refused are named, and no Service for them") {
+    Rig rig(3);
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "NO-SUCH-SUITE");
+    rig.configure([](MeshConfig& config) {
+      config.tls.minimum = TlsVersion::kTls13;
+      config.tls.cipher_suites = {"NO-SUCH-SUITE"};
+      config.key_type = KeyType::kRsa;
+    });
+    const auto check = [&] {
+      CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
+      CHECK(rig.config_in_force().tls.cipher_suites.empty());
+      CHECK(rig.config_in_force().tls.minimum == TlsVersion::kTls13);
+      CHECK(rig.config_in_force().key_type == KeyType::kRsa);  // shapes no proxy
+      CHECK(rig.live("s0", "/good"));
+    };
+    check();
+    rig.restart();  // now no earlier value is known
+    rig.settle();
+    check();
+  }
+
+  TEST_CASE("an object that was narrowed comes back in no trial") {
+    Rig rig(3);
+    rig.add_workload("thief", {});
+    rig.connect("thief");
+    // "s1" lets two in, by two matches; a group for all three is what is going to be refused.
+    smi::HttpRouteGroup group = values::routes("s1", {"m", "n"});
+    rig.spec.put(group);
+    rig.spec.put(
+        values::target("s1", "s1", {"client", "thief"},
+                       {values::http_rule("s1", {"m", "n"}), values::http_rule("s0", {"m"})}));
+    rig.settle();
+    SUBCASE("a source") {
+      rig.spec.put(
+          values::target("s1", "s1", {"client"},
+                         {values::http_rule("s1", {"m", "n"}), values::http_rule("s0", {"m"})}));
+    }
+    SUBCASE("a rule, while another source is added") {
+      rig.add_workload("late", {});
+      rig.spec.put(values::target("s1", "s1", {"client", "late", "thief"},
+                                  {values::http_rule("s0", {"m"})}));
+    }
+    SUBCASE("a match, while another is added") {
+      group.matches.pop_back();
+      group.matches.push_back(values::routes("s1", {"o"}).matches.front());
+      rig.spec.put(group);
+    }
+    SUBCASE("permissive mode") {
+      rig.configure([](MeshConfig& config) { config.permissive = true; });
+      rig.spec.set_mesh_config({});
+    }
+    SUBCASE("a Service's port") {
+      rig.spec.put(values::service(
+          "s1", "10.9.0.2",
+          {values::service_port("http", 80, 8080), values::service_port("more", 81, 8081)}));
+      rig.settle();
+      rig.spec.put(values::service("s1", "10.9.0.77"));
+    }
+    rig.put_routes("s0", "/bad");
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s0");
+    CHECK(rig.trials() > 0);
+  }
+
+  TEST_CASE("what is taken away while a proxy is tried out is taken away from it too") {
+    Rig rig(4);
+    rig.put_routes("s0", "/new");
+    rig.put_routes("s1", "/bad");
+    rig.executor.run_for(200ms);
+    EnvoyProxy& canary = *rig.proxies.at("s1");
+    while (rig.trials() == 0) REQUIRE(canary.step());
+    rig.spec.remove({"TrafficTarget", values::kNs, "s3"});  // no suspect
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
+    CHECK(rig.live("s0", "/new"));
+  }
+}

@@ -1,0 +1,195 @@
+#include "control_plane/nack_provenance.hpp"
+
+#include <doctest/doctest.h>
+
+#include "control_plane/provenance_rig.hpp"
+
+using namespace osm;
+using namespace osm::provenance_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// From now on it refuses every route configuration but those it has.
+void refuse_every_change(EnvoyProxy& proxy) {
+  proxy.envoy.refuses = [kept = proxy.envoy.applied(XdsType::kRoute)](const auto& resource) {
+    if (resource.type != XdsType::kRoute) return false;
+    const auto at = kept.find(resource.name);
+    return at == kept.end() || at->second->hash != resource.hash;
+  };
+}
+
+}  // namespace
+
+TEST_SUITE("control_plane::NackProvenance") {
+  TEST_CASE("of three objects that change at once the bad one is named and left out alone") {
+    XdsVariant variant = XdsVariant::kSotw;
+    SUBCASE("state of the world") {}
+    SUBCASE("delta") { variant = XdsVariant::kDelta; }
+    Rig rig(3, variant);
+    REQUIRE(rig.live("s1", "/good"));
+    rig.put_routes("s0", "/new");
+    rig.put_routes("s1", "/bad");
+    rig.put_routes("s2", "/new");
+    rig.settle();
+
+    REQUIRE(rig.refused().size() == 1);
+    const Problem problem = rig.refused().front();
+    CHECK(problem.object.str() == "HTTPRouteGroup shop/s1");
+    CHECK(problem.cause ==
+          "the proxy of shop/s1 refused it (RDS): refused rds-inbound.8080; it is left out until "
+          "it changes");
+    CHECK(rig.live("s0", "/new"));
+    CHECK(rig.live("s2", "/new"));
+    CHECK_FALSE(rig.live("s1", "/good"));  // left out, as if it were invalid
+    CHECK(rig.controller->metrics.value("osm_nack_total",
+                                        {{"type", "RDS"}, {"object_kind", "HTTPRouteGroup"}}) == 1);
+    // The three that changed were suspects; Envoy's words gave none of them away.
+    const auto told = rig.controller->log.lines_with("a proxy refused an object");
+    REQUIRE(told.size() == 1);
+    CHECK(told.front().fields.at("suspects") == "3");
+    CHECK(rig.trials() <= 2);
+    for (const Proxy& proxy : rig.list_proxies())
+      for (const ProxyTypeState& type : proxy.types) CHECK(type.state != SyncState::kStale);
+
+    SUBCASE("changed to a good one, it is live and the problem is gone") {
+      rig.put_routes("s1", "/mended");
+      rig.settle();
+      CHECK(rig.refused().empty());
+      CHECK(rig.live("s1", "/mended"));
+    }
+    SUBCASE("changed to another bad one, it is found again") {
+      rig.put_routes("s1", "/worse-bad");
+      rig.settle();
+      CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
+      rig.put_routes("s1", "/mended");
+      rig.settle();
+      CHECK(rig.live("s1", "/mended"));
+    }
+    SUBCASE("after a restart it is found by the same search") {
+      rig.restart();
+      CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
+      CHECK(rig.live("s0", "/new"));
+    }
+  }
+
+  TEST_CASE("several culprits are found one after the other, whoever refuses them") {
+    Rig rig(6);
+    for (const char* name : {"s1", "s3", "s4"}) rig.put_routes(name, "/bad");
+    for (const char* name : {"s0", "s2", "s5"}) rig.put_routes(name, "/new");
+    rig.settle(6000ms);
+    CHECK(rig.refused_objects() ==
+          "HTTPRouteGroup shop/s1, HTTPRouteGroup shop/s3, HTTPRouteGroup shop/s4");
+    for (const char* name : {"s0", "s2", "s5"}) CHECK(rig.live(name, "/new"));
+  }
+
+  TEST_CASE("trials go to the canary only: others are sent what the mesh says and nothing else") {
+    Rig rig(3);
+    const int before = rig.proxies.at("s2")->responses;
+    rig.put_routes("s1", "/bad");
+    rig.put_routes("s2", "/new");
+    rig.settle();
+    REQUIRE(rig.refused().size() == 1);
+    CHECK(rig.proxies.at("s2")->responses == before + 1);
+  }
+
+  TEST_CASE("a proxy that refuses what others of its like accept shapes nobody's mesh") {
+    Rig rig(3);
+    // One group of routes for two servers, of which one refuses whatever comes.
+    for (const char* name : {"s0", "s1"})
+      rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
+    rig.settle();
+    for (auto& [name, resource] : rig.proxies.at("s0")->envoy.applied(XdsType::kRoute))
+      REQUIRE(resource->any.find("/good") != std::string::npos);
+    refuse(*rig.proxies.at("s0"), "/new");
+    rig.put_routes("s2", "/new");
+    rig.settle();
+    CHECK(rig.refused().empty());
+    CHECK(rig.live("s1", "/new"));
+    CHECK(rig.live("s2", "/new"));
+    CHECK_FALSE(rig.live("s0", "/good"));  // which nobody allows any more
+    const auto told =
+        rig.controller->log.lines_with("a proxy refuses its configuration, and no object");
+    REQUIRE(told.size() == 1);
+    CHECK(told.front().fields.at("object") == "HTTPRouteGroup shop/s2");
+    CHECK(told.front().fields.at("workload") == "shop/s0");
+
+    // It is left alone for a while, and so is everybody else.
+    const double trials = rig.trials();
+    rig.settle(10'000ms);
+    CHECK(rig.trials() == trials);
+  }
+
+  TEST_CASE("who has not answered yet is waited for before an object is withheld") {
+    Rig rig(3);
+    for (const char* name : {"s0", "s1"})
+      rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
+    rig.spec.remove({"TrafficTarget", values::kNs, "s2"});
+    rig.settle();
+    refuse(*rig.proxies.at("s0"), "/new");
+    rig.proxies.at("s1")->silent = true;
+    rig.put_routes("s2", "/new");
+    rig.settle(1000ms);
+    CHECK(rig.refused().empty());
+    SUBCASE("it accepts: the object stays") {
+      rig.proxies.at("s1")->silent = false;
+      rig.settle();
+      CHECK(rig.refused().empty());
+      CHECK(rig.live("s1", "/new"));
+    }
+    SUBCASE("it goes on saying nothing: the object is withheld") {
+      rig.settle(4000ms);
+      CHECK(rig.refused_objects().find("HTTPRouteGroup shop/s2") == 0);
+    }
+    SUBCASE("it refuses as well: the object is withheld") {
+      refuse(*rig.proxies.at("s1"), "/new");
+      rig.proxies.at("s1")->silent = false;
+      rig.settle();
+      CHECK(rig.refused_objects().find("HTTPRouteGroup shop/s2") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a proxy can have nothing withheld but what shapes its own configuration") {
+    Rig rig(3);
+    refuse_every_change(*rig.proxies.at("s0"));
+    rig.put_routes("s0", "/new");
+    rig.put_routes("s1", "/new");
+    rig.put_routes("s2", "/new");
+    rig.settle(10'000ms);
+    REQUIRE_FALSE(rig.refused().empty());
+    for (const Problem& problem : rig.refused()) CHECK(problem.object.name == "s0");
+    CHECK(rig.live("s1", "/new"));
+    CHECK(rig.live("s2", "/new"));
+  }
+
+  TEST_CASE("a canary that hangs up leaves the question to the next that refuses") {
+    Rig rig(2);
+    for (const char* name : {"s0", "s1"})
+      rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s0", {"m"})}));
+    rig.settle();
+    rig.proxies.at("s1")->silent = true;
+    rig.put_routes("s0", "/bad");
+    rig.executor.run_for(200ms);
+    while (rig.proxies.at("s0")->nacks == 0) REQUIRE(rig.proxies.at("s0")->step());
+    rig.proxies.at("s0")->disconnect();
+    rig.settle();
+    CHECK(rig.refused().empty());
+    rig.proxies.at("s1")->silent = false;
+    rig.settle();
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s0");
+  }
+
+  TEST_CASE("an object that is mended while it is searched for ends the search") {
+    Rig rig(3);
+    rig.put_routes("s0", "/new");
+    rig.put_routes("s1", "/bad");
+    rig.executor.run_for(200ms);
+    EnvoyProxy& canary = *rig.proxies.at("s1");
+    while (canary.nacks == 0) REQUIRE(canary.step());
+    rig.put_routes("s1", "/mended");
+    rig.settle();
+    CHECK(rig.refused().empty());
+    CHECK(rig.live("s1", "/mended"));
+    CHECK(rig.live("s0", "/new"));
+  }
+}

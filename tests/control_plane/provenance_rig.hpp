@@ -1,0 +1,329 @@
+// A mesh, its ADS server and the search for what proxies refuse, over transports in memory, on a
+// clock and an executor that move when the test says so.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ads/ads_server.hpp"
+#include "ads/fake_envoy.hpp"
+#include "ads/hub_rig.hpp"
+#include "catalog/allowances.hpp"
+#include "catalog/mesh_loop.hpp"
+#include "catalog/mesh_values.hpp"
+#include "catalog/withheld_spec.hpp"
+#include "control_plane/nack_provenance.hpp"
+#include "osm/system.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+namespace osm::provenance_test {
+
+namespace values = osm::catalog::values;
+
+// Passes trials on, and notes what one of them allows beyond the newest mesh.
+class WatchedTrials final : public ads::TrialHost {
+ public:
+  WatchedTrials(ads::TrialHost& host, SnapshotCell<model::MeshSnapshot>& newest)
+      : host_(host), newest_(newest) {}
+
+  Subscription subscribe_refusals(std::function<void(const ads::Refusal&)> on_refusal) override {
+    return host_.subscribe_refusals(std::move(on_refusal));
+  }
+  void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
+              std::function<void(const ads::TrialResult&)> done) override {
+    if (mesh)
+      for (const std::string& one : values::allowed_beyond(*mesh, *newest_.load()))
+        beyond.insert(one);
+    host_.try_on(proxy, std::move(mesh), std::move(done));
+  }
+  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
+    host_.end_trial(proxy, generation);
+  }
+  void find_witness(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
+                    std::function<void(ads::Witness)> done) override {
+    host_.find_witness(proxy, type, std::move(without), std::move(done));
+  }
+
+  std::set<std::string> beyond;
+
+ private:
+  ads::TrialHost& host_;
+  SnapshotCell<model::MeshSnapshot>& newest_;
+};
+
+// What lives as long as one controller process.
+struct Controller {
+  Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
+             osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
+             model::SecretSource& secrets, ProxyRegistry& registry)
+      : spec(written, executor),
+        loop({.spec = spec,
+              .providers = {{&provider}},
+              .workload_providers = {&provider},
+              .trust_domain = ads_test::kDomain,
+              .executor = executor,
+              .clock = clock,
+              .log = log,
+              .metrics = metrics}) {
+    auto started = ads::AdsServer::start(
+        {.address = "", .trust_domain = ads_test::kDomain, .server_certificate = {}},
+        {.executor = executor,
+         .clock = clock,
+         .rng = rng,
+         .log = log,
+         .metrics = metrics,
+         .snapshots = loop.snapshots(),
+         .secrets = secrets,
+         .registry = registry});
+    REQUIRE(started.ok());
+    server = std::move(*started);
+    trials = std::make_unique<WatchedTrials>(*server, loop.snapshots());
+    provenance = std::make_unique<control_plane::NackProvenance>(
+        control_plane::NackProvenanceOptions{.spec = spec,
+                                             .snapshots = loop.snapshots(),
+                                             .proxies = *trials,
+                                             .providers = {{&provider}},
+                                             .workload_providers = {&provider},
+                                             .trust_domain = ads_test::kDomain,
+                                             .osm_namespace = "osm-system",
+                                             .executor = executor,
+                                             .clock = clock,
+                                             .log = log,
+                                             .metrics = metrics});
+  }
+  ~Controller() {
+    static_cast<void>(server->shutdown(std::chrono::milliseconds(0)).ok());
+    provenance->stop();
+    for (const std::string& one : trials->beyond)
+      FAIL_CHECK("a trial allowed what the newest mesh does not: " << one);
+  }
+
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  RandomRng rng;
+  catalog::WithheldSpec spec;
+  catalog::MeshLoop loop;
+  std::unique_ptr<WatchedTrials> trials;
+  std::unique_ptr<control_plane::NackProvenance> provenance;
+  std::unique_ptr<ads::AdsServer> server;
+};
+
+// An Envoy at the other end of a stream in memory. It outlives controllers, as Envoys do.
+class EnvoyProxy {
+ public:
+  EnvoyProxy(XdsVariant variant, osm::testing::ManualExecutor& executor, std::mt19937_64& random)
+      : envoy(variant, random), variant_(variant), executor_(executor) {
+    // Not every resource: the letters stand in some certificates.
+    envoy.refuses = [](const ads::EncodedResource& resource) {
+      return resource.type == XdsType::kRoute && resource.any.find("bad") != std::string::npos;
+    };
+  }
+
+  void connect(ads::AdsServer& server, ads::StreamId id, const ads::PeerCertificate& certificate) {
+    server_ = &server;
+    id_ = id;
+    envoy.connect();
+    stream_ = std::make_shared<ads_test::MemoryStream>(variant_);
+    server.open(id, certificate, stream_);
+    executor_.run_until_idle();
+  }
+  void disconnect() {
+    if (stream_ && !stream_->closed) server_->on_closed(id_);
+    stream_.reset();
+    executor_.run_until_idle();
+  }
+  bool connected() const { return stream_ && !stream_->closed; }
+
+  // Receives one response or says one thing. Result: whether there was anything.
+  bool step() {
+    if (!connected() || silent) return false;
+    if (stream_->writing) {
+      ++responses;
+      envoy.receive(*stream_->writing);
+      stream_->writing.reset();
+      server_->on_write_done(id_);
+    } else if (!stream_->reading) {
+      return false;
+    } else if (const auto request = envoy.next_request()) {
+      nacks += request->error.has_value();
+      stream_->reading = false;
+      server_->on_request(id_, bytes_of(*request));
+    } else {
+      return false;
+    }
+    executor_.run_until_idle();
+    return true;
+  }
+
+  ads_test::FakeEnvoy envoy;
+  bool silent = false;  // reads and says nothing
+  int responses = 0;
+  int nacks = 0;
+
+ private:
+  std::string bytes_of(const ads_test::SentRequest& request) const {
+    if (variant_ == XdsVariant::kSotw)
+      return ads_test::request_bytes(request.type, request.names, request.version, request.nonce,
+                                     request.error.value_or(""));
+    envoy::service::discovery::v3::DeltaDiscoveryRequest delta;
+    delta.set_type_url(std::string(xds_type_url(request.type)));
+    delta.set_response_nonce(request.nonce);
+    for (const std::string& name : request.names) delta.add_resource_names_subscribe(name);
+    for (const std::string& name : request.dropped) delta.add_resource_names_unsubscribe(name);
+    for (const auto& [name, version] : request.held)
+      (*delta.mutable_initial_resource_versions())[name] = version;
+    if (request.error) delta.mutable_error_detail()->set_message(*request.error);
+    return delta.SerializeAsString();
+  }
+
+  const XdsVariant variant_;
+  osm::testing::ManualExecutor& executor_;
+  ads::AdsServer* server_ = nullptr;
+  ads::StreamId id_ = 0;
+  std::shared_ptr<ads_test::MemoryStream> stream_;
+};
+
+// From now on the proxy refuses every resource that speaks of `text`.
+inline void refuse(EnvoyProxy& proxy, const std::string& text) {
+  proxy.envoy.refuses = [text](const ads::EncodedResource& resource) {
+    return resource.any.find(text) != std::string::npos;
+  };
+}
+
+// Servers "s0".. with one service each, which "client" may call by a route group of their own.
+struct Rig {
+  explicit Rig(int servers, XdsVariant variant = XdsVariant::kSotw) : variant_(variant) {
+    spec.put_namespace(values::kNs);
+    add_workload("client", {});
+    for (int i = 0; i < servers; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      spec.put(values::service(name, "10.9.0." + std::to_string(i + 1)));
+      provider.set_endpoints(values::service_name(name),
+                             {values::served_at("10.1.0." + std::to_string(i + 1), name)});
+      add_workload(name, {name});
+      put_routes(name, "/good");
+      spec.put(values::target(name, name, {"client"}, {values::http_rule(name, {"m"})}));
+    }
+    restart();
+  }
+
+  void add_workload(const std::string& name, const std::vector<std::string>& services) {
+    const std::string uuid =
+        "00000000-0000-4000-8000-0000000000" + std::to_string(10 + uuids.size());
+    uuids.emplace(name, ProxyId(uuid));
+    provider.put_workload(values::workload(name, uuid, name, "10.1.1.1", services));
+    proxies.emplace(name, std::make_unique<EnvoyProxy>(variant_, executor, random));
+  }
+  void put_routes(const std::string& name, const std::string& path) {
+    smi::HttpRouteGroup group{.name = {values::kNs, name}, .matches = {}};
+    group.matches.push_back({.name = "m", .path_regex = path, .methods = {}, .headers = {}});
+    spec.put(group);
+  }
+
+  void configure(const std::function<void(MeshConfig&)>& change) {
+    MeshConfig config = spec.get_mesh_config();
+    change(config);
+    spec.set_mesh_config(config);
+    settle();
+  }
+  const MeshConfig& config_in_force() const { return controller->loop.snapshots().load()->config; }
+
+  // A new controller; every proxy connects to it.
+  void restart() {
+    for (auto& [name, proxy] : proxies) proxy->disconnect();
+    controller.reset();
+    controller = std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry);
+    executor.run_until_idle();
+    for (auto& [name, proxy] : proxies) connect(name);
+    settle();
+  }
+  void connect(const std::string& name) {
+    const auto certificate = ca.proxy(uuids.at(name), {values::kNs, name});
+    proxies.at(name)->connect(*controller->server, ++last_stream,
+                              {{certificate->subject.spiffe_id.str()},
+                               certificate->subject.common_name.str(),
+                               certificate->chain_pem,
+                               "ipv4:10.1.1.1:40000"});
+  }
+  // Everybody talks until nobody has more to say; time passes for debouncing and retries.
+  void settle(std::chrono::milliseconds time = std::chrono::milliseconds(2500)) {
+    const auto talk = [this] {
+      std::vector<EnvoyProxy*> order;
+      for (auto& [name, proxy] : proxies) order.push_back(proxy.get());
+      bool any = true;
+      while (any) {
+        any = false;
+        std::shuffle(order.begin(), order.end(), random);
+        for (EnvoyProxy* proxy : order) any |= proxy->step();
+      }
+    };
+    for (auto passed = std::chrono::milliseconds(0); passed <= time;
+         passed += std::chrono::milliseconds(50)) {
+      executor.run_for(std::chrono::milliseconds(50));
+      talk();
+    }
+  }
+
+  std::vector<Problem> refused() const {
+    std::vector<Problem> problems;
+    for (const Problem& problem : controller->spec.list_problems())
+      if (problem.code == ErrorCode::kRefusedByProxy) problems.push_back(problem);
+    return problems;
+  }
+  // "HTTPRouteGroup shop/s1, HTTPRouteGroup shop/s3"
+  std::string refused_objects() const {
+    std::string names;
+    for (const Problem& problem : refused())
+      names += (names.empty() ? "" : ", ") + problem.object.str();
+    return names;
+  }
+  // Whether the server's own proxy lets requests to `path` in.
+  bool live(const std::string& server, const std::string& path) const {
+    for (const auto& [name, resource] : proxies.at(server)->envoy.applied(XdsType::kRoute))
+      if (resource->any.find(path) != std::string::npos) return true;
+    return false;
+  }
+  // What the server knows of its proxies; it asks its strand, which runs here.
+  std::vector<Proxy> list_proxies() {
+    auto list =
+        std::async(std::launch::async, [this] { return controller->server->list_proxies(); });
+    while (list.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
+      executor.run_until_idle();
+    return list.get();
+  }
+  double trials() const { return controller->metrics.sum("osm_nack_trials_total"); }
+
+  // OSM_TEST_SEED=… makes proxies talk in another order.
+  static std::uint64_t seed() {
+    const char* text = std::getenv("OSM_TEST_SEED");
+    return text ? std::strtoull(text, nullptr, 10) : 42;
+  }
+  std::mt19937_64 random{seed()};
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  ads_test::TestCa ca{clock};
+  ads_test::FakeSecrets secrets{ca};
+  ads_test::FakeRegistry registry;
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider provider;
+  std::map<std::string, ProxyId> uuids;
+  std::map<std::string, std::unique_ptr<EnvoyProxy>> proxies;
+  ads::StreamId last_stream = 0;
+  std::unique_ptr<Controller> controller;
+
+ private:
+  const XdsVariant variant_;
+};
+
+}  // namespace osm::provenance_test

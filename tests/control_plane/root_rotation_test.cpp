@@ -1,0 +1,249 @@
+// Replicas that rotate a root together: what one records the others act on, and nobody is ahead.
+#include "osm/root_rotation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "certificate/local_issuer.hpp"
+#include "control_plane/rotation_text.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/notifier.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+namespace {
+
+using namespace osm;
+using certificate::RootRecord;
+using certificate::RootState;
+using std::chrono::hours;
+using std::chrono::seconds;
+
+// One record, as a cluster would keep it.
+class MemoryRecord final : public RotationRecord {
+ public:
+  Result<Text> load() override { return Text{text, std::to_string(version)}; }
+  Status store(const Text& next) override {
+    if (next.version != std::to_string(version)) return Error{ErrorCode::kConflict, "changed"};
+    text = next.text;
+    ++version;
+    return {};
+  }
+  std::string text;
+  int version = 0;
+};
+
+// What all replicas said, and each one's way to it.
+struct Wall {
+  std::map<std::string, std::string> said;
+  Notifier<> changed;
+};
+class WallBoard final : public ReplicaBoard {
+ public:
+  WallBoard(Wall& wall, std::string name) : wall_(wall), name_(std::move(name)) {}
+  Status publish(const std::string&, std::string text) override {
+    if (std::exchange(wall_.said[name_], text) != text) wall_.changed.notify();
+    return {};
+  }
+  Result<std::map<std::string, std::string>> read(const std::string&) const override {
+    return wall_.said;
+  }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return wall_.changed.subscribe(std::move(on_change));
+  }
+
+ private:
+  Wall& wall_;
+  const std::string name_;
+};
+
+struct NoRandom final : Rng {
+  std::uint64_t next() override { return 0; }
+};
+
+std::shared_ptr<certificate::Issuer> new_ca(const Clock& clock) {
+  const certificate::PrivateKey pem = certificate::make_root_pem(clock).value();
+  return certificate::make_local_issuer(pem.pem(), TrustDomain("cluster.local"), clock).value();
+}
+
+// What all replicas share.
+struct Mesh {
+  testing::ManualClock clock;
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  NoRandom rng;
+  testing::MemoryMeshSpec spec;
+  MemoryRecord record;
+  Wall wall;
+  std::shared_ptr<certificate::Issuer> own = new_ca(clock);
+  std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
+
+  Mesh() { spec.set_synced(true); }
+  void wish(const std::string& name, RootRole role) {
+    spec.put(MeshRootCertificate{.name = name, .role = role});
+  }
+  std::map<std::string, RootState> states() const {
+    std::map<std::string, RootState> states;
+    const auto records = control_plane::parse_records(record.text);
+    for (const RootRecord& root : records.value()) states[root.name] = root.state;
+    return states;
+  }
+};
+
+struct Replica {
+  Replica(Mesh& m, const std::string& name) : mesh(m), executor(m.clock), board(m.wall, name) {
+    rotation = RootRotation::start({.spec = mesh.spec,
+                                    .record = mesh.record,
+                                    .board = board,
+                                    .own = mesh.own,
+                                    .make_issuer = [this](const MeshRootCertificate& root)
+                                        -> Result<std::shared_ptr<certificate::Issuer>> {
+                                      auto& ca = mesh.cas[root.name];
+                                      if (!ca) ca = new_ca(mesh.clock);
+                                      return ca;
+                                    },
+                                    .trust_domain = TrustDomain("cluster.local"),
+                                    .blocking = executor,
+                                    .clock = mesh.clock,
+                                    .log = mesh.log,
+                                    .metrics = mesh.metrics})
+                   .value();
+    manager = certificate::make_manager({.issuer = rotation->issuer(),
+                                         .executor = executor,
+                                         .clock = mesh.clock,
+                                         .rng = mesh.rng,
+                                         .log = mesh.log,
+                                         .metrics = mesh.metrics});
+    REQUIRE(manager->issue_certificate(subject(), hours(24)).ok());
+    rotation->follow({.manager = *manager, .leads = [this] { return leads; }});
+  }
+  ~Replica() { rotation->stop(); }
+
+  static certificate::Subject subject() {
+    return {CommonName("web.shop.cluster.local"),
+            SpiffeId("spiffe://cluster.local/ns/shop/sa/web")};
+  }
+  certificate::CertificatePtr leaf() { return manager->list_certificates().at(0); }
+
+  Mesh& mesh;
+  bool leads = true;
+  testing::ManualExecutor executor;
+  WallBoard board;
+  std::unique_ptr<RootRotation> rotation;
+  std::unique_ptr<certificate::Manager> manager;
+};
+
+void run(Mesh& mesh, std::vector<Replica*> replicas, int rounds = 60) {
+  for (int i = 0; i < rounds; ++i) {
+    for (Replica* replica : replicas) replica->executor.run_until_idle();
+    mesh.clock.advance(seconds(1));
+  }
+}
+
+TEST_SUITE("control_plane: root rotation") {
+  TEST_CASE(
+      "Replicas follow one record to the next root, each leaf is renewed, the old one is gone") {
+    Mesh mesh;
+    Replica a(mesh, "a"), b(mesh, "b");
+    b.leads = false;
+    run(mesh, {&a, &b}, 3);
+    CHECK(a.leaf()->trust_bundle_pem == mesh.own->trust_bundle_pem());
+
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a, &b});
+    CHECK(mesh.states() == std::map<std::string, RootState>{{kOwnRoot, RootState::kInactive},
+                                                            {"next", RootState::kSigning}});
+    for (Replica* replica : {&a, &b}) {
+      CHECK(replica->leaf()->issuer_id == mesh.cas.at("next")->id());
+      CHECK(replica->leaf()->trust_bundle_pem == mesh.cas.at("next")->trust_bundle_pem());
+    }
+  }
+
+  TEST_CASE("A replica that does not act on a step holds the next one") {
+    Mesh mesh;
+    Replica a(mesh, "a"), b(mesh, "b");
+    b.leads = false;
+    run(mesh, {&a, &b}, 3);
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a});
+    CHECK(mesh.states().at("next") == RootState::kValidating);
+    bool told = false;
+    for (const RootStatus& root : a.rotation->status())
+      told = told || root.waiting_for == "waits for replica b";
+    CHECK(told);
+    CHECK(b.manager->trust_bundle_pem() == mesh.own->trust_bundle_pem());
+    run(mesh, {&a, &b});
+    CHECK(mesh.states().at("next") == RootState::kSigning);
+  }
+
+  TEST_CASE("A replica that starts in between acts on the record at once") {
+    Mesh mesh;
+    auto a = std::make_unique<Replica>(mesh, "a");
+    Replica b(mesh, "b");
+    b.leads = false;
+    run(mesh, {a.get(), &b}, 3);
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {a.get()});
+    REQUIRE(mesh.states().at("next") == RootState::kValidating);
+    a = nullptr;
+    a = std::make_unique<Replica>(mesh, "a");
+    const std::string both = a->manager->trust_bundle_pem();
+    CHECK(both.find(mesh.own->trust_bundle_pem()) != std::string::npos);
+    CHECK(both.find(mesh.cas.at("next")->trust_bundle_pem()) != std::string::npos);
+    run(mesh, {a.get(), &b});
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
+  }
+
+  TEST_CASE("Two that both believe to lead take one step, not two") {
+    Mesh mesh;
+    Replica a(mesh, "a"), b(mesh, "b");
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a, &b});
+    CHECK(mesh.states().at("next") == RootState::kSigning);
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
+  }
+
+  TEST_CASE("Who cannot make the root that signs says which object is missing") {
+    Mesh mesh;
+    mesh.record.text = control_plane::to_text(
+        {{.name = "lost", .state = RootState::kSigning, .bundle_pem = "pem"}});
+    testing::ManualExecutor executor(mesh.clock);
+    WallBoard board(mesh.wall, "a");
+    const auto started = RootRotation::start({.spec = mesh.spec,
+                                              .record = mesh.record,
+                                              .board = board,
+                                              .own = mesh.own,
+                                              .make_issuer = {},
+                                              .trust_domain = TrustDomain("cluster.local"),
+                                              .blocking = executor,
+                                              .clock = mesh.clock,
+                                              .log = mesh.log,
+                                              .metrics = mesh.metrics});
+    REQUIRE_FALSE(started.ok());
+    CHECK(started.error().code == ErrorCode::kNotFound);
+    CHECK(started.error().message.find("MeshRootCertificate lost") != std::string::npos);
+  }
+
+  TEST_CASE("The record and a replica's view are read as they were written") {
+    const std::vector<RootRecord> records{{.name = "a",
+                                           .state = RootState::kDraining,
+                                           .since = WallTime(seconds(5)),
+                                           .followed_at = WallTime(seconds(6)),
+                                           .signed_at = WallTime(seconds(4)),
+                                           .first_seen = WallTime(seconds(3)),
+                                           .bundle_pem = "pem\n\"x\""}};
+    CHECK(control_plane::parse_records(control_plane::to_text(records)).value() == records);
+    const control_plane::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}};
+    CHECK(control_plane::parse_view(control_plane::to_text(view)).value() == view);
+    for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
+      CHECK_FALSE(control_plane::parse_records(broken).ok());
+  }
+}
+
+}  // namespace

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""`osm status`, with nobody connected: what it says of objects, and what it makes of its arguments.
+
+usage: status_test.py --bin DIRECTORY
+"""
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+from daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
+
+SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
+        service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api"),
+        machine("shop", "web-1", "web", "10.1.0.3", "web"), routes("shop", "books"),
+        target("shop", "web-api", "shop/web", "shop/api", "books")]
+
+
+class Status(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.write("shop.yaml", *SHOP)
+        self.controller = self.start()
+        self.controller.wait_until_ready()
+
+    def tearDown(self):
+        self.assertEqual(self.controller.stop(), 0)
+
+    def status(self, *arguments):
+        code, out, err = self.osm("status", *arguments, "-o", "json")
+        return code, json.loads(out) if out else err
+
+    def test_an_object_that_nobody_connected_needs_is_applied_and_the_absent_are_named(self):
+        code, answer = self.status("traffictarget", "shop/web-api")
+        self.assertEqual((code, answer["phase"]), (0, "Applied"), answer)
+        self.assertEqual((answer["concerned"], answer["applied"]), (0, 0))
+        self.assertEqual(answer["not_connected"], ["shop/api-1", "shop/web-1"])
+        self.assertEqual(answer["object"], "TrafficTarget shop/web-api")
+        self.assertGreaterEqual(answer["generation"], 1)
+        code, out, _ = self.osm("status", "tt", "shop/web-api")
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("TrafficTarget shop/web-api: Applied\n"), out)
+        self.assertIn("Not connected: shop/api-1, shop/web-1", out)
+
+    def test_kinds_may_be_typed_as_people_type_them(self):
+        for kind, name in (("TrafficTarget", "shop/web-api"), ("traffictargets", "shop/web-api"),
+                           ("HTR", "shop/books"), ("svc", "shop/api"), ("vm", "shop/web-1"),
+                           ("VirtualMachine", "shop/web-1"), ("ns", "shop"),
+                           ("meshconfig", "osm-mesh-config")):
+            with self.subTest(kind):
+                self.assertEqual(self.status(kind, name)[0], 0)
+        self.assertEqual(self.status("tt", "web-api", "-n", "shop")[0], 0)
+
+    def test_what_cannot_be_asked_says_what_to_write(self):
+        for arguments, says in ((["secret", "shop/x"], "is no kind of the mesh"),
+                                (["tt", "web-api"], "Write NAMESPACE/NAME"),
+                                (["tt", "shop/web-api", "-n", "other"], "--namespace says other"),
+                                (["tt", "shop/"], "write NAMESPACE/NAME"),
+                                (["tt", "shop/web-api", "--timeout", "soon"], "500ms, 30s or 2m"),
+                                (["tt", "shop/none"], "is not in the mesh")):
+            with self.subTest(arguments):
+                code, out, err = self.osm("status", *arguments)
+                self.assertEqual((code, out), (1, ""))
+                self.assertIn(says, err)
+        self.assertEqual(self.controller.admin("/v1/status?kind=Secret&name=x")[0], 400)
+        self.assertEqual(self.controller.admin("/v1/status?kind=Service")[0], 400)
+        self.assertEqual(self.controller.admin("/v1/status?kind=Service&namespace=a&name=b")[0], 404)
+
+    def test_what_was_written_before_the_question_has_been_read(self):
+        generation = self.status("tt", "shop/web-api")[1]["generation"]
+        for round_trip in range(20):
+            added = target("shop", f"more-{round_trip}", "shop/api", "shop/web", "books")
+            self.write(f"more-{round_trip}.yaml", added)
+            code, answer = self.status("tt", f"shop/more-{round_trip}", "--wait", "--timeout", "5s")
+            self.assertEqual((code, answer["phase"]), (0, "Applied"), answer)
+            self.assertGreater(answer["generation"], generation)
+            generation = answer["generation"]
+
+    def test_a_deleted_object_is_applied_when_it_is_gone_and_says_so(self):
+        self.write("more.yaml", target("shop", "more", "shop/api", "shop/web", "books"))
+        self.assertEqual(self.status("tt", "shop/more", "--wait")[0], 0)
+        (self.mesh / "more.yaml").unlink()
+        code, answer = self.status("tt", "shop/more", "--wait")
+        self.assertEqual(code, 0)
+        self.assertTrue(answer["removed"], answer)
+        self.assertIn("(it is not in the mesh)", self.osm("status", "tt", "shop/more")[1])
+
+    def test_an_invalid_object_is_rejected_with_its_file_and_field(self):
+        broken = target("shop", "broken", "shop/web", "shop/api", "books")
+        broken["spec"]["rules"][0]["kind"] = "Nonsense"
+        self.write("broken.yaml", broken)
+        started = time.monotonic()
+        code, out, _ = self.osm("status", "tt", "shop/broken", "--wait")
+        self.assertEqual(code, 1)
+        self.assertLess(time.monotonic() - started, 20)  # it does not wait for what cannot be
+        self.assertIn("TrafficTarget shop/broken: Rejected", out)
+        self.assertIn("broken.yaml", out)
+        self.assertIn("spec.rules[0].kind", out)
+
+    def test_a_controller_that_is_not_ready_is_waited_for_and_ctrl_c_ends_the_wait(self):
+        self.assertEqual(self.controller.stop(), 0)
+        self.write_text("half.yaml", "not: [yaml")
+        self.controller = self.start()
+        wait_for("the admin API answers", lambda: self.osm("version")[0] == 0)
+        command = [self.bin / "osm", "status", "tt", "shop/web-api", "--state-dir", self.state]
+        self.assertEqual(subprocess.run(command, capture_output=True, timeout=30).returncode, 1)
+        ours, theirs = pty.openpty()
+        waiting = subprocess.Popen([*command, "--wait"], stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        seen = b""
+        while b"not known yet" not in seen:  # on a terminal, it says what it waits for
+            seen += os.read(ours, 1024)
+        waiting.send_signal(signal.SIGINT)
+        self.assertEqual(waiting.wait(timeout=10), -signal.SIGINT)
+        seen += os.read(ours, 1024)
+        self.assertTrue(seen.endswith(b"\x1b[K"), seen)  # the line is clean again
+        os.close(ours)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
+etcd is away."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import meshcase
+import objects
+from netns import Switch
+from processes import wait_for
+from racing import check_races
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent / "kubernetes"))
+
+from pki import Pki  # noqa: E402
+
+PORT = 2379
+KEY = "/osm/ca"
+
+
+class EtcdCa(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        if shutil.which("etcd") is None:
+            sys.exit("etcd is missing: tools/setup --kubernetes installs it")
+        self.pki = Pki(self.rig.directory / "etcd-pki")
+        # Its gateway is a client of etcd, with the same certificate.
+        self.serving = self.pki.server("etcd", f"IP:{Switch.ADDRESS}", "IP:127.0.0.1",
+                                       uses="serverAuth,clientAuth")
+        self.client = self.pki.user("osm")
+        self.url = f"https://{Switch.ADDRESS}:{PORT}"
+        self.etcd = None
+        self.rig.mesh.write("mesh.yaml", objects.namespace("client"))
+
+    # -- etcd -----------------------------------------------------------------------------------
+    def start_etcd(self, wait=True):
+        certificate, key = self.serving
+        data = self.rig.directory / "etcd"
+        data.mkdir(mode=0o700, exist_ok=True)
+        self.etcd = self.rig.start("etcd", self.rig.switch.namespace.command(
+            "etcd", "--data-dir", data, "--listen-client-urls", f"https://0.0.0.0:{PORT}",
+            "--advertise-client-urls", self.url, "--listen-peer-urls", "http://127.0.0.1:2380",
+            "--cert-file", certificate, "--key-file", key, "--client-cert-auth",
+            "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn"))
+        if wait:
+            wait_for("etcd answers", lambda: self.ask("kv/range", key="AA=="), 30, interval=0.1)
+
+    def ask(self, path, **body):
+        """etcd's answer to an administrator, or None."""
+        ran = subprocess.run(self.rig.switch.namespace.command(
+            "curl", "-sS", "--fail", "--max-time", "5", "--cacert", self.pki.ca, "--cert",
+            self.client.certificate, "--key", self.client.key, "-d", json.dumps(body),
+            f"{self.url}/v3/{path}"), capture_output=True, text=True)
+        return json.loads(ran.stdout) if ran.returncode == 0 else None
+
+    # -- the controller -------------------------------------------------------------------------
+    def arguments(self, **other):
+        """--etcd-KEY_FILE=... of the keyword key_file."""
+        values = {"endpoints": self.url, "key": KEY, "ca_file": self.pki.ca,
+                  "cert_file": self.client.certificate, "key_file": self.client.key, **other}
+        return ["--ca-store=etcd"] + [f"--etcd-{name.replace('_', '-')}={value}"
+                                      for name, value in values.items()]
+
+    def start_fails(self, *arguments):
+        """What a controller says that does not come up."""
+        self.rig.start_controller(*arguments, wait=False)
+        status = self.rig.controller.popen.wait(30)
+        text = self.rig.controller.text()
+        self.rig.controller.log.unlink()
+        self.assertEqual(status, 1, text)
+        self.assertNotIn("PRIVATE KEY", text)
+        return text
+
+    # -- tests ----------------------------------------------------------------------------------
+    def test_racing_processes_end_with_one_ca(self):
+        self.start_etcd()
+        check_races(self, lambda n: self.rig.switch.namespace.command(
+            self.rig.programs.bin / "ca_racer", "etcd", self.url, f"/race/{n}", self.pki.ca,
+            self.client.certificate, self.client.key))
+
+    def test_an_etcd_that_is_away_stops_the_start_and_one_that_comes_back_has_the_ca(self):
+        text = self.start_fails(*self.arguments())
+        self.assertIn(f"key {KEY} of etcd ({self.url})", text)
+        self.assertIn("see that etcd runs there", text)
+
+        self.start_etcd()
+        self.rig.start_controller(*self.arguments())
+        self.assertFalse((self.rig.state / "ca").exists(), "a CA on disk")
+        kept = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
+        self.assertEqual("1", kept["version"])
+        self.assertNotIn(kept["value"][60:120], self.rig.controller.text())
+
+        # Without etcd it goes on, and the same CA is there when both come back.
+        self.etcd.end()
+        self.assertEqual(self.rig.controller_http("/health/alive")[0], 200)
+        self.rig.stop_controller()
+        self.start_etcd()
+        self.rig.start_controller(*self.arguments())
+        again = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
+        self.assertEqual((kept["value"], "1"), (again["value"], again["version"]))
+
+    def test_an_etcd_that_cannot_be_trusted_or_does_not_trust_us_is_told_apart(self):
+        self.start_etcd()
+        stranger = Pki(self.rig.directory / "stranger")
+        text = self.start_fails(*self.arguments(ca_file=stranger.ca))
+        self.assertIn(self.url, text)
+        self.assertIn("certificate", text)
+        nobody = stranger.user("osm")
+        text = self.start_fails(*self.arguments(cert_file=nobody.certificate, key_file=nobody.key))
+        self.assertIn(self.url, text)
+        self.assertIsNone(self.ask("kv/range", key="L29zbS9jYQ==").get("kvs"))
+
+    def test_a_damaged_ca_in_etcd_stops_the_start_and_is_left_alone(self):
+        self.start_etcd()
+        self.ask("kv/put", key="L29zbS9jYQ==", value="bm8gUEVN")
+        text = self.start_fails(*self.arguments())
+        self.assertIn(f"key {KEY} of etcd", text)
+        self.assertEqual("bm8gUEVN", self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]["value"])
+
+    def test_with_users_of_its_own_etcd_asks_for_one(self):
+        self.start_etcd()
+        self.ask("auth/user/add", name="root", password="toor")
+        self.ask("auth/role/add", name="root")
+        self.ask("auth/user/grant", user="root", role="root")
+        self.ask("auth/role/add", name="osm")
+        end = "L29zbS9jYg=="  # the key alone: up to the next one
+        self.ask("auth/role/grant", name="osm", perm={
+            "permType": "READWRITE", "key": "L29zbS9jYQ==", "range_end": end})
+        self.ask("auth/user/add", name="mesh", password="hsem")
+        self.ask("auth/user/grant", user="mesh", role="osm")
+        self.assertIsNotNone(self.ask("auth/enable"))
+        password = self.rig.directory / "password"
+
+        text = self.start_fails(*self.arguments())
+        self.assertIn("without a common name", text)
+        nameless = self.pki.nameless()
+        as_nobody = {"cert_file": nameless.certificate, "key_file": nameless.key}
+        text = self.start_fails(*self.arguments(**as_nobody))
+        self.assertIn("give a user of etcd", text)
+        password.write_text("wrong\n")
+        as_user = {"user": "mesh", "password_file": password, **as_nobody}
+        text = self.start_fails(*self.arguments(**as_user))
+        self.assertIn("invalid user ID or password", text)
+        password.write_text("hsem\n")
+        text = self.start_fails(*self.arguments(key="/osm/other", **as_user))
+        self.assertIn("read and write key /osm/other", text)
+        self.rig.start_controller(*self.arguments(**as_user))
+
+
+if __name__ == "__main__":
+    meshcase.main()

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""The bookstore on Kubernetes: what its policies say is what happens, while policies, modes and
+namespaces change."""
+import time
+
+import kubecase
+import kubeobjects as k8s
+import mesh
+import objects
+import shop
+from processes import wait_for
+
+
+class BookstoreTest(kubecase.MeshCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        shop.install(cls)
+
+    def setUp(self):
+        super().setUp()
+        self.api.apply(objects.mesh_config())
+        self.cluster.kubectl("apply", "-f", shop.FILES / "mesh/thief.yaml")
+        for name in ("bookbuyer", "bookthief"):
+            self.api.apply(shop.client(name, name, "buy", shop.SHOP, 50))
+        for name in ("bookbuyer", "bookthief"):
+            self.wait_until_available(name, name)
+        self.buyer, self.thief = (self.pod_of(n, n) for n in ("bookbuyer", "bookthief"))
+
+    def results(self, client, since):
+        return {call["status"] for call in client.calls("app") if call["t"] >= since}
+
+    def wait_for_results(self, client, wanted, timeout=15):
+        """Until the last ten requests of a client had this result."""
+        def seen():
+            last = [c["status"] for c in client.calls("app")[-10:]]
+            if last != [wanted] * 10:
+                raise ValueError(last)
+            return time.time()
+
+        return wait_for(f"{client.name} gets {wanted}", seen, timeout)
+
+    def wait_for_refusal(self, client, timeout=15):
+        """Until the last ten requests of a client were refused: by status on a connection that it
+        had, by no connection otherwise."""
+        def seen():
+            last = [c["status"] for c in client.calls("app")[-10:]]
+            if len(last) < 10 or not set(last) <= {0, 403}:
+                raise ValueError(last)
+            return time.time()
+
+        return wait_for(f"{client.name} is refused", seen, timeout)
+
+    def test_both_versions_answer_and_know_who_asks(self):
+        self.wait_for_results(self.buyer, 200)
+
+        def both():
+            calls = [c for c in self.buyer.calls("app") if c["status"] == 200]
+            return {c["version"] for c in calls} == {"v1", "v2"} and {
+                c["caller"] for c in calls} == {shop.BUYER}
+
+        wait_for("both versions answer the buyer, whom they know", both)
+        self.wait_for_results(self.thief, 200)
+
+    def test_a_permission_that_is_deleted_is_gone_for_its_owner_alone(self):
+        self.wait_for_results(self.thief, 200)
+        self.wait_for_results(self.buyer, 200)
+        since = time.time()
+        self.cluster.kubectl("delete", "-f", shop.FILES / "mesh/thief.yaml")
+        denied = self.wait_for_refusal(self.thief)
+        self.wait_for_results(self.buyer, 200)
+        self.assertEqual({200}, self.results(self.buyer, since))
+        self.assertLessEqual(self.results(self.thief, denied), {0, 403})
+
+    def test_a_split_that_shifts_shifts_who_answers(self):
+        self.wait_for_results(self.buyer, 200)
+        self.cluster.kubectl("apply", "-f", shop.FILES / "steps/split.yaml")
+        self.addCleanup(self.cluster.kubectl, "apply", "-f", shop.FILES / "mesh/split.yaml")
+
+        def shifted():
+            last = self.buyer.calls("app")[-100:]
+            share = sum(c["version"] == "v2" for c in last) / len(last)
+            if share < 0.8:
+                raise ValueError(share)
+            return share
+
+        wait_for("v2 answers most requests", shifted, 30)
+        self.assertIn("v1", {c["version"] for c in self.buyer.calls("app")[-200:]})
+
+    def test_permissive_mode_lets_everybody_in_and_smi_mode_does_not(self):
+        self.cluster.kubectl("delete", "-f", shop.FILES / "mesh/thief.yaml")
+        self.wait_for_refusal(self.thief)
+        since = time.time()
+        self.api.apply(objects.mesh_config(permissive=True))
+        self.wait_for_results(self.thief, 200)
+        self.api.apply(objects.mesh_config())
+        self.wait_for_refusal(self.thief)
+        self.assertEqual({200}, self.results(self.buyer, since))
+
+    def test_a_namespace_that_leaves_is_outside_and_one_that_joins_is_inside(self):
+        self.wait_for_results(self.thief, 200)
+        self.cluster.kubectl("label", "namespace", "bookthief",
+                             "openservicemesh.io/monitored-by-")
+        self.restart("bookthief", "bookthief")
+        outside = self.pod_of("bookthief", "bookthief")
+        self.assertNotIn("envoy", [c.name for c in outside.run.init_all + outside.run.containers])
+        self.wait_for_refusal(outside)
+        self.api.apply(mesh.namespace("bookthief"))
+        self.restart("bookthief", "bookthief")
+        self.wait_for_results(self.pod_of("bookthief", "bookthief"), 200)
+
+    def test_a_new_namespace_joins_a_running_mesh(self):
+        ns = "newcomer"
+        self.api.apply(mesh.namespace(ns), k8s.account(ns, "client"), objects.target(
+            "bookstore", "newcomer", "bookstore-v1", [(ns, "client")],
+            ("HTTPRouteGroup", "bookstore", ["books-bought"])),
+            k8s.deployment(ns, "client", [k8s.shell_container(
+                "app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")], account="client"))
+        self.wait_until_available(ns, "client")
+        pod = self.pod_of(ns, "client")
+        self.wait_for_answer(pod, 200, f"bookstore-v1.bookstore:{shop.PORT}/books-bought")
+        self.wait_for_answer(pod, 0, f"bookstore-v2.bookstore:{shop.PORT}/books-bought")
+
+
+if __name__ == "__main__":
+    kubecase.main()

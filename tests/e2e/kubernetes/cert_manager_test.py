@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""cert-manager as the mesh's CA, the real one: its controller on a real API server signs for both
+daemons, for pods and their proxies; and what is said when it denies, or does not answer."""
+import base64
+import json
+import signal
+import sys
+
+import kubecase
+import kubeobjects as k8s
+import mesh
+import meshcase
+import objects
+from processes import wait_for
+
+TOOLS = mesh._ROOT / "build/tools/cert-manager"
+MANIFESTS = mesh._ROOT / "deploy/kubernetes-cert-manager"
+APPROVER = "certificaterequests-approver"
+IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+class CertManager:
+    """The controller, as an administrator outside of the cluster's pods."""
+
+    CONTROLLERS = ["issuers", "clusterissuers", "certificaterequests-issuer-ca"]
+
+    def __init__(self, cluster):
+        if not (TOOLS / "bin/controller").exists():
+            sys.exit(f"{TOOLS / 'bin/controller'} is missing: tools/setup --kubernetes builds it")
+        self.cluster, self.process = cluster, None
+
+    def install(self):
+        self.cluster.kubectl("apply", "-f", TOOLS / "crds")
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+    def start(self, approves=True):
+        """`approves`: without being asked, as it does unless its approver is turned off."""
+        controllers = self.CONTROLLERS + [APPROVER] * approves
+        self.process = self.cluster._start(
+            "cert-manager", TOOLS / "bin/controller", f"--kubeconfig={self.cluster.kubeconfig}",
+            "--leader-elect=false", f"--controllers={','.join(controllers)}",
+            "--metrics-listen-address=127.0.0.1:9402", "--v=1")
+
+    def stop(self):
+        self.process.end(signal.SIGKILL)
+
+    def add_issuers(self):
+        """Issuer and ClusterIssuer `osm-ca`, over one CA."""
+        pki = self.cluster.pki
+        data = {name: base64.b64encode(path.read_bytes()).decode()
+                for name, path in (("tls.crt", pki.ca), ("tls.key", pki.ca_key))}
+        api = self.cluster.api
+        for ns in (mesh.SYSTEM, "kube-system"):
+            api.apply({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+                       "metadata": {"name": "ca", "namespace": ns}, "data": data})
+        for kind, ns in (("Issuer", mesh.SYSTEM), ("ClusterIssuer", None)):
+            metadata = {"name": "osm-ca", **({"namespace": ns} if ns else {})}
+            api.apply({"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": metadata,
+                       "spec": {"ca": {"secretName": "ca"}}})
+            api.wait_for("is ready", kind, ns, "osm-ca", lambda o: any(
+                c["type"] == "Ready" and c["status"] == "True"
+                for c in o.get("status", {}).get("conditions", [])), 40)
+
+
+class CertManagerTest(kubecase.MeshCase):
+    @staticmethod
+    def install(installed):
+        cluster = installed.cluster
+        cluster.kubectl("apply", "-f", mesh.MANIFESTS / "namespace.yaml")
+        CertManagerTest.cert_manager = CertManager(cluster)
+        CertManagerTest.cert_manager.install()
+        CertManagerTest.cert_manager.start()
+        CertManagerTest.cert_manager.add_issuers()
+        cluster.kubectl("apply", "-k", MANIFESTS)
+        installed.wait_until_up("osm-controller", "osm-injector")
+
+    # -- asking ---------------------------------------------------------------------------------
+    def requests(self):
+        return {r["metadata"]["name"]: r for r in self.api.list("CertificateRequest", mesh.SYSTEM)}
+
+    def decide(self, name, condition):
+        self.api.patch("CertificateRequest", mesh.SYSTEM, name, {"status": {"conditions": [{
+            "type": condition, "status": "True", "reason": "e2e", "message": "by hand"}]}},
+            subresource="status")
+
+    def start_controller(self, name, *more):
+        """Another controller, on the cluster's own machine, as the same ServiceAccount."""
+        kubeconfig = self.cluster.kubeconfig_of_account(mesh.SYSTEM, "osm-controller")
+        state = self.rig.directory / f"{name}-state"
+        process = self.rig.start(name, self.cluster.namespace.command(
+            meshcase._programs.controller, "--kubeconfig", kubeconfig, "--state-dir", state,
+            "--certificate-manager", "cert-manager", "--ads-address", "127.0.0.1:15128",
+            "--http-address", "127.0.0.1:9091", "--validator-address", "127.0.0.1:9093", *more))
+        self.addCleanup(process.end)
+        return process
+
+    def ready(self, process):
+        def answers():
+            if not process.running():
+                raise AssertionError(process.tail())
+            return self.cluster.namespace.http("127.0.0.1", 9091, "GET", "/health/ready")[0] == 200
+
+        wait_for(f"{process.name} is ready", answers, 40)
+
+    def without_approver(self):
+        self.cert_manager.stop()
+        self.cert_manager.start(approves=False)
+
+        def back():
+            self.cert_manager.stop()
+            self.cert_manager.start()
+
+        self.addCleanup(back)
+
+    def new_request(self, known):
+        """The first that is not among `known`: other tests, and the mesh, make requests too."""
+        return wait_for("a request is made", lambda: [
+            r for name, r in self.requests().items() if name not in known], 30, interval=0.1)[0]
+
+    # -- tests ----------------------------------------------------------------------------------
+    def test_pods_speak_mutual_tls_with_certificates_of_cert_manager(self):
+        self.api.apply(mesh.namespace("shop"), *(k8s.account("shop", a) for a in (
+            "server", "client")), k8s.service("shop", "server"),
+            k8s.deployment("shop", "server", account="server"),
+            k8s.deployment("shop", "client", [k8s.shell_container("app", IDLE)], account="client"),
+            objects.routes("shop", "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
+            objects.target("shop", "access", "server", [("shop", "client")],
+                           ("HTTPRouteGroup", "routes", ["all"])))
+        for name in ("server", "client"):
+            self.wait_until_available("shop", name)
+        client, server = (self.pod_of("shop", a) for a in ("client", "server"))
+        self.wait_for_answer(client, 200, f"server.shop:{k8s.PORT}/", timeout=40)
+
+        # Whom the proxies trust is cert-manager's CA and nobody else.
+        certificates = json.loads(server.admin("/certs")[1])["certificates"]
+        roots = {ca["serial_number"] for c in certificates for ca in c.get("ca_cert", [])}
+        self.assertEqual(1, len(roots), certificates)
+        chains = [c["uri"] for known in certificates for leaf in known.get("cert_chain", [])
+                  for c in leaf.get("subject_alt_names", [])]
+        self.assertIn("spiffe://cluster.local/ns/shop/sa/server", chains)
+        self.assertIsNone(self.api.find("Secret", mesh.SYSTEM, "osm-ca-bundle"))
+        wait_for("no request is left", lambda: not self.requests(), 20)
+
+    def test_a_cluster_issuer_signs_as_well(self):
+        process = self.start_controller("by-cluster-issuer", "--cert-manager-issuer-kind",
+                                        "ClusterIssuer")
+        self.ready(process)
+        self.assertIn("ClusterIssuer osm-ca", process.text())
+        wait_for("no request is left", lambda: not self.requests(), 20)
+
+    def test_a_denial_stops_the_start_and_is_told_with_its_reason(self):
+        self.without_approver()
+        known = set(self.requests())
+        process = self.start_controller("denied")
+        name = self.new_request(known)["metadata"]["name"]
+        self.decide(name, "Denied")
+        self.assertEqual(1, process.popen.wait(30))
+        self.assertIn("denied by an approver", process.text())
+        self.assertIn("by hand", process.text())
+        self.assertNotIn(name, self.requests())
+
+    def test_what_is_approved_by_hand_is_signed(self):
+        self.without_approver()
+        process = self.start_controller("approved")
+        approved = set()
+
+        def up():
+            for name in set(self.requests()) - approved:
+                approved.add(name)
+                self.decide(name, "Approved")
+            if not process.running():
+                raise AssertionError(process.tail())
+            return self.cluster.namespace.http("127.0.0.1", 9091, "GET", "/health/ready")[0] == 200
+
+        wait_for("the controller is ready", up, 60, interval=0.1)
+        self.assertGreaterEqual(len(approved), 2)  # the first, and its own
+
+    def test_what_nobody_approves_is_late_and_leaves_nothing(self):
+        self.without_approver()
+        known = set(self.requests())
+        process = self.start_controller("late")
+        request = self.new_request(known)
+        self.assertEqual({"app.kubernetes.io/name": "openservicemesh.io",
+                          "app.kubernetes.io/component": "certificate-request"},
+                         request["metadata"]["labels"])
+        self.assertEqual(1, process.popen.wait(90))
+        self.assertIn("within 60 s", process.text())
+        self.assertIn("it is not approved", process.text())
+        self.assertNotIn(request["metadata"]["name"], self.requests())
+
+    def test_an_issuer_that_is_not_there_is_named(self):
+        process = self.start_controller("no-issuer", "--cert-manager-issuer-name", "nobody")
+        self.assertEqual(1, process.popen.wait(90))
+        self.assertIn("Issuer osm-system/nobody", process.text())
+        self.assertIn("not found", process.text())
+
+
+if __name__ == "__main__":
+    kubecase.main()

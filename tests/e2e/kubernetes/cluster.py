@@ -1,0 +1,280 @@
+"""A Kubernetes control plane of a test's own: etcd, kube-apiserver, kube-controller-manager and
+kube-proxy, in a network namespace of its own, so that tests run side by side.
+
+    with Cluster(rig) as cluster:           # a rig.Rig: its directory, switch and processes
+        cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", ...})
+        cluster.kubectl("apply", "-f", "deploy/kubernetes")
+"""
+import base64
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from api import Api, Credentials, write_kubeconfig
+from netns import Switch, ip
+from pki import Pki
+from processes import wait_for
+
+API_PORT = 6443
+OTHER_API_PORT = 6444
+SERVICE_RANGE = "10.96.0.0/16"
+API_SERVICE = "10.96.0.1"  # the first of the range is the API server's
+POD_RANGE = "10.244.0.0/16"
+BRIDGE = "10.244.255.254"  # the pods' router, an address that no node gives away
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAMS = _ROOT / "build/tools/kubernetes/bin"
+# What nothing here looks at costs start-up time and CPU.
+_NO_CONTROLLERS = ["persistentvolume-binder-controller", "persistentvolume-attach-detach-controller",
+                   "persistentvolume-expander-controller", "bootstrap-signer-controller",
+                   "token-cleaner-controller", "node-ipam-controller", "node-route-controller",
+                   "horizontal-pod-autoscaler-controller", "cronjob-controller",
+                   "persistentvolume-protection-controller", "ttl-controller"]
+
+
+def check_tools():
+    for program in ("kube-apiserver", "kube-controller-manager", "kube-proxy"):
+        if not (PROGRAMS / program).exists():
+            sys.exit(f"{PROGRAMS / program} is missing: tools/setup --kubernetes builds it")
+    if shutil.which("etcd") is None:
+        sys.exit("etcd is missing: tools/setup --kubernetes installs it")
+
+
+def kubectl_program():
+    built = PROGRAMS / "kubectl"
+    return str(built) if built.exists() else "kubectl"
+
+
+class Cluster:
+    """`address`:6443 is the API server, inside `namespace` only."""
+
+    def __init__(self, rig):
+        check_tools()
+        self.rig, self.namespace, self.address = rig, rig.switch.namespace, Switch.ADDRESS
+        self.directory = rig.directory / "kubernetes"
+        self.directory.mkdir()
+        self.server = f"https://{self.address}:{API_PORT}"
+        self.audit_log = self.directory / "audit.log"
+        self.processes, self._apis = {}, []
+        self.started_in = None
+
+    def start(self):
+        begun = time.monotonic()
+        self._make_network()
+        self.pki = Pki(self.directory / "pki")
+        self.start_etcd()
+        self.admin = self.pki.user("admin", "system:masters")
+        self.api = self.as_user(self.admin)
+        self.kubeconfig = self.kubeconfig_of("admin", self.admin)
+        self.serving = self.pki.server(
+            "kube-apiserver", f"IP:{self.address}", f"IP:{API_SERVICE}", "IP:127.0.0.1",
+            *(f"DNS:kubernetes{rest}" for rest in
+              ("", ".default", ".default.svc", ".default.svc.cluster.local")))
+        self.start_api_server(wait=False)
+        for name in ("kube-controller-manager", "kube-proxy"):
+            self.kubeconfig_of(name, self.pki.user(f"system:{name}"))
+        self.wait_for_api()
+        self.start_controller_manager()
+        wait_for("the default ServiceAccount is made",
+                 lambda: self.api.find("ServiceAccount", "default", "default"), 30)
+        self.started_in = time.monotonic() - begun
+        return self
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _make_network(self):
+        """The switch also routes between pods, so that kube-proxy sees both directions."""
+        name = self.namespace.name
+        ip("-n", name, "address", "add", f"{BRIDGE}/16", "dev", "br0")
+        # The API server calls webhooks by their Service: the kernel looks for a route before it
+        # translates.
+        ip("-n", name, "route", "add", SERVICE_RANGE, "dev", "br0")
+        for setting, value in (("ip_forward", 1), ("conf/all/send_redirects", 0),
+                               ("conf/br0/send_redirects", 0)):
+            self.namespace.run("sh", "-c", f"echo {value} >/proc/sys/net/ipv4/{setting}")
+
+    # -- processes ------------------------------------------------------------------------------
+    def _start(self, name, *command):
+        process = self.rig.start(name, self.namespace.command(
+            "env", f"HOME={self.directory}", *map(str, command)))
+        self.processes[name] = process
+        return process
+
+    def start_etcd(self):
+        data = self.directory / "etcd"
+        data.mkdir(mode=0o700, exist_ok=True)
+        self._start("etcd", "etcd", "--data-dir", data, "--listen-client-urls",
+                    "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
+                    "--listen-peer-urls", "http://127.0.0.1:2380", "--snapshot-count", "10000",
+                    "--logger", "zap", "--log-level", "warn")
+
+    def start_api_server(self, *more, wait=True):
+        """`more`: flags beside the usual ones."""
+        self._start_api_server("kube-apiserver", API_PORT, "/registry", *more)
+        if wait:
+            self.wait_for_api()
+
+    def start_other_api_server(self):
+        """Another cluster's, which has only its etcd and its users in common with this one. The
+        kubeconfig of its administrator."""
+        self._start_api_server("other-kube-apiserver", OTHER_API_PORT, "/other")
+        api = Api(self.namespace, self.address, OTHER_API_PORT, self.pki.ca, self.admin)
+        self._apis.append(api)
+        wait_for("the other API server is ready",
+                 lambda: api.request("GET", "/readyz", timeout=2) == "ok", 60, interval=0.1)
+        return write_kubeconfig(self.directory / "other-admin.kubeconfig",
+                                f"https://{self.address}:{OTHER_API_PORT}", self.pki.ca, self.admin)
+
+    def _start_api_server(self, name, port, prefix, *more):
+        certificate, key = self.serving
+        audited = [f"--audit-log-path={self.audit_log}",
+                   f"--audit-policy-file={self._audit_policy()}"] if port == API_PORT else []
+        self._start(
+            name, PROGRAMS / "kube-apiserver",
+            "--etcd-servers=http://127.0.0.1:2379", f"--etcd-prefix={prefix}",
+            f"--secure-port={port}",
+            "--bind-address=0.0.0.0", f"--advertise-address={self.address}",
+            f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}",
+            f"--client-ca-file={self.pki.ca}", "--authorization-mode=Node,RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={self.pki.account_key}",
+            f"--service-account-signing-key-file={self.pki.account_key}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}", "--allow-privileged=true",
+            "--enable-admission-plugins=NodeRestriction", "--profiling=false", *audited,
+            f"--cert-dir={self.directory}/{name}", "--shutdown-delay-duration=0s",
+            "--v=0", *more)
+
+    def compact_etcd(self):
+        """Forgets all history up to now, as the API server has it done every five minutes, behind
+        its back."""
+        def call(path, **body):
+            status, answer = self.namespace.http(
+                "127.0.0.1", 2379, "POST", f"/v3/kv/{path}",
+                headers={"Content-Type": "application/json"}, body=json.dumps(body))
+            if status != 200:
+                raise RuntimeError(f"etcd: {path}: {status} {answer}")
+            return json.loads(answer)
+
+        any_key = base64.b64encode(b"any").decode()
+        revision = call("range", key=any_key, limit=1)["header"]["revision"]
+        call("compaction", revision=revision, physical=True)
+
+    def _audit_policy(self):
+        """Of programs that are tried here: every request, without its contents."""
+        path = self.directory / "audit-policy.json"
+        path.write_text(json.dumps({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "users": [
+                f"system:serviceaccount:osm-system:{a}" for a in ("osm-controller",
+                                                                  "osm-injector")]},
+                      {"level": "None"}]}))
+        return path
+
+    def requests_of(self, account):
+        """{(verb, resource with group and subresource, namespace): [HTTP codes]} of an account of
+        osm-system so far."""
+        asked = {}
+        for event in self._audited(account):
+            about = event.get("objectRef") or {}
+            name = "/".join(p for p in (about.get("resource"), about.get("subresource")) if p)
+            group = f".{about['apiGroup']}" if about.get("apiGroup") else ""
+            key = event["verb"], name + group or event["requestURI"], about.get("namespace")
+            asked.setdefault(key, []).append(event.get("responseStatus", {}).get("code", 0))
+        return asked
+
+    def tokens_of(self, account):
+        """The ids ("JTI=...") of the tokens that an account of osm-system was served with."""
+        ids = set()
+        for event in self._audited(account):
+            if event.get("responseStatus", {}).get("code") == 200:
+                ids.update(event["user"].get("extra", {}).get(
+                    "authentication.kubernetes.io/credential-id", []))
+        return ids
+
+    def _audited(self, account):
+        lines = self.audit_log.read_text().splitlines() if self.audit_log.exists() else []
+        for event in map(json.loads, lines):
+            if event["user"]["username"] == f"system:serviceaccount:osm-system:{account}":
+                yield event
+
+    def start_controller_manager(self):
+        self._start(
+            "kube-controller-manager", PROGRAMS / "kube-controller-manager",
+            f"--kubeconfig={self.directory}/kube-controller-manager.kubeconfig",
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={self.pki.account_key}",
+            f"--root-ca-file={self.pki.ca}", "--leader-elect=false", "--secure-port=0",
+            "--allocate-node-cidrs=false", "--kube-api-qps=300", "--kube-api-burst=600",
+            "--controllers=*," + ",".join(f"-{name}" for name in _NO_CONTROLLERS),
+            f"--cert-dir={self.directory}/controller-manager", "--profiling=false", "--v=0")
+
+    def restart_controller_manager(self):
+        """As it does itself where it has to be the leader: without it, it would look again for an
+        API server that was away only after half a minute."""
+        self.processes["kube-controller-manager"].end(signal.SIGKILL)
+        self.start_controller_manager()
+
+    def start_proxy(self, node):
+        """ClusterIPs, for those who are not intercepted and for webhooks. `node` is registered."""
+        self._start(
+            "kube-proxy", PROGRAMS / "kube-proxy", "--proxy-mode=iptables",
+            f"--kubeconfig={self.directory}/kube-proxy.kubeconfig", f"--cluster-cidr={POD_RANGE}",
+            f"--hostname-override={node}", "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
+            "--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249",
+            "--iptables-min-sync-period=0s", "--nodeport-addresses=127.0.0.1/32", "--v=0")
+
+    def wait_for_api(self, timeout=60):
+        def ready():
+            for process in self.processes.values():
+                if not process.running():
+                    raise AssertionError(f"{process.name} ended: {process.tail()}")
+            return self.api.request("GET", "/readyz", timeout=2) == "ok"
+
+        wait_for("the API server is ready", ready, timeout, interval=0.1)
+
+    def stop_api_server(self, how=signal.SIGKILL):
+        self.processes["kube-apiserver"].end(how, timeout=10)
+
+    def stop(self):
+        """Also what `Rig.close` does, in the order that needs no retries."""
+        for api in self._apis:
+            api.close()
+        for name in ("kube-proxy", "kube-controller-manager", "other-kube-apiserver",
+                     "kube-apiserver", "etcd"):
+            if name in self.processes:
+                self.processes[name].end(signal.SIGKILL)
+
+    # -- users ----------------------------------------------------------------------------------
+    def as_user(self, credentials):
+        self._apis.append(Api(self.namespace, self.address, API_PORT, self.pki.ca, credentials))
+        return self._apis[-1]
+
+    def as_account(self, ns, account):
+        """The API as a ServiceAccount sees it."""
+        return self.as_user(Credentials(token=self.api.token_of(ns, account)))
+
+    def kubeconfig_of(self, name, credentials):
+        return write_kubeconfig(self.directory / f"{name}.kubeconfig", self.server, self.pki.ca,
+                                credentials)
+
+    def kubeconfig_of_account(self, ns, account):
+        token = Credentials(token=self.api.token_of(ns, account))
+        return self.kubeconfig_of(f"{ns}-{account}", token)
+
+    def kubectl(self, *arguments, stdin=None, check=True, kubeconfig=None):
+        """What a user types; its standard output."""
+        command = self.namespace.command(
+            "env", f"HOME={self.directory}", kubectl_program(), "--kubeconfig",
+            kubeconfig or self.kubeconfig, *map(str, arguments))
+        ran = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+        if check and ran.returncode != 0:
+            raise RuntimeError(f"kubectl {' '.join(map(str, arguments))}: {ran.stderr}")
+        return ran.stdout if check else ran

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""osm-controller in a pod, as its own ServiceAccount: it brings the mesh's kinds and webhook, puts
+them back, judges policies before they are stored, and says afterwards what became of them."""
+import base64
+import json
+import subprocess
+
+import kubecase
+import kubeobjects as k8s
+import mesh
+import objects
+from api import ApiError
+from processes import wait_for
+
+TARGETS = "traffictargets.access.smi-spec.io"
+
+
+class ControllerTest(kubecase.MeshCase):
+    @staticmethod
+    def install(installed):
+        installed.install_controller()
+
+    def namespace(self, name):
+        self.api.apply(mesh.namespace(name), k8s.account(name, "server"),
+                       k8s.account(name, "client"))
+        return name
+
+    def condition(self, ns, name, kind="TrafficTarget", condition="Accepted"):
+        found = self.api.get(kind, ns, name).get("status", {}).get("conditions", [])
+        return {c["type"]: c for c in found}[condition]
+
+    def test_the_mesh_config_comes_from_its_preset(self):
+        config = wait_for("there is a MeshConfig", lambda: self.api.find(
+            "MeshConfig", mesh.SYSTEM, "osm-mesh-config"))
+        self.assertIs(False, config["spec"]["traffic"]["enableEgress"])
+
+    def test_a_policy_that_no_proxy_could_use_is_refused_with_its_field(self):
+        ns = self.namespace("refused")
+        wrong = objects.target(ns, "elsewhere", "server", [(ns, "client")],
+                               ("HTTPRouteGroup", "routes", None))
+        wrong["spec"]["destination"]["namespace"] = "another"
+
+        message = self.refusal(wrong)
+        self.assertIn("spec.destination.namespace", message)
+        self.assertIn("osm-validator", message)
+
+    def refusal(self, wrong):
+        """What the webhook says of it."""
+        def refused():
+            try:
+                self.api.create(wrong, dryRun="All")
+            except ApiError as answer:
+                return answer.message
+            return None
+
+        return wait_for("the webhook refuses it", refused)
+
+    def test_what_two_policies_must_not_both_say_is_refused_though_nothing_obeys_them_yet(self):
+        ns = self.namespace("twice")
+
+        def backend(name, protocol="http"):
+            return {"apiVersion": "policy.openservicemesh.io/v1alpha1", "kind": "IngressBackend",
+                    "metadata": {"name": name, "namespace": ns},
+                    "spec": {"backends": [{"name": "server",
+                                           "port": {"number": 80, "protocol": protocol}}],
+                             "sources": [{"kind": "IPRange", "name": "10.0.0.0/8"}]}}
+
+        wait_for("the kind is there", lambda: self.api.apply(backend("first")), 30)
+        self.assertIn("backend server port 80 is already in IngressBackend twice/first",
+                      self.refusal(backend("second")))
+        self.assertIn("name an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
+
+    def test_a_root_certificate_that_would_show_its_token_is_refused(self):
+        vault = {"host": "10.0.0.1", "role": "mesh", "tokenFile": "/token", "protocol": "http"}
+        self.assertIn("http would show the token to the network", self.refusal({
+            "apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
+            "metadata": {"name": "next", "namespace": mesh.SYSTEM},
+            "spec": {"role": "inactive", "provider": {"vault": vault}}}))
+
+    def test_what_became_of_a_policy_stands_in_its_conditions(self):
+        ns = self.namespace("told")
+        self.api.apply(objects.routes(ns, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
+                       objects.target(ns, "access", "server", [(ns, "client")],
+                                      ("HTTPRouteGroup", "routes", ["all"])))
+        accepted = wait_for("it has a condition", lambda: self.condition(ns, "access"))
+        self.assertEqual("True", accepted["status"], accepted)
+        self.assertIn("proxies", self.condition(ns, "access", condition="Programmed")["message"])
+
+    def test_a_kind_that_is_changed_or_deleted_is_put_back(self):
+        columns = "/spec/versions/0/additionalPrinterColumns"
+        before = self.api.get("CustomResourceDefinition", None, TARGETS)
+        self.api.patch("CustomResourceDefinition", None, TARGETS, [{"op": "remove",
+                                                                    "path": columns}])
+        wait_for("its columns are back", lambda: self.api.get(
+            "CustomResourceDefinition", None, TARGETS)["spec"]["versions"][0].get(
+                "additionalPrinterColumns"), 30)
+        self.api.delete("CustomResourceDefinition", None, TARGETS)
+        wait_for("it is there again", lambda: self.api.get(
+            "CustomResourceDefinition", None, TARGETS)["metadata"]["uid"] !=
+            before["metadata"]["uid"], 60)
+        ns = self.namespace("again")
+
+        def usable():
+            return self.api.apply(objects.target(ns, "access", "server", [(ns, "client")],
+                                                 ("HTTPRouteGroup", "routes", ["all"])))
+
+        wait_for("it can be used again", usable, 30)
+
+    def test_a_webhook_that_is_switched_off_is_switched_on_again(self):
+        name = "osm-validator-mesh-osm"
+        self.api.patch("ValidatingWebhookConfiguration", None, name, [
+            {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+            {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}])
+
+        def whole():
+            hook = self.api.get("ValidatingWebhookConfiguration", None, name)["webhooks"][0]
+            return hook["failurePolicy"] == "Fail" and hook["clientConfig"].get("caBundle")
+
+        wait_for("it is as it was", whole, 30)
+        self.api.delete("ValidatingWebhookConfiguration", None, name)
+        wait_for("it is there again", lambda: self.api.find(
+            "ValidatingWebhookConfiguration", None, name), 30)
+
+    def test_a_gateways_certificate_is_kept_in_the_secret_that_mesh_config_names(self):
+        self.api.apply(k8s.namespace("ingress"))
+        name = ("Secret", "ingress", "client")
+        names = ["gateway.example", "other.example"]
+
+        def configure(gateway):
+            self.api.patch("MeshConfig", mesh.SYSTEM, "osm-mesh-config",
+                           {"spec": {"certificate": {"ingressGateway": gateway}}})
+
+        self.cluster.kubectl("apply", "-n", "ingress", "-f",
+                             mesh.MANIFESTS / "ingress-gateway-rbac.yaml")
+        wait_for("there is a MeshConfig", lambda: self.api.find(
+            "MeshConfig", mesh.SYSTEM, "osm-mesh-config"))
+        configure({"subjectAltNames": names, "secret": {"name": "client",
+                                                        "namespace": "ingress"}})
+        secret = wait_for("the Secret is made", lambda: self.api.find(*name), 30)
+        self.assertEqual("kubernetes.io/tls", secret["type"])
+        self.assertEqual({"ca.crt", "tls.crt", "tls.key"}, set(secret["data"]))
+        shown = subprocess.run(
+            ["openssl", "x509", "-noout", "-ext", "subjectAltName"], check=True, text=True,
+            input=base64.b64decode(secret["data"]["tls.crt"]).decode(), capture_output=True).stdout
+        for san in ["DNS:" + n for n in names] + [
+                "URI:spiffe://cluster.local/osm/gateway/gateway.example"]:
+            self.assertIn(san, shown)
+        version = secret["metadata"]["resourceVersion"]
+        configure({"subjectAltNames": names[:1]})
+        self.api.wait_for("is written again", *name, lambda s: version !=
+                          s["metadata"]["resourceVersion"])
+        configure(None)
+        self.api.wait_until_gone(*name)
+
+    def test_its_webhook_tells_http_and_reviews_apart(self):
+        def ask(*request):
+            return self.ask_webhook("osm-controller", 9093, "/validate", *request)
+
+        self.assertEqual(415, ask("{}", "text/plain")[0])
+        self.assertEqual(400, ask("", "application/json")[0])
+        self.assertEqual(405, ask("{}", "application/json", "PUT")[0])
+        status, review = ask("[]", "application/json")
+        self.assertEqual((200, False), (status, review["response"]["allowed"]))
+
+    def test_its_log_holds_no_key(self):
+        log = self.mesh.log("osm-controller")
+        self.assertIn("{", log)
+        self.assertNotIn("PRIVATE KEY", log)
+        secret = self.api.get("Secret", mesh.SYSTEM, "osm-ca-bundle")
+        for value in secret["data"].values():
+            self.assertNotIn(value[40:100], json.dumps(log))
+
+
+if __name__ == "__main__":
+    kubecase.main()

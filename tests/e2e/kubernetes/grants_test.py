@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Every grant of deploy/kubernetes is used: what the daemons ask an API server for while a mesh is
+installed, used and disturbed is compared with what they may. e2e.kubernetes.rbac tries the rest."""
+import kubecase
+import kubeobjects as k8s
+import mesh
+import objects
+import rbac_test
+from processes import wait_for
+
+NS = "shop"
+# Grants that no test can wait for, and what proves that they are needed.
+NOT_HERE = {
+    ("osm-controller", "delete", "secrets"): "a pod that does not come within ten minutes: "
+                                             "kubernetes::SecretKeeper",
+    ("osm-controller", "create", "secrets"): "the CA, when osm-injector was not first to make it: "
+                                             "e2e.kubernetes.controller",
+    ("osm-controller", "update", "customresourcedefinitions.apiextensions.k8s.io"):
+        "what others wrote where nothing may be, and an apply leaves: kubernetes::Reconciler",
+    ("osm-controller", "list", "endpoints"): "an API server without EndpointSlices",
+    ("osm-controller", "watch", "endpoints"): "an API server without EndpointSlices",
+    ("osm-controller", "get", "meshrootcertificates.config.openservicemesh.io"): "ADR 0024",
+    ("osm-controller", "patch", "meshrootcertificates/status.config.openservicemesh.io"):
+        "ADR 0024",
+    ("osm-controller", "patch", "virtualmachines/status.workload.openservicemesh.io"):
+        "e2e.kubernetes.hybrid"}
+
+
+class GrantsTest(kubecase.MeshCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.api.apply(mesh.namespace(NS), *(k8s.account(NS, a) for a in ("server", "client")),
+                      k8s.service(NS, "server"), k8s.deployment(NS, "server", account="server"),
+                      objects.routes(NS, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
+                      objects.target(NS, "access", "server", [(NS, "client")],
+                                     ("HTTPRouteGroup", "routes", ["all"])),
+                      {"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "TCPRoute",
+                       "metadata": {"name": "tcp", "namespace": NS}, "spec": {}},
+                      {"apiVersion": "split.smi-spec.io/v1alpha2", "kind": "TrafficSplit",
+                       "metadata": {"name": "split", "namespace": NS},
+                       "spec": {"service": "server", "backends": [{"service": "server",
+                                                                   "weight": 100}]}},
+                      # It names what is not there: an Event says so.
+                      objects.target(NS, "lost", "server", [(NS, "client")],
+                                     ("HTTPRouteGroup", "nowhere", ["all"])))
+        cls.wait_until_available(NS, "server")
+        cls.disturb()
+
+    @classmethod
+    def disturb(cls):
+        """Deletes, and changes, what the daemons keep up."""
+        hooks = (("ValidatingWebhookConfiguration", "osm-validator-mesh-osm"),
+                 ("MutatingWebhookConfiguration", "osm-webhook-osm"))
+        crd = "trafficsplits.split.smi-spec.io"
+        for kind, name in hooks:
+            cls.api.patch(kind, None, name, [{"op": "replace", "path": "/webhooks/0/failurePolicy",
+                                              "value": "Ignore"}])
+            wait_for(f"{name} is as it was", lambda k=kind, n=name: cls.api.get(k, None, n)[
+                "webhooks"][0]["failurePolicy"] == "Fail", 30)
+            # What an apply leaves, because somebody else wrote it.
+            other = {**cls.api.get(kind, None, name)["webhooks"][0], "name": "other.example.org"}
+            cls.api.patch(kind, None, name, [{"op": "add", "path": "/webhooks/-", "value": other}])
+            wait_for(f"{name} has no other webhook", lambda k=kind, n=name, o=other: o["name"]
+                     not in {hook["name"] for hook in cls.api.get(k, None, n)["webhooks"]}, 30)
+            cls.api.delete(kind, None, name)
+            wait_for(f"{name} is back", lambda k=kind, n=name: cls.api.find(k, None, n), 30)
+        columns = "/spec/versions/0/additionalPrinterColumns"
+        cls.api.patch("CustomResourceDefinition", None, crd, [{"op": "remove", "path": columns}])
+        wait_for("the CRD is as it was", lambda: cls.api.get(
+            "CustomResourceDefinition", None, crd)["spec"]["versions"][0].get(
+                "additionalPrinterColumns"), 30)
+        version = {**cls.api.get("CustomResourceDefinition", None, crd)["spec"]["versions"][0],
+                   "name": "v9", "served": False, "storage": False}
+        cls.api.patch("CustomResourceDefinition", None, crd, [{"op": "add", "path":
+                                                               "/spec/versions/-",
+                                                               "value": version}])
+        wait_for("the CRD has no other version", lambda: "v9" not in {
+            v["name"] for v in cls.api.get("CustomResourceDefinition", None, crd)["spec"][
+                "versions"]}, 30)
+        # The replica goes, and takes its Lease with it.
+        cls.cluster.kubectl("rollout", "restart", "-n", mesh.SYSTEM, "deployment/osm-controller")
+        cls.wait_until_available(mesh.SYSTEM, "osm-controller")
+        # The MeshConfig comes from its preset, and follows it.
+        cls.api.delete("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
+        wait_for("the MeshConfig is back", lambda: cls.api.find(
+            "MeshConfig", mesh.SYSTEM, "osm-mesh-config"), 90)
+
+    def granted(self, account):
+        """{(verb, resource, namespace or "*")}; by name counts as its resource."""
+        found = {(verb, resource, "*") for resource, verbs in rbac_test.EVERYWHERE[account].items()
+                 for verb in verbs}
+        found |= {(verb, resource, mesh.SYSTEM)
+                  for resource, verbs in rbac_test.AT_HOME[account].items() for verb in verbs}
+        return found | {(verb, resource, ns or "*") for (resource, ns, _), verbs in
+                        rbac_test.BY_NAME[account].items() for verb in verbs}
+
+    def used(self, account):
+        """What was asked for, and what an apply that creates needs beside its own verb."""
+        found = set()
+        for (verb, resource, ns), codes in self.cluster.requests_of(account).items():
+            if all(code == 403 for code in codes):
+                continue
+            for verb_used in {verb} | ({"create"} if verb == "patch" and 201 in codes else set()):
+                found |= {(verb_used, resource, "*")} | ({(verb_used, resource, ns)} if ns else
+                                                         set())
+        return found
+
+    def check(self, account):
+        def all_used():
+            rest = {grant for grant in self.granted(account) - self.used(account)
+                    if (account, *grant[:2]) not in NOT_HERE}
+            if rest:
+                raise ValueError(sorted(rest))
+            return True
+
+        wait_for(f"each grant of {account} is used", all_used, 60, interval=1)
+
+    def test_each_grant_of_the_controller_is_used(self):
+        self.check("osm-controller")
+
+    def test_each_grant_of_the_injector_is_used(self):
+        self.check("osm-injector")
+
+    def test_what_is_excused_is_granted(self):
+        for account, verb, resource in NOT_HERE:
+            self.assertIn((verb, resource), {g[:2] for g in self.granted(account)})
+
+
+if __name__ == "__main__":
+    kubecase.main()

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Pods get their sidecars from the API server's own call of osm-injector, and live with them: probes
+of every kind, jobs, secrets, refusals."""
+import base64
+import json
+
+import kubecase
+import kubeobjects as k8s
+import mesh
+from api import ApiError
+from processes import wait_for
+
+PREFIX = "envoy-bootstrap-config-"
+IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+class InjectionTest(kubecase.MeshCase):
+    def namespace(self, name, **more):
+        self.api.apply(mesh.namespace(name, **more))
+        wait_for("its ServiceAccount is made",
+                 lambda: self.api.find("ServiceAccount", name, "default"))
+        return name
+
+    def secrets(self, ns):
+        return [s["metadata"] for s in self.api.list("Secret", ns)
+                if s["metadata"]["name"].startswith(PREFIX)]
+
+    def names(self, pod):
+        return [c["name"] for kind in ("initContainers", "containers")
+                for c in pod["spec"].get(kind) or []]
+
+    def pod(self, ns, name, containers, **annotations):
+        return {"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": ns, "annotations": annotations},
+                "spec": {"containers": containers, "terminationGracePeriodSeconds": 5}}
+
+    def test_a_sidecar_comes_before_everything_and_its_secret_is_the_pods(self):
+        ns = self.namespace("plain")
+        self.api.apply(k8s.deployment(ns, "app", [k8s.shell_container("app", IDLE)]))
+        self.wait_until_available(ns, "app")
+        pod, = self.pods(ns, "app")
+        self.assertEqual(["osm-init", "envoy", "app"], self.names(pod))
+        uuid = pod["metadata"]["labels"]["osm-proxy-uuid"]
+        secret, = self.secrets(ns)
+        self.assertEqual(PREFIX + uuid, secret["name"])
+        owned = wait_for("the Secret is owned by its pod", lambda: self.api.get(
+            "Secret", ns, secret["name"])["metadata"].get("ownerReferences"), 20)
+        self.assertEqual(pod["metadata"]["uid"], owned[0]["uid"])
+        self.api.delete("Deployment", ns, "app")
+        wait_for("the Secret goes with its pod", lambda: not self.secrets(ns), 60)
+
+    def test_probes_of_every_kind_are_answered_through_the_sidecar(self):
+        ns = self.namespace("probes")
+        period = {"periodSeconds": 1}
+        probed = k8s.http_container(
+            "app", startupProbe={"tcpSocket": {"port": "http"}, **period},
+            livenessProbe={"httpGet": {"path": "/live", "port": 8080}, **period})
+        other = k8s.http_container(
+            "other", port=8081, ports=[{"containerPort": 8081}], readinessProbe={
+                "tcpSocket": {"port": 8081}, **period},
+            livenessProbe={"exec": {"command": ["true"]}, **period})
+        self.api.apply(k8s.deployment(ns, "app", [probed, other]))
+        self.wait_until_available(ns, "app")
+        pod, = self.pods(ns, "app")
+        rewritten = {c["name"]: c for c in pod["spec"]["containers"]}
+        self.assertNotEqual(8080, rewritten["app"]["livenessProbe"]["httpGet"]["port"])
+        self.assertEqual(["true"], rewritten["other"]["livenessProbe"]["exec"]["command"])
+        restarts = sum(c["restartCount"] for c in pod["status"]["containerStatuses"])
+        self.assertEqual(0, restarts)
+
+    def grpc_pod(self, ns, name, service):
+        return self.pod(ns, name, [{
+            "name": "app", "image": "e2e/grpc-health", "ports": [{"containerPort": 9000}],
+            "startupProbe": {"grpc": {"port": 9000}, "periodSeconds": 1, "failureThreshold": 60},
+            "readinessProbe": {"grpc": {"port": 9000, "service": service}, "periodSeconds": 1}}])
+
+    def test_grpc_probes_tell_what_the_health_service_says(self):
+        ns = self.namespace("grpc")
+        for service in ("up", "down"):
+            self.api.create(self.grpc_pod(ns, service, service))
+
+        def app(pod):
+            return (pod["status"].get("containerStatuses") or [{}])[0]
+
+        self.api.wait_for("serves", "Pod", ns, "up", lambda p: app(p).get("ready"), 60)
+        # Its startup probe, which asks for the whole server, has passed: only the service is down.
+        down = self.api.wait_for("has started", "Pod", ns, "down", lambda p: app(p).get("started"))
+        run = mesh.InjectedPod(self.agent.pod(ns, "down"))
+        asked = wait_for("the sidecar has asked for the service", lambda: run.stats(
+            "cluster.app_readiness_cluster.health_check.failure").values())
+        self.assertGreater(sum(asked), 0)
+        self.assertFalse(app(down)["ready"])
+        self.assertFalse(app(self.api.get("Pod", ns, "down"))["ready"])
+
+    def test_hooks_reach_their_container_and_are_nobody_elses_to_send(self):
+        ns = self.namespace("hooks")
+        self.api.create(self.pod(ns, "app", [k8s.http_container("app", lifecycle={
+            "postStart": {"httpGet": {"path": "/hook/started", "port": "http"}},
+            "preStop": {"httpGet": {"path": "/hook/stopping?soon=1", "port": 8080}}})]))
+        pod = self.api.wait_for("is ready", "Pod", ns, "app", lambda p: (
+            p["status"].get("containerStatuses") or [{}])[0].get("ready"), 60)
+        log = self.agent.log_of(self.agent.pod(ns, "app"), "app")
+        self.assertIn("hook /hook/started\n", log.read_text())
+        self.assertEqual(0, pod["status"]["containerStatuses"][0]["restartCount"])
+        hook = pod["spec"]["containers"][0]["lifecycle"]["preStop"]["httpGet"]
+        uuid = pod["metadata"]["labels"]["osm-proxy-uuid"]
+        known, _, key = hook["path"].split("?")[0].rpartition("/")
+        self.assertNotEqual(uuid, key)
+        for path in (known, f"{known}/", f"{known}/{uuid}", "/hook/stopping"):
+            status, _ = self.cluster.namespace.http(pod["status"]["podIP"], hook["port"], "GET",
+                                                    path)
+            self.assertEqual(404, status, path)
+        self.assertNotIn("stopping", log.read_text())
+        self.api.delete("Pod", ns, "app")
+        wait_for("the hook has arrived",
+                 lambda: "hook /hook/stopping?soon=1\n" in log.read_text(), 20)
+
+    def webhook(self, *request):
+        return self.ask_webhook("osm-injector", 9090, "/mutate-pod-creation", *request)
+
+    def test_the_webhook_tells_http_and_reviews_apart(self):
+        self.assertEqual(415, self.webhook("{}", "text/plain")[0])
+        self.assertEqual(400, self.webhook("", "application/json")[0])
+        self.assertEqual(405, self.webhook("{}", "application/json", "PUT")[0])
+        status, review = self.webhook("{}", "application/json; charset=utf-8")
+        self.assertEqual((200, False), (status, review["response"]["allowed"]))
+        self.assertIn("apiVersion", review["response"]["status"]["message"])
+
+    def test_who_asks_the_webhook_past_the_api_server_gets_no_key_and_no_pod(self):
+        ns = self.namespace("forged")
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "forged", "operation": "CREATE", "namespace": ns,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "object": self.pod(ns, "app", [k8s.shell_container("app", IDLE)])}}
+        status, answer = self.webhook(json.dumps(review), "application/json")
+        self.assertEqual((200, True), (status, answer["response"]["allowed"]))
+        patch = base64.b64decode(answer["response"]["patch"]).decode()
+        secret, = self.secrets(ns)  # where its namespace's readers of Secrets alone see it
+        self.assertIn(secret["name"], patch)
+        for text in self.api.get("Secret", ns, secret["name"])["data"].values():
+            self.assertNotIn(text, patch)
+            self.assertNotIn(json.dumps(base64.b64decode(text).decode())[1:-1], patch)
+        self.assertIsNone(secret.get("ownerReferences"))  # so it is collected
+        self.assertEqual([], self.api.list("Pod", ns))
+
+    def test_a_probe_that_fails_behind_the_sidecar_is_seen(self):
+        ns = self.namespace("failing")
+        nothing = k8s.shell_container(
+            "app", IDLE, readinessProbe={"httpGet": {"path": "/", "port": 9}, "periodSeconds": 1},
+            livenessProbe={"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 2})
+        self.api.apply(k8s.deployment(ns, "app", [nothing]))
+        pod = wait_for("the pod is made", lambda: self.pods(ns, "app"))[0]
+        self.api.wait_for("was restarted", "Pod", ns, pod["metadata"]["name"], lambda p: (
+            p["status"].get("containerStatuses") or [{"restartCount": 0}])[0]["restartCount"])
+        ready = {c["type"]: c["status"] for c in self.api.get(
+            "Pod", ns, pod["metadata"]["name"])["status"]["conditions"]}["Ready"]
+        self.assertEqual("False", ready)
+
+    def test_a_job_ends_and_its_sidecar_with_it(self):
+        ns = self.namespace("jobs")
+        self.api.apply(k8s.job(ns, "once", [k8s.shell_container("work", "echo done")]))
+        self.api.wait_for("is complete", "Job", ns, "once",
+                          lambda job: job.get("status", {}).get("succeeded") == 1, 60)
+        pod, = self.api.list("Pod", ns)
+        self.assertEqual(["osm-init", "envoy", "work"], self.names(pod))
+        self.assertEqual("Succeeded", pod["status"]["phase"])
+
+    def test_an_annotation_that_says_nothing_refuses_the_pod_and_names_itself(self):
+        ns = self.namespace("refused")
+        key = "openservicemesh.io/sidecar-injection"
+        with self.assertRaises(ApiError) as refused:
+            self.api.create(self.pod(ns, "wrong", [k8s.shell_container("app", IDLE)],
+                                     **{key: "maybe"}))
+        self.assertIn(key, refused.exception.message)
+        self.assertIn("enabled", refused.exception.message)
+
+    def test_who_does_not_want_a_sidecar_gets_none(self):
+        ns = self.namespace("outside")
+        key = "openservicemesh.io/sidecar-injection"
+        without = self.api.create(self.pod(ns, "without", [k8s.shell_container("app", IDLE)],
+                                           **{key: "disabled"}))
+        self.assertEqual(["app"], self.names(without))
+        elsewhere = self.namespace("elsewhere", monitored=False)
+        outside = self.api.create(self.pod(elsewhere, "app", [k8s.shell_container("app", IDLE)]))
+        self.assertEqual(["app"], self.names(outside))
+        self.assertEqual([], self.secrets(ns) + self.secrets(elsewhere))
+
+    def test_a_dry_run_shows_the_sidecar_and_leaves_nothing(self):
+        ns = self.namespace("dry")
+        shown = self.api.create(self.pod(ns, "app", [k8s.shell_container("app", IDLE)]),
+                                dryRun="All")
+        self.assertIn("envoy", self.names(shown))
+        self.assertEqual([], self.secrets(ns))
+
+    def test_the_webhook_is_put_back(self):
+        name = "osm-webhook-osm"
+        self.api.delete("MutatingWebhookConfiguration", None, name)
+        wait_for("it is there again", lambda: self.api.find(
+            "MutatingWebhookConfiguration", None, name), 30)
+
+    def test_no_key_is_in_a_log(self):
+        ns = self.namespace("keys")
+        self.api.apply(k8s.deployment(ns, "app", [k8s.shell_container("app", IDLE)]))
+        self.wait_until_available(ns, "app")
+        for log in self.rig.directory.glob("*.log"):
+            self.assertNotIn("PRIVATE KEY", log.read_text(errors="replace"), log.name)
+        events = json.dumps(self.api.list("Event", ns))
+        self.assertNotIn("PRIVATE KEY", events)
+
+
+if __name__ == "__main__":
+    kubecase.main()

@@ -1,0 +1,198 @@
+"""What the tests on Kubernetes share: one cluster per class, and what they ask of it."""
+import http.client
+import json
+import pathlib
+import ssl
+import sys
+import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # the rig of machines
+
+import kubeobjects as k8s  # noqa: E402
+import mesh  # noqa: E402
+import meshcase  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from node_agent import Image, NodeAgent  # noqa: E402
+from processes import wait_for  # noqa: E402
+from rig import Rig  # noqa: E402
+
+_HERE = pathlib.Path(__file__).resolve().parent
+main = meshcase.main
+
+
+def test_images():
+    """The programs that the tests' own images stand for."""
+    return {"e2e/http-app": Image(["/usr/bin/python3", "/app/http_app.py"],
+                                  files={"/app/http_app.py": _HERE / "apps/http_app.py"},
+                                  user=1501),
+            "e2e/shell": Image(["/bin/sh"])}
+
+
+class KubeCase(unittest.TestCase):
+    """A cluster with two nodes for all tests of a class; each test has namespaces of its own."""
+
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rig = Rig(meshcase._programs)
+        cls.rig.failed = True  # until setUpClass is over: its logs are kept, too
+        cls.addClassCleanup(cls._close)
+        cls.cluster = Cluster(cls.rig).start()
+        cls.api = cls.cluster.api
+        cls.agent = NodeAgent(cls.cluster, test_images()).start()
+        print(f"the cluster was up in {cls.cluster.started_in:.1f} s", file=sys.stderr)
+
+    @classmethod
+    def _close(cls):
+        if hasattr(cls, "agent"):
+            cls.agent.close()
+        if hasattr(cls, "cluster"):
+            cls.cluster.stop()
+        cls.rig.close()
+
+    def setUp(self):
+        if not hasattr(type(self), "any_failed"):
+            type(self).rig.failed = type(self).any_failed = False
+        self.addCleanup(self._note_failure)
+
+    def _note_failure(self):
+        result = self._outcome.result
+        if any(getattr(test, "test_case", test) is self for test, _ in
+               result.failures + result.errors):
+            type(self).rig.failed = type(self).any_failed = True
+            print("\n".join(self.agent.notes[-20:]), file=sys.stderr)
+
+    # -- asking ---------------------------------------------------------------------------------
+    @classmethod
+    def pods(cls, ns, app=None):
+        """Pods that are not about to end."""
+        selector = {"labelSelector": f"app={app}"} if app else {}
+        return [p for p in cls.api.list("Pod", ns, **selector)
+                if "deletionTimestamp" not in p["metadata"]]
+
+    @classmethod
+    def wait_until_available(cls, ns, name, timeout=40):
+        """A Deployment whose newest pods are all there, and no others."""
+        def available(obj):
+            status, wanted = obj.get("status", {}), obj["spec"]["replicas"]
+            return (status.get("observedGeneration") == obj["metadata"]["generation"] and
+                    all(status.get(f, 0) == wanted for f in
+                        ("replicas", "updatedReplicas", "availableReplicas")))
+
+        try:
+            return cls.api.wait_for("is available", "Deployment", ns, name, available, timeout)
+        except AssertionError as late:
+            pods = {p["metadata"]["name"]: p["status"] for p in cls.api.list("Pod", ns)}
+            raise AssertionError(f"{late}\npods: {json.dumps(pods)[:3000]}") from late
+
+    @classmethod
+    def get(cls, pod, port=k8s.PORT, path="/"):
+        """(status, object) of a request that the node sends to a pod."""
+        status, body = cls.cluster.namespace.http(pod["status"]["podIP"], port, "GET", path)
+        return status, json.loads(body)
+
+    @classmethod
+    def fetch_from(cls, pod, url):
+        """(status, body) of what the app in `pod` gets from `url`."""
+        status, answer = cls.get(pod, path=f"/fetch?url={url}")
+        return answer["status"], answer["body"]
+
+    @classmethod
+    def wait_for_slices(cls, ns, service, addresses, timeout=20):
+        """Until the ready endpoints of a Service are these addresses."""
+        def same():
+            slices = cls.api.list("EndpointSlice", ns,
+                                   labelSelector=f"kubernetes.io/service-name={service}")
+            ready = {a for s in slices for e in s["endpoints"] or []
+                     if e["conditions"].get("ready", True) for a in e["addresses"]}
+            if ready != set(addresses):
+                raise ValueError(sorted(ready))
+            return True
+
+        wait_for(f"the slices of {ns}/{service} hold {sorted(addresses)}", same, timeout)
+
+
+class MeshCase(KubeCase):
+    """A cluster with the mesh in it. Every Envoy is watched; what no daemon may ever have been
+    refused by RBAC is looked for at the end."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.agent.images.update(mesh.images(meshcase._programs))
+        cls.proxies = {}
+        cls.agent.observe = cls._observe
+        cls.mesh = mesh.Mesh(cls.cluster, cls.agent)
+        cls.install(cls.mesh)
+
+    @staticmethod
+    def install(installed):
+        installed.install()
+
+    @classmethod
+    def _observe(cls, run, up):
+        if not any(c.name == "envoy" for c in run.init_all + run.containers):
+            return
+        if up:
+            cls.proxies[run] = mesh.InjectedPod(run)
+            cls.rig.watcher.watch(cls.proxies[run])
+        elif run in cls.proxies:
+            cls.rig.watcher.forget(cls.proxies.pop(run))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.rig.watcher.stop()
+        # An API server that has just started refuses some of what it allows a moment later.
+        refused = {account: {key for key, codes in cls.cluster.requests_of(account).items()
+                             if codes[-1] == 403}
+                   for account in ("osm-controller", "osm-injector")}
+        try:
+            cls.rig.watcher.check()
+            if any(refused.values()):
+                raise AssertionError(f"RBAC refused what the daemons need: {refused}")
+        except AssertionError:
+            cls.rig.failed = True
+            raise
+
+    # -- asking ---------------------------------------------------------------------------------
+    @classmethod
+    def pod_of(cls, ns, app):
+        """The InjectedPod of the newest pod of an app that does not end."""
+        pods = sorted(cls.pods(ns, app), key=lambda p: p["metadata"]["creationTimestamp"])
+        return cls.mesh.run_of(pods[-1])
+
+    @classmethod
+    def wait_for_answer(cls, pod, wanted, url, timeout=20, **more):
+        """Until the app in a pod gets status `wanted` (0: no connection) from HOST:PORT/PATH."""
+        def seen():
+            got = pod.get(url, **more)
+            if got[0] != wanted:
+                raise ValueError(got)
+            return got[1]
+
+        return wait_for(f"{pod.name} gets {wanted} from {url}", seen, timeout, interval=0.1)
+
+    @classmethod
+    def ask_webhook(cls, app, port, path, body, content_type, method="POST"):
+        """(status, object) that a daemon's webhook answers somebody who is no API server."""
+        pod, = cls.pods(mesh.SYSTEM, app)
+        address = pod["status"]["podIP"]
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPConnection(address, port, timeout=10)
+        connection.sock = context.wrap_socket(cls.cluster.namespace.connect(address, port, 10))
+        try:
+            connection.request(method, path, body, {"Content-Type": content_type})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    @classmethod
+    def restart(cls, ns, *names):
+        """kubectl rollout restart, until all pods are new."""
+        for name in names:
+            cls.cluster.kubectl("rollout", "restart", "-n", ns, f"deployment/{name}")
+        for name in names:
+            cls.wait_until_available(ns, name)

@@ -1,0 +1,146 @@
+"""The mesh on a cluster: osm-controller and osm-injector as pods, installed as a user does it, and
+what there is to ask of injected pods."""
+import http.client
+import json
+import pathlib
+
+from node_agent import Image
+from processes import wait_for
+
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
+MANIFESTS = _ROOT / "deploy/kubernetes"
+SYSTEM = "osm-system"
+MONITORED = {"openservicemesh.io/monitored-by": "osm"}
+INJECTED = {"openservicemesh.io/sidecar-injection": "enabled"}
+ENVOY_IMAGE, INIT_IMAGE = "envoyproxy/envoy", "openservicemesh/init"
+
+
+def images(programs):
+    """What stands for the images of the mesh."""
+    def daemon(name):
+        return Image([f"/{name}"], files={f"/{name}": programs.bin / name})
+
+    return {"osm-controller": daemon("osm-controller"), "osm-injector": daemon("osm-injector"),
+            "envoyproxy/envoy": Image(["envoy"], files={"/image/bin/envoy": programs.envoy}),
+            "envoyproxy/envoy-distroless": Image(
+                ["envoy"], files={"/image/bin/envoy": programs.envoy}),
+            "openservicemesh/init": Image(["/bin/sh"]),
+            "e2e/grpc-health": Image(["/grpc_health"], ["9000"],
+                                     files={"/grpc_health": programs.bin / "grpc_health"},
+                                     user=1501),
+            "e2e/bookstore": Image(["/bookstore"], files={"/bookstore": programs.bookstore},
+                                   user=1501)}
+
+
+def namespace(name, injected=True, monitored=True):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": name, "labels": MONITORED if monitored else {},
+        "annotations": INJECTED if injected else {}}}
+
+
+def mesh_config(**traffic):
+    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig",
+            "metadata": {"name": "osm-mesh-config", "namespace": SYSTEM},
+            "spec": {"traffic": traffic}}
+
+
+class InjectedPod:
+    """One run of a pod with a sidecar: what `watcher.ProxyWatcher` and tests ask of it."""
+
+    def __init__(self, run):
+        self.run, self.name = run, f"{run.ns}/{run.name}"
+
+    def admin(self, path, method="GET"):
+        if self.run.namespace is None:
+            raise OSError(f"{self.name} has ended")
+        return self.run.namespace.http("127.0.0.1", 15000, method, path)
+
+    def stats(self, pattern):
+        status, body = self.admin(f"/stats?format=json&filter={pattern}")
+        if status != 200:
+            raise RuntimeError(f"Envoy of {self.name}: {status} {body}")
+        return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
+
+
+    def get(self, url, method="GET", headers=None, timeout=5):
+        """(status, body) of what the app here gets from HOST:PORT/PATH; 0 without a connection."""
+        host, _, path = url.partition("/")
+        name, _, port = host.partition(":")
+        try:
+            return self.run.namespace.http(self.resolve(name), int(port or 80), method, f"/{path}",
+                                           {"Host": host, **(headers or {})}, timeout=timeout)
+        except (OSError, ValueError, http.client.HTTPException) as failed:
+            return 0, repr(failed)
+
+    def resolve(self, name):
+        for line in self.run.hosts_file.read_text().splitlines():
+            address, *names = line.split() or [""]
+            if name in names:
+                return address
+        return name
+
+    def calls(self, container):
+        """What a client of the bookstore has told so far: a line of JSON for each request."""
+        log = self.run.agent.log_of(self.run, container)
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+class Mesh:
+    def __init__(self, cluster, agent):
+        self.cluster, self.agent, self.api = cluster, agent, cluster.api
+
+    def install(self):
+        """kubectl apply -k deploy/kubernetes, until pods can be injected and policies are taken."""
+        self.cluster.kubectl("apply", "-k", MANIFESTS)
+        self.wait_until_up("osm-controller", "osm-injector")
+
+    def install_controller(self):
+        """Without the injector."""
+        for file in ("namespace", "controller-rbac", "preset-mesh-config", "osm-controller"):
+            self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
+        self.wait_until_up("osm-controller")
+
+    def stop_native_sidecars(self):
+        """From here on Envoy is a container among the others, as before Kubernetes 1.29."""
+        self.cluster.kubectl("patch", "deployment", "osm-injector", "-n", SYSTEM, "--type=json",
+                             "-p", json.dumps([{
+                                 "op": "add", "path": "/spec/template/spec/containers/0/args/-",
+                                 "value": "--native-sidecars=off"}]))
+        self.api.apply(namespace("without-native-sidecars"))
+        wait_for("its ServiceAccount is made", lambda: self.api.find(
+            "ServiceAccount", "without-native-sidecars", "default"))
+
+        def off():
+            shown = self.api.create({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "any", "namespace": "without-native-sidecars"},
+                "spec": {"containers": [{"name": "app", "image": "any"}]}}, dryRun="All")
+            return "envoy" in [c["name"] for c in shown["spec"]["containers"]]
+
+        self.wait_until_up("osm-injector")
+        wait_for("injected Envoys are containers", off, 40)
+
+    def wait_until_up(self, *deployments, timeout=40):
+        wanted = [("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")]
+        if "osm-injector" in deployments:
+            wanted.append(("MutatingWebhookConfiguration", "osm-webhook-osm"))
+        wanted += [("CustomResourceDefinition", f"{name}") for name in (
+            "traffictargets.access.smi-spec.io", "meshconfigs.config.openservicemesh.io")]
+        for name in deployments:
+            self.api.wait_for("is available", "Deployment", SYSTEM, name, lambda d: (
+                d.get("status", {}).get("availableReplicas") == d["spec"]["replicas"]), timeout)
+        for kind, name in wanted:
+            wait_for(f"{kind} {name} is there", lambda k=kind, n=name: self.api.find(k, None, n),
+                     timeout)
+        wait_for("the MeshConfig is there", lambda: self.api.find(
+            "MeshConfig", SYSTEM, "osm-mesh-config"), timeout)
+
+    def run_of(self, pod):
+        return InjectedPod(self.agent.pod(pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def log(self, name):
+        """What the newest pod of a Deployment of the mesh has written."""
+        logs = sorted(self.cluster.rig.directory.glob(f"pod.{SYSTEM}.{name}-*.{name}.log"),
+                      key=lambda p: p.stat().st_mtime)
+        return logs[-1].read_text(errors="replace") if logs else ""

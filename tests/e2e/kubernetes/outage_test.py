@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""The API server goes away, by a crash and by a network that swallows every packet: the data plane
+goes on, and what was changed meanwhile is caught up."""
+import signal
+import sys
+import time
+
+import kubecase
+import kubeobjects as k8s
+import mesh
+import objects
+from cluster import API_PORT
+from processes import wait_for
+
+AWAY = 60
+# An attempt to connect takes 5 s at most, the next comes 4 s later at the latest, and this machine
+# is busy.
+NOTICED = 15
+
+
+class OutageTest(kubecase.MeshCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        idle = k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+        cls.api.apply(mesh.namespace("server"), mesh.namespace("client"),
+                      k8s.account("server", "server"), k8s.account("client", "client"),
+                      k8s.service("server", "server"),
+                      k8s.deployment("server", "server", account="server"),
+                      k8s.deployment("client", "client", [idle], account="client"))
+        cls.routes()
+        cls.wait_until_available("server", "server")
+        cls.wait_until_available("client", "client")
+        cls.client = cls.pod_of("client", "client")
+        cls.url = f"server.server:{k8s.PORT}"
+
+    @classmethod
+    def routes(cls):
+        cls.api.apply(objects.routes("server", "all", everything={
+            "pathRegex": "/.*", "methods": ["*"]}))
+
+    def allow(self):
+        self.api.apply(objects.target("server", "access", "server", [("client", "client")],
+                                      ("HTTPRouteGroup", "all", ["everything"])))
+
+    def forbid(self):
+        self.api.delete("TrafficTarget", "server", "access")
+
+    def go_on_for(self, seconds):
+        """The client is answered, each time, for so long."""
+        until, count = time.monotonic() + seconds, 0
+        while time.monotonic() < until:
+            status, body = self.client.get(f"{self.url}/x")
+            self.assertEqual(200, status, body)
+            count += 1
+        print(f"{count} requests were answered meanwhile", file=sys.stderr)
+
+    def test_a_crashed_api_server(self):
+        self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+        self.cluster.stop_api_server(signal.SIGKILL)
+        self.go_on_for(10)
+        self.cluster.start_api_server()
+        self.cluster.restart_controller_manager()
+        self.forbid()
+        back = time.monotonic()
+        self.wait_for_answer(self.client, 0, f"{self.url}/x", timeout=60)
+        took = time.monotonic() - back
+        print(f"in effect {took:.1f} s after the change", file=sys.stderr)
+        self.assertLess(took, NOTICED)
+
+    def test_an_api_server_that_cannot_be_reached_for_a_minute(self):
+        self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+        controllers = [p.address for p in self.agent.pods(mesh.SYSTEM)]
+        self.assertEqual(2, len(controllers))
+        rules = [("INPUT", "-p", "tcp", "-s", address, "--dport", str(API_PORT), "-j", "DROP")
+                 for address in controllers]
+        rules += [("OUTPUT", "-p", "tcp", "-d", address, "--sport", str(API_PORT), "-j", "DROP")
+                  for address in controllers]
+        for rule in rules:
+            self.cluster.namespace.run("iptables", "-I", *rule)
+        # Two changes that only the API server knows of: one takes back, one adds.
+        other = objects.target("server", "other", "server", [("client", "nobody")],
+                               ("HTTPRouteGroup", "all", ["everything"]))
+        self.api.apply(other)
+        self.go_on_for(AWAY)
+        self.forbid()
+        self.go_on_for(3)
+        for rule in rules:
+            self.cluster.namespace.run("iptables", "-D", *rule)
+        back = time.monotonic()
+        self.wait_for_answer(self.client, 0, f"{self.url}/x", timeout=60)
+        took = time.monotonic() - back
+        print(f"caught up {took:.1f} s after it could be reached", file=sys.stderr)
+        self.assertLess(took, NOTICED)
+        self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+
+    def test_pods_are_replaced_after_an_outage(self):
+        self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+        self.cluster.stop_api_server(signal.SIGKILL)
+        self.cluster.start_api_server()
+        self.cluster.restart_controller_manager()
+        old = self.pod_of("server", "server").run.address
+        self.restart("server", "server")
+        wait_for("the old pod is gone", lambda: old not in {
+            p.address for p in self.agent.pods("server")})
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+
+
+if __name__ == "__main__":
+    kubecase.main()

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""The provider of pods against the providers' suite, on a real API server; and on two."""
+import pathlib
+import subprocess
+import unittest
+
+import kubecase
+import meshcase
+from cluster import Cluster
+from rig import Rig
+
+
+class ProviderTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.rig = Rig(meshcase._programs)
+        cls.addClassCleanup(cls.rig.close)
+        cls.cluster = Cluster(cls.rig)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+
+    def test_every_clause_of_the_contract_holds(self):
+        program = pathlib.Path(meshcase._programs.bin) / "kubernetes_conformance"
+        ran = subprocess.run(
+            self.cluster.namespace.command(program, self.cluster.kubeconfig,
+                                           self.cluster.start_other_api_server()),
+            capture_output=True, text=True, timeout=600)
+        self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"(?m)^passed +merge\b")
+
+
+if __name__ == "__main__":
+    kubecase.main()

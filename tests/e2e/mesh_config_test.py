@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""MeshConfig while everything runs: spans, external authorization and health checks come and go,
+and no request fails by it."""
+import json
+import os
+import signal
+import threading
+
+import meshcase
+import objects
+from netns import Switch
+from outside import Authorizer, Collector
+from processes import wait_for
+
+HOST, PORT = "server.server", meshcase.PORT
+READ, BUY = "/books-bought", "/buy-a-book/new"
+
+
+class Load:
+    """Requests one after the other, each on a connection of its own, until it ends."""
+
+    def __init__(self, machine):
+        self.machine, self.stopped, self.answers = machine, threading.Event(), []
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        while not self.stopped.is_set():
+            self.answers.append(self.machine.get(HOST, PORT, READ))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                wait_for("some requests more", lambda n=len(self.answers):
+                         len(self.answers) >= n + 10, 20)
+        finally:
+            self.stopped.set()
+            self.thread.join()
+
+
+class MeshConfig(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.add_machine("client", "10.200.0.11")
+        self.servers = [self.add_machine(name, address, "server", {"app": "server"})
+                        for name, address in (("one", "10.200.0.12"), ("two", "10.200.0.13"))]
+        # What others may do to every path must not be in the way of a probe.
+        self.rig.mesh.write(
+            "mesh.yaml", objects.namespace("admin"), objects.account("admin", "admin"),
+            objects.service("server", "server", "10.96.0.12", PORT),
+            objects.routes("server", "routes", read={"pathRegex": READ}, buy={"pathRegex": BUY},
+                           all={"pathRegex": ".*"}),
+            *(objects.target("server", f"client-{name}", name, [("client", "client")],
+                             ("HTTPRouteGroup", "routes", ["read", "buy"]))
+              for name in ("one", "two")),
+            *(objects.target("server", f"admin-{name}", name, [("admin", "admin")],
+                             ("HTTPRouteGroup", "routes", ["all"])) for name in ("one", "two")))
+
+    def start(self):
+        self.start_mesh()
+        for machine in self.servers:
+            self.serve(machine, version=machine.name)
+        for _ in range(4):  # both
+            self.wait_for_status(self.client, 200, HOST)
+        self.wait_until_synced()
+
+    def configure(self, **sections):
+        made = objects.mesh_config()
+        for name, section in sections.items():
+            made["spec"].setdefault(name, {}).update(section)
+        self.rig.mesh.write("config.yaml", made)
+
+    def assert_all_succeeded(self, load):
+        self.assertEqual([a for a in load.answers if a[0] != 200], [])
+
+    # -- tracing --------------------------------------------------------------------------------
+    def collector(self, port, path):
+        made = Collector(self.rig.switch.namespace, Switch.ADDRESS, port, path)
+        self.addCleanup(made.close)
+        return made
+
+    def trace(self, port, path="/api/v2/spans"):
+        self.configure(observability={"tracing": {
+            "enable": True, "address": "collector.example", "port": port, "endpoint": path}})
+
+    def wait_for_whole_trace(self, collector):
+        def whole():
+            self.client.get(HOST, PORT, READ)
+            return any({("client.client", "CLIENT"), (f"{name}.server", "SERVER")} <= spans
+                       for spans in collector.traces().values() for name in ("one", "two"))
+
+        wait_for("both sides' spans of one trace", whole, 20, 0.1)
+
+    def test_spans_of_both_sides_arrive_under_one_trace_while_nothing_restarts(self):
+        first, second = self.collector(9411, "/api/v2/spans"), self.collector(9412, "/api/v2/spans")
+        self.start()
+        for machine in self.rig.machines.values():
+            machine.namespace.set_hosts((machine.directory / "hosts").read_text() +
+                                        f"{Switch.ADDRESS} collector.example\n")
+        self.assertEqual(first.traces(), {})
+        with Load(self.client) as load:
+            self.trace(9411)
+            self.wait_for_whole_trace(first)
+            with self.subTest("a collector that moves costs no listener and no connection"):
+                before = {n: m.updates()["LDS"] for n, m in self.rig.machines.items()}
+                self.trace(9412)
+                self.wait_for_whole_trace(second)
+                self.wait_until_synced()
+                self.assertEqual({n: m.updates()["LDS"] for n, m in self.rig.machines.items()},
+                                 before)
+            self.configure()
+            for machine in self.rig.machines.values():
+                wait_for(f"{machine.name} has no collector any more", lambda m=machine:
+                         "envoy-tracing-cluster" not in m.admin("/clusters")[1])
+        self.assert_all_succeeded(load)
+
+    # -- external authorization -----------------------------------------------------------------
+    def authorizer(self):
+        made = Authorizer(self.rig.switch.namespace, Switch.ADDRESS, 9191,
+                          lambda principal, path: path != BUY)
+        self.addCleanup(lambda: made.closed or made.close())
+        return made
+
+    def authorize(self, **settings):
+        self.configure(traffic={"inboundExternalAuthorization": {
+            "enable": True, "address": Switch.ADDRESS, "port": 9191, "timeout": "10s", **settings}})
+
+    def wait_for_all(self, wanted, path):
+        """`wanted` from one server and the other: eight times in a row."""
+        wait_for(f"{wanted} from both servers for {path}", lambda: all(
+            self.client.get(HOST, PORT, path)[0] == wanted for _ in range(8)), 20)
+
+    def test_an_authorizer_is_obeyed_and_without_it_nothing_passes_unless_so_configured(self):
+        authorizer = self.authorizer()
+        self.start()
+        self.wait_for_all(200, BUY)
+        self.assertEqual(authorizer.asked, [])
+        with Load(self.client) as load:
+            self.authorize()
+            self.wait_for_all(403, BUY)
+            self.assertIn("says the authorizer", self.client.get(HOST, PORT, BUY)[1])
+            self.wait_for_all(200, READ)
+        self.assert_all_succeeded(load)
+        with self.subTest("it is told who calls"):
+            self.assertEqual({who for who, _ in authorizer.asked},
+                             {"spiffe://cluster.local/ns/client/sa/client"})
+        with self.subTest("it is down: nothing passes"):
+            authorizer.close()
+            self.wait_for_all(403, READ)
+        with self.subTest("unless requests may pass then"):
+            self.authorize(failureModeAllow=True)
+            self.wait_for_all(200, READ)
+            self.wait_for_all(200, BUY)
+        with self.subTest("and it is obeyed again once it is back"):
+            back = self.authorizer()
+            self.wait_for_all(403, BUY)
+            self.assertEqual(self.client.get(HOST, PORT, READ)[0], 200)
+        with self.subTest("one that takes longer than it may has said nothing"):
+            released = threading.Event()
+            self.addCleanup(released.set)
+            back.allows = lambda *_: released.wait()
+            self.authorize(timeout="100ms")
+            self.wait_for_all(403, READ)
+            released.set()
+            self.wait_for_all(200, READ)
+        with self.subTest("off: nobody is asked"):
+            self.configure()
+            self.wait_for_all(200, BUY)
+
+    # -- health checks --------------------------------------------------------------------------
+    def unhealthy(self):
+        """Addresses that the client's probes have given up, of how many."""
+        clusters = json.loads(self.client.admin("/clusters?format=json")[1])["cluster_statuses"]
+        hosts = next(c["host_statuses"] for c in clusters if c["name"] == f"server/server|{PORT}")
+        failed = {h["address"]["socket_address"]["address"] for h in hosts
+                  if {"failed_active_health_check", "pending_active_hc"} & set(h["health_status"])}
+        return failed, len(hosts)
+
+    def test_an_endpoint_whose_proxy_hangs_is_left_alone_until_it_answers_again(self):
+        self.start()
+        with Load(self.client) as load:
+            self.configure(featureFlags={"enableEnvoyActiveHealthChecks": True})
+            wait_for("probes succeed", lambda: sum(
+                self.client.stats(r"health_check\.success$").values()) >= 2, 40)
+            wait_for("both endpoints are healthy",
+                     lambda: self.unhealthy() == (set(), 2), 75)
+        self.assert_all_succeeded(load)
+        hangs = self.servers[1]
+        self.rig.watcher.forget(hangs)
+        os.kill(hangs.proxy.pid, signal.SIGSTOP)
+        try:
+            wait_for("the client gives up the one that hangs",
+                     lambda: self.unhealthy() == ({hangs.address}, 2), 60)
+            for _ in range(8):
+                status, body = self.client.get(HOST, PORT, READ)
+                self.assertEqual(status, 200, body)
+                self.assertIn('"version":"one"', body.replace(" ", ""))
+        finally:
+            os.kill(hangs.proxy.pid, signal.SIGCONT)
+        wait_for("it is back", lambda: self.unhealthy() == (set(), 2), 30)
+        # One that came before its server's new chains is what any request is: 403, and logged.
+        self.assertEqual([line for machine in self.servers
+                          for line in machine.proxy.text().splitlines()
+                          if '"/healthz/osm"' in line and '"response_code":200' in line], [])
+
+
+if __name__ == "__main__":
+    meshcase.main()

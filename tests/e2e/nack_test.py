@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""An object that the mesh accepts and Envoy refuses is named, and left out alone.
+
+Such an object is a regex that costs more than the proxies' operator allows
+(re2.max_program_size.error_level), and less than the mesh does.
+"""
+import time
+
+import meshcase
+import objects
+from bad_input_test import Caller
+from processes import wait_for
+
+SERVERS = {"server-a": ("10.200.0.21", "10.96.0.21"), "server-b": ("10.200.0.22", "10.96.0.22"),
+           "server-c": ("10.200.0.23", "10.96.0.23")}
+STRICT = """layered_runtime:
+  layers:
+  - name: strict
+    static_layer: {re2: {max_program_size: {error_level: 100}}}
+"""
+COSTLY = "/a{1,200}"
+NEW = "/buy-a-book/new"
+
+
+class Nack(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.rig.watcher.expect_rejections = True
+        self.client = self.add_machine("client", "10.200.0.11")
+        for name, (address, service) in SERVERS.items():
+            self.add_machine(name, address)
+            self.rig.mesh.write(f"service-{name}.yaml",
+                                objects.service(name, name, service, meshcase.PORT))
+            self.rig.mesh.write(f"steady-{name}.yaml",
+                                objects.routes(name, "steady", books={"pathRegex": "/books-.*"}),
+                                self.access(name, "steady"))
+            self.rig.mesh.write(f"target-{name}.yaml", self.access(name, "extra"))
+            self.write_extra(name, "/nothing")
+        self.rig.start_controller()
+        for machine in self.rig.machines.values():
+            machine.bootstrap()
+            machine.start_proxy(wait=False, extra=("--config-yaml", STRICT))
+        self.callers = []
+        for name in SERVERS:
+            self.rig.machines[name].wait_until_live()
+            self.serve(self.rig.machines[name])
+            self.wait_for_status(self.client, 200, f"{name}.{name}")
+        self.wait_until_synced()
+        for name in SERVERS:
+            self.callers.append(Caller(self.client, f"{name}.{name}"))
+            self.callers[-1].start()
+            self.addCleanup(self.callers[-1].stopping.set)
+
+    @staticmethod
+    def access(name, routes):
+        return objects.target(name, routes, name, [("client", "client")],
+                              ("HTTPRouteGroup", routes, ["books"]))
+
+    def write_extra(self, name, path):
+        self.rig.mesh.write(f"extra-{name}.yaml",
+                            objects.routes(name, "extra", books={"pathRegex": path}))
+
+    def refused(self):
+        return [p for p in self.rig.osm_json("problems")["problems"]
+                if p["code"] == "refused-by-proxy"]
+
+    def wait_for_refused(self, *names):
+        def told():
+            problems = self.refused()
+            return problems if {p["object"] for p in problems} == set(names) else None
+
+        return wait_for(f"refused objects: {names}", told, 10)
+
+    def allowed(self, name, timeout=5):
+        """The new path leads to the application."""
+        self.wait_for_status(self.client, 200, f"{name}.{name}", NEW, timeout=timeout)
+
+    def check_traffic(self):
+        for caller in self.callers:
+            caller.check(self)
+
+    def test_the_object_that_envoy_refuses_is_named_and_left_out_alone(self):
+        # One edit of three objects.
+        began = time.monotonic()
+        self.rig.mesh.write("extra-server-b.yaml", *(
+            objects.routes("server-b", "extra", books={"pathRegex": COSTLY}),))
+        self.write_extra("server-a", NEW)
+        self.write_extra("server-c", NEW)
+        self.allowed("server-a")
+        self.allowed("server-c")
+        problem = self.wait_for_refused("HTTPRouteGroup server-b/extra")[0]
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertIn("server-b/server-b", problem["cause"])
+        self.assertIn("RE2 program size of", problem["cause"])  # Envoy's words
+        self.assertIn(COSTLY, problem["cause"])
+        self.assertTrue(problem["path"].endswith("extra-server-b.yaml"), problem)
+        self.wait_until_synced()  # everything else is applied, by the one that refused too
+        self.check_traffic()
+        metrics = self.rig.controller_http("/metrics")[1]
+        self.assertRegex(metrics,
+                         r'osm_nack_total\{[^}]*object_kind="HTTPRouteGroup"[^}]*\} 1\n')
+
+        with self.subTest("a restarted controller finds it again"):
+            self.rig.stop_controller()
+            self.rig.start_controller()
+            self.wait_for_refused("HTTPRouteGroup server-b/extra")
+            self.wait_until_synced()
+            self.check_traffic()
+        with self.subTest("a proxy that starts with it in the mesh is served the rest"):
+            server = self.rig.machines["server-b"]
+            self.callers[1].stopping.set()
+            server.stop_proxy()
+            server.start_proxy(extra=("--config-yaml", STRICT))
+            self.wait_for_status(self.client, 200, "server-b.server-b")
+        with self.subTest("changed to a good one it is live, and the problem goes away"):
+            self.write_extra("server-b", NEW)
+            self.allowed("server-b")
+            wait_for("no problem is left", lambda: not self.refused())
+            self.wait_until_synced()
+        for caller in self.callers:
+            self.assertEqual(caller.failures, [])
+
+
+if __name__ == "__main__":
+    meshcase.main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""A root of the mesh is replaced by another under load: no request fails, and in the end who has
+only the old one is turned away. The controller is killed in between."""
+import os
+import re
+import shutil
+import signal
+
+import meshcase
+from processes import wait_for
+from rig import PROXY_UID
+
+HOST, PORT = "server.server", meshcase.PORT
+
+
+def root(name, role="active"):
+    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
+            "metadata": {"name": name, "namespace": "osm-system"},
+            "spec": {"role": role, "trustDomain": "cluster.local",
+                     "provider": {"tresor": {"ca": {"secretRef": {
+                         "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
+
+
+class RootRotation(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client, self.server = self.add_client_and_server()
+        self.start_mesh()
+        self.serve(self.server)
+        self.wait_for_status(self.client, 200, HOST)
+        self.old_files = self.rig.directory / "old-files"
+        shutil.copytree(self.client.directory, self.old_files)
+
+    def roots(self):
+        return {r["name"]: r for r in self.rig.osm_json("certificate", "status")["roots"]}
+
+    def wait_for_states(self, timeout=30, **states):
+        """`own` stands for the CA of the controller's flags."""
+        wanted = {{"own": "(own)"}.get(name, name): state for name, state in states.items()}
+
+        def reached():
+            seen = {name: r["state"] for name, r in self.roots().items()}
+            if any(seen.get(name) != state for name, state in wanted.items()):
+                raise ValueError(self.roots())
+            return True
+
+        wait_for(f"the roots to be {wanted}", reached, timeout)
+
+    def test_a_root_follows_another_and_nobody_notices(self):
+        load = meshcase.Load(self.client)
+        self.addCleanup(load.stop)
+        before = self.rig.osm_json("certificate", "list")["certificates"]
+        told = self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name",
+                            "next", "--wait", "12s", check=False)
+        self.assertIn("next: signing", told)
+        self.wait_for_states(next="signing", own="draining")
+
+        with self.subTest("what drains waits for proxies whose own certificate is of it"):
+            wait_for("its reason is told", lambda: re.search(
+                r"certificate of another root \(client/client, server/server\)",
+                self.roots()["(own)"]["waiting_for"]))
+            self.assertIn("draining", self.rig.osm("certificate", "status"))
+        with self.subTest("a controller that is killed goes on where it was"):
+            self.rig.stop_controller(signal.SIGKILL)
+            self.rig.start_controller()
+            self.wait_until_synced()
+            self.wait_for_states(next="signing", own="draining")
+        with self.subTest("every leaf is another one"):
+            old = {c["fingerprint"] for c in before}
+            new = self.rig.osm_json("certificate", "list")["certificates"]
+            self.assertFalse(old & {c["fingerprint"] for c in new})
+
+        for machine in (self.client, self.server):
+            machine.bootstrap()  # a proxy certificate of the new root, and both roots to trust
+        self.wait_for_states(next="signing", own="inactive", timeout=90)
+        self.wait_until_synced()
+        load.stop()
+        self.assertEqual(load.failures, [])
+        self.assertGreater(load.requests, 200)
+
+        with self.subTest("who comes with a certificate of the old root is turned away"):
+            self.client.stop_proxy()
+            for file in ("sds_cert.pem", "sds_key.pem"):
+                shutil.copy2(self.old_files / file, self.client.directory / file)
+                os.chown(self.client.directory / file, PROXY_UID, PROXY_UID)
+            verified = self.rig.controller.text().count("certificate verify failed")
+            self.client.start_proxy(wait=False)
+            wait_for("the controller to refuse it", lambda: self.rig.controller.text().count(
+                "certificate verify failed") > verified, 20)
+            self.assertNotIn("client", self.proxies())
+            self.client.stop_proxy()
+
+    def test_the_signing_root_is_not_given_up_for_one_that_cannot_be_used(self):
+        broken = root("next")
+        broken["spec"]["trustDomain"] = "elsewhere.example"
+        self.rig.mesh.write("roots.yaml", broken)
+        wait_for("its fault is told", lambda: "trust domain" in
+                 self.roots().get("next", {}).get("waiting_for", ""))
+        self.assertEqual(self.roots()["(own)"]["state"], "signing")
+        self.wait_for_status(self.client, 200, HOST)
+
+
+if __name__ == "__main__":
+    meshcase.main()

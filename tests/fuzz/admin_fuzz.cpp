@@ -1,0 +1,135 @@
+// A request of an operator → the admin API of osm-controller, on a control plane in memory (without
+// its gRPC server): every answer is JSON with a status that the request deserves, and none holds a
+// key.
+//
+//   input: method ('0' GET, '1' POST, '2' a line), path ('0' to '9' a route, ':' a line), a line
+//   of query, then the body.
+#include <array>
+#include <boost/json.hpp>
+#include <memory>
+#include <string>
+
+#include "admin_api.hpp"
+#include "fuzz/object_edits.hpp"
+#include "fuzz/quiet.hpp"
+#include "osm/object_mesh_spec.hpp"
+#include "osm/system.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/memory_certificate_manager.hpp"
+#include "osm/testing/memory_object_store.hpp"
+#include "osm/testing/thread_executor.hpp"
+#include "osm/vm_provider.hpp"
+
+namespace osm::fuzz {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::array<std::string_view, 10> kPaths{
+    "/v1/version",  "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
+    "/v1/problems", "/v1/certificates", "/v1/certificates/rotate", "/v1/vm/bootstrap",
+    "/v1/status",   "/v1/vm/subject"};
+
+testing::MemoryObjectStore& base_mesh() {
+  static testing::MemoryObjectStore store;
+  for (const json::value& document : base_objects())
+    require(store.put_yaml(json::serialize(document)).ok(), "the base mesh is valid");
+  return store;
+}
+
+// A mesh without declared roots.
+class NoRoots final : public RootRotation {
+ public:
+  std::unique_ptr<certificate::Issuer> issuer() override { return nullptr; }
+  void follow(const RotationParticipants&) override {}
+  void stop() override {}
+  std::vector<RootStatus> status() const override { return {}; }
+};
+
+// Lives until the process ends.
+struct Controller {
+  Controller() {
+    auto started = ControlPlane::start({.spec = *spec,
+                                        .providers = {{machines.get(), true}},
+                                        .workload_providers = {machines.get()},
+                                        .certificates = manager,
+                                        .executor = executor,
+                                        .blocking_executor = blocking,
+                                        .clock = clock,
+                                        .rng = rng,
+                                        .log = log,
+                                        .metrics = metrics,
+                                        .ads_address = ""});
+    require(started.ok(), "a control plane starts", started.ok() ? "" : started.error().text());
+    control_plane = *std::move(started);
+    require(testing::wait_until([&] { return control_plane->waiting_for().empty(); }),
+            "a control plane in memory is ready at once");
+    api = controller::make_admin_api({.trust_domain = TrustDomain("cluster.local"),
+                                      .clock = clock,
+                                      .log = log,
+                                      .store = store,
+                                      .spec = *spec,
+                                      .workloads = *machines,
+                                      .manager = manager,
+                                      .roots = roots,
+                                      .control_plane = *control_plane,
+                                      .problems = [] { return std::vector<Problem>(); }});
+  }
+
+  testing::ManualClock clock;
+  RandomRng rng{1};
+  QuietLog log;
+  QuietMetrics metrics;
+  testing::ThreadExecutor executor{1};
+  testing::ThreadExecutor blocking{1};
+  testing::MemoryObjectStore& store = base_mesh();
+  std::unique_ptr<MeshSpec> spec =
+      spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics});
+  std::unique_ptr<vm::VmProvider> machines =
+      vm::make_vm_provider({store, *spec, TrustDomain("cluster.local"), log, metrics});
+  testing::MemoryCertificateManager manager{clock};
+  NoRoots roots;
+  std::unique_ptr<ControlPlane> control_plane;
+  net::Handler api;
+};
+
+void check(const net::Response& response) {
+  boost::system::error_code fault;
+  const json::value body = json::parse(response.body, fault);
+  require(!fault && body.is_object(), "an answer is a JSON object", response.body);
+  require(response.content_type == "application/json", "an answer says that it is JSON");
+  const json::value* error = body.as_object().if_contains("error");
+  require((error != nullptr) == (response.status >= 400), "a failure is an error", response.body);
+  require(response.status < 500, "no request is the server's fault", response.body);
+  if (error != nullptr)
+    require(!error->at("code").as_string().empty() && !error->at("message").as_string().empty(),
+            "an error says what and why", response.body);
+  // Keys of certificates in memory are "key <number> of <name>".
+  require(response.body.find("\"key ") == std::string::npos, "no answer holds a key",
+          response.body);
+}
+
+void run(Choices choices) {
+  static Controller& controller = *new Controller;
+  const std::array<std::string, 2> methods{"GET", "POST"};
+  const std::size_t method = choices.below(3);
+  net::Request request;
+  const std::string name = method == 2 ? choices.line(20) : methods[method];
+  const std::size_t path = choices.below(kPaths.size() + 1);
+  const std::string target =
+      path < kPaths.size() ? std::string(kPaths[path]) : '/' + choices.line(200);
+  auto parsed = net::parse_target(target + '?' + choices.line(1000));
+  if (!parsed.ok()) return;
+  request = *std::move(parsed);
+  request.method = name;
+  request.body = std::string(choices.rest());
+  check(controller.api(request));
+}
+
+}  // namespace
+}  // namespace osm::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
+  return 0;
+}

@@ -1,0 +1,280 @@
+#include "osm/injector.hpp"
+
+#include <doctest/doctest.h>
+
+#include <boost/json.hpp>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/base64.hpp"
+#include "inject/json_patch.hpp"
+#include "inject/pod_cases.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/memory_certificate_manager.hpp"
+
+namespace osm::inject {
+namespace {
+
+namespace json = boost::json;
+using inject_test::golden_pod;
+using inject_test::PodCase;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// An injector in a cluster of one namespace.
+struct Mesh {
+  testing::ManualClock clock;
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  testing::MemoryCertificateManager certificates{clock};
+  InjectionNamespace ns = golden_pod("plain").ns;
+  Result<MeshConfig> config = MeshConfig{};
+  Status storage;
+  std::mutex mutex;
+  std::map<std::string, BootstrapSecret> secrets;  // by namespace/name
+  std::unique_ptr<Injector> injector = make_injector(
+      {.certificates = certificates,
+       .find_namespace = [this](const std::string& name) -> Result<InjectionNamespace> {
+         if (name == ns.name) return ns;
+         return Error{ErrorCode::kUnavailable, "Namespace " + name + ": try again"};
+       },
+       .mesh_config = [this] { return config; },
+       .write_secret = [this](const BootstrapSecret& secret) { return keep(secret); },
+       .clock = clock,
+       .log = log,
+       .metrics = metrics,
+       .version = "9.9.9",
+       .envoy_image = "envoy:1",
+       .init_container_image = "init:1",
+       .native_sidecars = true});
+
+  Status keep(const BootstrapSecret& secret) {
+    if (!storage.ok()) return storage;
+    const std::lock_guard lock(mutex);
+    secrets.emplace(secret.ns + '/' + secret.name, secret);
+    return {};
+  }
+
+  json::object ask(json::object request) {
+    const AdmissionAnswer answer =
+        injector->review(json::serialize(json::object{{"apiVersion", "admission.k8s.io/v1"},
+                                                      {"kind", "AdmissionReview"},
+                                                      {"request", std::move(request)}}));
+    REQUIRE(answer.status == 200);
+    return json::parse(answer.body).at("response").as_object();
+  }
+};
+
+json::object request_for(const json::object& pod, const std::string& uid = "uid-1") {
+  return {{"uid", uid},
+          {"operation", "CREATE"},
+          {"namespace", "shop"},
+          {"kind", {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}}},
+          {"object", pod}};
+}
+
+json::array patch_of(const json::object& response) {
+  return json::parse(*from_base64(std::string(response.at("patch").as_string()))).as_array();
+}
+
+std::string message_of(const json::object& response) {
+  CHECK(response.at("allowed") == false);
+  return std::string(response.at("status").at("message").as_string());
+}
+
+std::string uuid_of(const json::object& pod) {
+  return std::string(pod.at("metadata").at("labels").at("osm-proxy-uuid").as_string());
+}
+
+}  // namespace
+
+TEST_SUITE("inject::Injector") {
+  TEST_CASE("a pod is allowed with a patch, and its Secret holds what the sidecar starts with") {
+    Mesh mesh;
+    const json::object pod = golden_pod("plain").pod;
+    const json::object response = mesh.ask(request_for(pod));
+    CHECK(response.at("uid") == "uid-1");
+    CHECK(response.at("allowed") == true);
+    const json::object patched = inject_test::apply_patch(pod, patch_of(response));
+    const std::string name = "envoy-bootstrap-config-" + uuid_of(patched);
+    CHECK(patched.at("spec").at("volumes").at(0).at("secret").at("secretName") ==
+          json::string(name));
+
+    REQUIRE(mesh.secrets.contains("shop/" + name));
+    const BootstrapSecret& secret = mesh.secrets.at("shop/" + name);
+    CHECK(secret.labels ==
+          std::map<std::string, std::string>{{"app.kubernetes.io/name", "openservicemesh.io"},
+                                             {"app.kubernetes.io/instance", "osm"},
+                                             {"app.kubernetes.io/version", "9.9.9"}});
+    std::set<std::string> files;
+    for (const BootstrapFile& file : secret.files) files.insert(file.name);
+    CHECK(files == std::set<std::string>{"bootstrap.yaml", "tls_certificate_sds_secret.yaml",
+                                         "validation_context_sds_secret.yaml", "cacert.pem",
+                                         "sds_cert.pem", "sds_key.pem"});
+  }
+
+  TEST_CASE("the certificate is the proxy's, of the pod's account, and nobody keeps it") {
+    Mesh mesh;
+    std::vector<certificate::Subject> issued;
+    const json::object patched = inject_test::apply_patch(
+        golden_pod("plain").pod, patch_of(mesh.ask(request_for(golden_pod("plain").pod))));
+    CHECK(mesh.certificates.issued() == 1);
+    CHECK(mesh.certificates.list_certificates().empty());
+    for (const BootstrapFile& file : mesh.secrets.begin()->second.files) {
+      if (file.name == "bootstrap.yaml")
+        CHECK(contains(file.content, "  id: " + uuid_of(patched) + ".shop\n"));
+      // What MemoryCertificateManager writes into a chain is what it certifies.
+      if (file.name == "sds_cert.pem")
+        CHECK_MESSAGE(contains(file.content, uuid_of(patched) + ".shop"), file.content);
+    }
+  }
+
+  TEST_CASE("the same request asked again has the same answer, and one Secret") {
+    Mesh mesh;
+    const json::object request = request_for(golden_pod("probes").pod);
+    CHECK(mesh.ask(request) == mesh.ask(request));
+    CHECK(mesh.secrets.size() == 1);
+    CHECK(mesh.ask(request_for(golden_pod("probes").pod, "uid-2")) != mesh.ask(request));
+    CHECK(mesh.secrets.size() == 2);
+  }
+
+  TEST_CASE("a webhook that is called again in one request has nothing to add") {
+    Mesh mesh;
+    const json::object pod = golden_pod("probes").pod;
+    const json::object patched =
+        inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod))));
+    const json::object again = mesh.ask(request_for(patched));
+    CHECK(again.at("allowed") == true);
+    CHECK_FALSE(again.contains("patch"));
+  }
+
+  TEST_CASE("an injected pod that is created anew becomes another proxy") {
+    Mesh mesh;
+    const json::object pod = golden_pod("probes").pod;
+    const json::object first = inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod))));
+    const json::object copy =
+        inject_test::apply_patch(first, patch_of(mesh.ask(request_for(first, "uid-2"))));
+    CHECK(uuid_of(copy) != uuid_of(first));
+    CHECK_FALSE(contains(json::serialize(copy), uuid_of(first)));
+    CHECK(mesh.secrets.size() == 2);
+  }
+
+  TEST_CASE("a dry run has the patch and leaves nothing behind") {
+    Mesh mesh;
+    json::object request = request_for(golden_pod("plain").pod);
+    request["dryRun"] = true;
+    const json::object response = mesh.ask(request);
+    CHECK(response.at("allowed") == true);
+    CHECK(response.contains("patch"));
+    CHECK(mesh.secrets.empty());
+    CHECK(mesh.certificates.issued() == 0);
+  }
+
+  TEST_CASE("what is not to be injected is allowed as it is, and costs nothing") {
+    Mesh mesh;
+    json::object host = golden_pod("plain").pod;
+    host.at("spec").as_object()["hostNetwork"] = true;
+    json::object update = request_for(golden_pod("plain").pod);
+    update["operation"] = "UPDATE";
+    json::object other = request_for(golden_pod("plain").pod);
+    other["kind"].as_object()["kind"] = "Deployment";
+    for (const json::object& request : {request_for(host), update, other}) {
+      const json::object response = mesh.ask(request);
+      CHECK(response == json::object{{"uid", "uid-1"}, {"allowed", true}});
+    }
+    CHECK(mesh.secrets.empty());
+    CHECK(mesh.certificates.issued() == 0);
+  }
+
+  TEST_CASE("any failure refuses the pod, and says whose and what to do") {
+    const json::object pod = golden_pod("plain").pod;
+    Mesh mesh;
+    mesh.storage = Error{ErrorCode::kPermissionDenied, "secrets is forbidden"};
+    CHECK(contains(message_of(mesh.ask(request_for(pod))),
+                   "osm-injector cannot inject the sidecar: Secret shop/envoy-bootstrap-config-"));
+    mesh.storage = {};
+    mesh.certificates.set_failure(Error{ErrorCode::kUnavailable, "the CA is away"});
+    CHECK(
+        contains(message_of(mesh.ask(request_for(pod))), "the proxy certificate: the CA is away"));
+    mesh.certificates.set_failure(std::nullopt);
+    mesh.config = Error{ErrorCode::kNotReady, "the MeshConfig has not been read yet"};
+    CHECK(contains(message_of(mesh.ask(request_for(pod))), "has not been read yet"));
+    mesh.config = MeshConfig{};
+    json::object elsewhere = request_for(pod);
+    elsewhere["namespace"] = "new";
+    CHECK(contains(message_of(mesh.ask(elsewhere)), "Namespace new: try again"));
+    elsewhere["namespace"] = "../secrets";
+    CHECK(contains(message_of(mesh.ask(elsewhere)), "'../secrets' is no namespace"));
+    json::object bad = pod;
+    bad["metadata"].as_object()["annotations"] =
+        json::object{{"openservicemesh.io/sidecar-injection", "maybe"}};
+    CHECK(contains(message_of(mesh.ask(request_for(bad))), "'maybe' is neither enabled nor"));
+    CHECK(mesh.secrets.empty());
+    CHECK(mesh.certificates.list_certificates().empty());
+    CHECK(mesh.metrics.value("osm_injector_requests_total", {{"outcome", "refused"}}) == 6);
+  }
+
+  TEST_CASE("what is no review is refused and counted") {
+    Mesh mesh;
+    CHECK(json::parse(mesh.injector->review("{}").body).at("response").at("allowed") == false);
+    CHECK(mesh.metrics.value("osm_injector_requests_total", {{"outcome", "malformed"}}) == 1);
+  }
+
+  TEST_CASE("warnings reach whoever creates the pod") {
+    Mesh mesh;
+    const json::object response = mesh.ask(request_for(golden_pod("old-cluster").pod));
+    CHECK(contains(std::string(response.at("warnings").at(0).as_string()), "user 1500"));
+  }
+
+  TEST_CASE("a copy in a pod whose mesh lets many in at once is no other's") {
+    Mesh mesh;
+    std::vector<std::jthread> threads;
+    for (int worker = 0; worker < 8; ++worker) {
+      threads.emplace_back([&mesh, worker] {
+        for (int i = 0; i < 20; ++i)
+          mesh.ask(request_for(golden_pod("plain").pod,
+                               std::to_string(worker) + '-' + std::to_string(i)));
+      });
+    }
+    threads.clear();
+    CHECK(mesh.secrets.size() == 160);
+    CHECK(mesh.certificates.list_certificates().empty());
+  }
+
+  TEST_CASE(
+      "the key in the paths of hooks is this request's alone, and the UUID does not tell it") {
+    Mesh mesh;
+    const json::object pod = golden_pod("hooks").pod;
+    const auto path_of = [&](const std::string& uid) {
+      const json::object patched =
+          inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod, uid))));
+      const json::value& hook =
+          patched.at("spec").at("containers").at(0).at("lifecycle").at("preStop").at("httpGet");
+      const std::string path(hook.at("path").as_string());
+      CHECK_FALSE(contains(path, uuid_of(patched)));
+      CHECK(path.size() == std::string("/osm-pre-stop-hook/web/").size() + 36);
+      return path;
+    };
+    CHECK(path_of("uid-1") == path_of("uid-1"));
+    CHECK(path_of("uid-1") != path_of("uid-2"));
+  }
+
+  TEST_CASE("no key is in an answer or in the log") {
+    Mesh mesh;
+    const std::string answer = json::serialize(mesh.ask(request_for(golden_pod("plain").pod)));
+    for (const BootstrapFile& file : mesh.secrets.begin()->second.files) {
+      if (file.name != "sds_key.pem") continue;
+      CHECK_FALSE(contains(answer, file.content));
+      CHECK_FALSE(contains(mesh.log.all_text(), file.content));
+    }
+  }
+}
+
+}  // namespace osm::inject

@@ -1,0 +1,106 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "inject/reviews.hpp"
+#include "osm/testing/memory_object_store.hpp"
+
+namespace osm::inject {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+constexpr const char* kPolicyApi = "policy.openservicemesh.io/v1alpha1";
+constexpr const char* kEgress =
+    R"({"sources": [{"kind": "ServiceAccount", "name": "web", "namespace": "shop"}],
+        "hosts": ["pay.example.com"], "ports": [{"number": 443, "protocol": "https"}]})";
+constexpr const char* kBackend =
+    R"({"backends": [{"name": "web", "port": {"number": 80, "protocol": "http"}},
+                     {"name": "api", "port": {"number": 80, "protocol": "http"}}],
+        "sources": [{"kind": "IPRange", "name": "10.0.0.0/8"}]})";
+constexpr const char* kRetry =
+    R"({"source": {"kind": "ServiceAccount", "name": "web", "namespace": "shop"},
+        "destinations": [{"kind": "Service", "name": "api", "namespace": "shop"}],
+        "retryPolicy": {"retryOn": "5xx", "perTryTimeout": "1s", "numRetries": 3,
+                        "retryBackoffBaseInterval": "25ms"}})";
+constexpr const char* kSetting = R"({"host": "api.shop.svc.cluster.local"})";
+
+struct Fixture : ValidatorFixture {
+  Fixture() {
+    validator = make_validator({.mesh_spec = spec, .metrics = metrics, .store = &store});
+  }
+
+  // As it is stored.
+  void keep(const Written& written) {
+    const Status put = store.put_yaml(json::serialize(written.object()));
+    REQUIRE_MESSAGE(put.ok(), (put.ok() ? "" : put.error().text()));
+  }
+
+  testing::MemoryObjectStore store;
+};
+
+}  // namespace
+
+TEST_SUITE("inject::Validator of policies") {
+  TEST_CASE_FIXTURE(Fixture, "whoever writes what nothing obeys yet is warned, and not refused") {
+    for (const Written& written :
+         {Written{kPolicyApi, "Egress", kEgress}, Written{kPolicyApi, "IngressBackend", kBackend},
+          Written{kPolicyApi, "Retry", kRetry},
+          Written{kPolicyApi, "UpstreamTrafficSetting", kSetting}}) {
+      CAPTURE(written.kind);
+      const Verdict verdict = create(written);
+      CHECK_MESSAGE(verdict.allowed, verdict.message);
+      CHECK(verdict.warnings ==
+            std::vector<std::string>{std::string(written.kind) +
+                                     " is checked and stored, but nothing here obeys it yet "
+                                     "[unused-field]"});
+    }
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a bad policy is refused with every field, and not said to be stored") {
+    const Verdict verdict = create(
+        {kPolicyApi, "Egress", R"({"sources": [], "ports": [{"number": 0, "protocol": "udp"}]})"});
+    CHECK_FALSE(verdict.allowed);
+    CHECK(verdict.fields == Fields{"spec.ports[0].number", "spec.ports[0].protocol"});
+    CHECK(verdict.warnings.empty());
+    CHECK(create({kPolicyApi, "IngressBackend",
+                  R"({"backends": [{"name": "a", "port": {"number": 1, "protocol": "https"}}],
+                      "sources": [{"kind": "IPRange", "name": "10.0.0.0/8"}]})"})
+              .fields == Fields{"spec.backends[0]"});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a backend's port is in one IngressBackend of its namespace") {
+    keep({kPolicyApi, "IngressBackend",
+          R"({"backends": [{"name": "api", "port": {"number": 80, "protocol": "http"}}],
+              "sources": []})",
+          "first"});
+    const Verdict verdict = create({kPolicyApi, "IngressBackend", kBackend, "second"});
+    CHECK(verdict.fields == Fields{"spec.backends[1]"});
+    CHECK(verdict.message.find("backend api port 80 is already in IngressBackend shop/first") !=
+          std::string::npos);
+    CHECK(create({kPolicyApi, "IngressBackend", kBackend, "first"}).allowed);
+    CHECK(create({kPolicyApi, "IngressBackend", kBackend, "second", "other"}).allowed);
+    store.remove({"IngressBackend", "shop", "first"});
+    CHECK(create({kPolicyApi, "IngressBackend", kBackend, "second"}).allowed);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a host has one UpstreamTrafficSetting in its namespace") {
+    keep({kPolicyApi, "UpstreamTrafficSetting", kSetting, "first"});
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second"}).fields ==
+          Fields{"spec.host"});
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", R"({"host": "web.shop.svc"})", "second"})
+              .allowed);
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "first"}).allowed);
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second", "other"}).allowed);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what is stored and broken stands in nobody's way") {
+    keep({kPolicyApi, "UpstreamTrafficSetting",
+          R"({"host": "api.shop.svc.cluster.local", "hosts": 7})", "broken"});
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second"}).allowed);
+  }
+}
+
+}  // namespace osm::inject

@@ -1,0 +1,577 @@
+// An API server in memory, for tests of what writes to one: versions, UIDs and generations,
+// conflicts, server-side apply with field ownership, status subresources, selectors, watches.
+//
+// Callbacks of list and watch run inside the call that causes them. Thread: any.
+#pragma once
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kubernetes/api.hpp"
+#include "kubernetes/object_json.hpp"
+#include "kubernetes/surroundings.hpp"
+#include "osm/clock.hpp"
+#include "osm/kubernetes.hpp"
+
+namespace osm::kubernetes_test {
+
+namespace json = boost::json;
+using kubernetes::Api;
+using kubernetes::Resource;
+
+class MemoryApi final : public Api {
+ public:
+  using Key = std::tuple<std::string, std::string, std::string>;  // plural, namespace, name
+
+  explicit MemoryApi(const Clock& clock) : clock_(clock) {}
+
+  // --- for tests ---
+
+  // What a call is: "patch secrets shop/web". Read calls are not noted.
+  std::vector<std::string> writes() const {
+    std::lock_guard lock(mutex_);
+    return writes_;
+  }
+  void forget_writes() {
+    std::lock_guard lock(mutex_);
+    writes_.clear();
+  }
+  // Asked before each call, with its words as above; an Error is the call's answer then.
+  void set_fault(std::function<Status(const std::string& call)> fault) {
+    std::lock_guard lock(mutex_);
+    fault_ = std::move(fault);
+  }
+  // What server_version() answers.
+  void set_version(Result<std::string> version) {
+    std::lock_guard lock(mutex_);
+    release_ = std::move(version);
+  }
+  // As a user's `kubectl edit`: changes the object as it is and takes what differs over.
+  void edit(const Resource& resource, const std::string& ns, const std::string& name,
+            const std::function<void(json::object&)>& change) {
+    json::object object = at(resource, ns, name);
+    change(object);
+    const auto done = write(resource, std::move(object), "", "user", false);
+    if (!done.ok()) throw std::runtime_error(done.error().text());
+  }
+  json::object at(const Resource& resource, const std::string& ns, const std::string& name) {
+    std::lock_guard lock(mutex_);
+    const auto found = objects_.find(key_of(resource, ns, name));
+    return found == objects_.end() ? json::object() : found->second.object;
+  }
+  std::size_t count(const Resource& resource) const {
+    std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (const auto& [key, held] : objects_) count += std::get<0>(key) == resource.plural;
+    return count;
+  }
+  std::size_t watchers() const {
+    std::lock_guard lock(mutex_);
+    return watches_.size();
+  }
+  // Ends every watch, as a server that restarts does.
+  void end_watches() {
+    std::map<int, std::shared_ptr<Watch>> ended;
+    {
+      std::lock_guard lock(mutex_);
+      ended.swap(watches_);
+    }
+    for (auto& [id, watch] : ended) watch->handler.on_end({});
+  }
+
+  // --- Api ---
+
+  Result<json::object> get(const Resource& resource, const std::string& ns,
+                           const std::string& name) override {
+    if (auto fault = fails("get", resource, ns, name); !fault.ok()) return fault.error();
+    std::lock_guard lock(mutex_);
+    const auto found = objects_.find(key_of(resource, ns, name));
+    if (found == objects_.end()) return missing(resource, ns, name);
+    return found->second.object;
+  }
+
+  Result<json::object> create(const Resource& resource, const json::object& object) override {
+    const auto [ns, name] = named(object);
+    if (auto fault = writes("create", resource, ns, name); !fault.ok()) return fault.error();
+    {
+      std::lock_guard lock(mutex_);
+      if (objects_.contains(key_of(resource, ns, name)))
+        return Error{ErrorCode::kAlreadyExists, name + " is there already"};
+    }
+    return write(resource, object, "", "creator", true);
+  }
+
+  Result<json::object> update(const Resource& resource, const json::object& object,
+                              const std::string& subresource) override {
+    const auto [ns, name] = named(object);
+    if (auto fault = writes("update", resource, ns, name); !fault.ok()) return fault.error();
+    return write(resource, object, subresource, "updater", false);
+  }
+
+  Result<json::object> patch(const Resource& resource, const std::string& ns,
+                             const std::string& name, const kubernetes::Patch& patch) override {
+    if (auto fault = writes("patch", resource, ns, name); !fault.ok()) return fault.error();
+    const json::object body = json::parse(patch.body).as_object();
+    if (patch.type == kubernetes::PatchType::kApply) return apply(resource, ns, name, body, patch);
+    json::object object;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = objects_.find(key_of(resource, ns, name));
+      if (found == objects_.end()) return missing(resource, ns, name);
+      object = found->second.object;
+      if (auto stale = check_preconditions(body, object); !stale.ok()) return stale.error();
+    }
+    merge(object, body);
+    return write(resource, std::move(object), patch.subresource, "patcher", false);
+  }
+
+  Status remove(const Resource& resource, const std::string& ns, const std::string& name,
+                const kubernetes::DeleteOptions& options) override {
+    if (auto fault = writes("delete", resource, ns, name); !fault.ok()) return fault;
+    std::vector<std::function<void()>> calls;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = objects_.find(key_of(resource, ns, name));
+      if (found == objects_.end()) return missing(resource, ns, name);
+      const json::value& metadata = kubernetes::map_at(found->second.object, "metadata");
+      const bool other =
+          (!options.uid.empty() && kubernetes::text_at(metadata, "uid") != options.uid) ||
+          (!options.resource_version.empty() &&
+           kubernetes::text_at(metadata, "resourceVersion") != options.resource_version);
+      if (other) return Error{ErrorCode::kConflict, name + " is another by now"};
+      const json::object last = found->second.object;
+      objects_.erase(found);
+      tell(kubernetes::WatchEventType::kDeleted, resource, nullptr, last, calls);
+    }
+    for (const auto& call : calls) call();
+    return {};
+  }
+
+  Result<std::string> server_version() override {
+    std::lock_guard lock(mutex_);
+    return release_;
+  }
+
+  Subscription list(const kubernetes::ListRequest& request,
+                    std::function<void(Result<kubernetes::ListPage>)> done) override {
+    if (auto fault = fails("list", request.resource, request.ns, ""); !fault.ok()) {
+      done(fault.error());
+      return {};
+    }
+    kubernetes::ListPage page;
+    {
+      std::lock_guard lock(mutex_);
+      std::size_t skip = request.continue_token.empty() ? 0 : std::stoul(request.continue_token);
+      const std::size_t begin = skip;
+      for (const auto& [key, held] : objects_) {
+        if (!selected(key, held.object, request)) continue;
+        if (skip > 0) {
+          --skip;
+          continue;
+        }
+        if (request.limit != 0 && page.items.size() == request.limit) {
+          page.continue_token = std::to_string(begin + page.items.size());
+          break;
+        }
+        page.items.push_back(request.metadata_only ? only_metadata(held.object) : held.object);
+      }
+      page.resource_version = std::to_string(version_);
+    }
+    done(std::move(page));
+    return {};
+  }
+
+  Subscription watch(const kubernetes::WatchRequest& request,
+                     kubernetes::WatchHandler handler) override {
+    if (auto fault = fails("watch", request.resource, request.ns, ""); !fault.ok()) {
+      handler.on_end(fault);
+      return {};
+    }
+    auto watch = std::make_shared<Watch>(Watch{request, std::move(handler)});
+    std::vector<json::object> present;
+    int id = 0;
+    {
+      std::lock_guard lock(mutex_);
+      id = ++last_watch_;
+      watches_[id] = watch;
+      for (const auto& [key, held] : objects_)
+        if (request.resource_version.empty() && selected(key, held.object, request))
+          present.push_back(held.object);
+    }
+    for (const json::object& object : present)
+      watch->handler.on_event(kubernetes::WatchEventType::kAdded, object);
+    return Subscription(std::shared_ptr<void>(nullptr, [this, id](void*) {
+      std::lock_guard lock(mutex_);
+      watches_.erase(id);
+    }));
+  }
+
+ private:
+  struct Held {
+    json::object object;
+    std::map<std::string, std::set<std::string>> owned;  // by manager: paths of leaves
+  };
+  struct Watch {
+    kubernetes::WatchRequest request;
+    kubernetes::WatchHandler handler;
+  };
+
+  static Key key_of(const Resource& resource, const std::string& ns, const std::string& name) {
+    return {std::string(resource.plural), resource.namespaced ? ns : "", name};
+  }
+  static std::pair<std::string, std::string> named(const json::object& object) {
+    const json::value& metadata = kubernetes::map_at(object, "metadata");
+    return {kubernetes::text_at(metadata, "namespace"), kubernetes::text_at(metadata, "name")};
+  }
+  static Error missing(const Resource& resource, const std::string& ns, const std::string& name) {
+    return {ErrorCode::kNotFound, std::string(resource.plural) + ' ' + ns + '/' + name};
+  }
+
+  Status fails(const char* verb, const Resource& resource, const std::string& ns,
+               const std::string& name) {
+    std::function<Status(const std::string&)> fault;
+    {
+      std::lock_guard lock(mutex_);
+      fault = fault_;
+    }
+    const std::string slash = ns.empty() || name.empty() ? "" : "/";
+    return fault ? fault(std::string(verb) + ' ' + std::string(resource.plural) + ' ' + ns + slash +
+                         name)
+                 : Status();
+  }
+  Status writes(const char* verb, const Resource& resource, const std::string& ns,
+                const std::string& name) {
+    if (auto fault = fails(verb, resource, ns, name); !fault.ok()) return fault;
+    std::lock_guard lock(mutex_);
+    writes_.push_back(std::string(verb) + ' ' + std::string(resource.plural) + ' ' + ns +
+                      (ns.empty() ? "" : "/") + name);
+    return {};
+  }
+
+  static Status check_preconditions(const json::object& asked, const json::object& live) {
+    const json::value& want = kubernetes::map_at(asked, "metadata");
+    const json::value& have = kubernetes::map_at(live, "metadata");
+    for (const char* field : {"resourceVersion", "uid"}) {
+      const std::string text = kubernetes::text_at(want, field);
+      if (!text.empty() && text != kubernetes::text_at(have, field))
+        return Error{ErrorCode::kConflict, std::string(field) + " is another by now"};
+    }
+    return {};
+  }
+
+  // RFC 7386.
+  static void merge(json::object& target, const json::object& patch) {
+    for (const auto& [key, value] : patch) {
+      if (value.is_null()) {
+        target.erase(key);
+      } else if (value.is_object()) {
+        if (!target.contains(key) || !target[key].is_object()) target[key] = json::object();
+        merge(target[key].as_object(), value.as_object());
+      } else {
+        target[key] = value;
+      }
+    }
+  }
+
+  // The member by which elements of a list are told apart; empty: the list is one value.
+  static std::string list_key(std::string_view path) {
+    if (path.ends_with(".conditions")) return "type";
+    if (path.ends_with(".webhooks")) return "name";
+    if (path.ends_with(".ownerReferences")) return "uid";
+    return {};
+  }
+
+  static void leaves(const json::value& value, const std::string& path,
+                     std::map<std::string, json::value>& out) {
+    if (const auto* map = value.if_object(); map != nullptr && !map->empty()) {
+      for (const auto& [key, item] : *map) leaves(item, path + '.' + std::string(key), out);
+      return;
+    }
+    const std::string key = list_key(path);
+    const auto* list = value.if_array();
+    if (list == nullptr || key.empty()) {
+      out[path] = value;
+      return;
+    }
+    for (const json::value& item : *list)
+      leaves(item, path + '[' + kubernetes::text_at(item, key) + ']', out);
+  }
+  // Of what managers own: neither identity nor what the server writes.
+  static std::map<std::string, json::value> owned_leaves(const json::object& object,
+                                                         const std::string& subresource) {
+    std::map<std::string, json::value> all;
+    for (const auto& [key, value] : object) {
+      if (key == "apiVersion" || key == "kind") continue;
+      if (subresource.empty() != (key != "status")) continue;
+      leaves(value, '.' + std::string(key), all);
+    }
+    for (const char* field : {"name", "namespace", "uid", "resourceVersion", "generation",
+                              "creationTimestamp", "managedFields"})
+      all.erase(std::string(".metadata.") + field);
+    return all;
+  }
+
+  // Lays `from` over `to`, as apply does.
+  static void lay_over(json::value& to, const json::value& from, const std::string& path) {
+    if (const auto* map = from.if_object()) {
+      if (!to.is_object() || map->empty()) to = json::object();
+      for (const auto& [key, value] : *map)
+        lay_over(to.as_object()[key], value, path + '.' + std::string(key));
+      return;
+    }
+    const std::string key = list_key(path);
+    if (!from.is_array() || key.empty()) {
+      to = from;
+      return;
+    }
+    if (!to.is_array()) to = json::array();
+    for (const json::value& item : from.as_array()) {
+      json::array& list = to.as_array();
+      const auto same = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
+        return kubernetes::text_at(one, key) == kubernetes::text_at(item, key);
+      });
+      json::value& place = same == list.end() ? list.emplace_back(json::object()) : *same;
+      lay_over(place, item, path + "[]");
+    }
+  }
+
+  // Keys of maps without dots, and elements by their key: enough for what these tests take back.
+  static void take_away(json::value& from, std::string_view path) {
+    if (!from.is_object()) return;
+    path.remove_prefix(1);
+    json::object& map = from.as_object();
+    const auto end = std::min(path.find_first_of(".["), path.size());
+    const std::string_view key = path.substr(0, end);
+    const std::string_view rest = path.substr(end);
+    auto* child = map.if_contains(key);
+    if (rest.empty()) {
+      map.erase(key);
+    } else if (child != nullptr && rest.front() == '.') {
+      take_away(*child, rest);
+    } else if (child != nullptr && child->is_array()) {
+      take_element(child->as_array(), list_key('.' + std::string(key)), rest);
+    }
+  }
+  // An element goes with its last member.
+  static void take_element(json::array& list, const std::string& key, std::string_view path) {
+    const auto close = path.find(']');
+    const auto at = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
+      return kubernetes::text_at(one, key) == path.substr(1, close - 1);
+    });
+    if (at == list.end()) return;
+    take_away(*at, path.substr(close + 1));
+    if (at->as_object().empty()) list.erase(at);
+  }
+
+  Result<json::object> apply(const Resource& resource, const std::string& ns,
+                             const std::string& name, const json::object& body,
+                             const kubernetes::Patch& patch) {
+    json::object object;
+    bool created = false;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = objects_.find(key_of(resource, ns, name));
+      created = found == objects_.end();
+      if (created && !patch.subresource.empty()) return missing(resource, ns, name);
+      if (created &&
+          !kubernetes::text_at(kubernetes::map_at(body, "metadata"), "resourceVersion").empty())
+        return Error{ErrorCode::kConflict, "it is not there"};
+      Held none;
+      Held& held = created ? none : found->second;
+      if (!created)
+        if (auto stale = check_preconditions(body, held.object); !stale.ok()) return stale.error();
+      const auto wanted = owned_leaves(body, patch.subresource);
+      const auto present = owned_leaves(held.object, patch.subresource);
+      if (!patch.force)
+        for (const auto& [path, value] : wanted)
+          for (const auto& [manager, paths] : held.owned)
+            if (manager != patch.field_manager && paths.contains(path) && present.contains(path) &&
+                present.at(path) != value)
+              return Error{ErrorCode::kConflict, path + " belongs to " + manager};
+      json::value result = held.object;
+      if (!result.is_object()) result = json::object();
+      for (const std::string& path : held.owned[patch.field_manager]) {
+        const bool of_this = path.starts_with(".status") == !patch.subresource.empty();
+        const bool shared =
+            std::any_of(held.owned.begin(), held.owned.end(), [&](const auto& other) {
+              return other.first != patch.field_manager && other.second.contains(path);
+            });
+        if (of_this && !wanted.contains(path) && !shared) take_away(result, path);
+      }
+      for (const auto& [key, value] : body) {
+        if (!patch.subresource.empty() && key != "status") continue;
+        if (patch.subresource.empty() && key == "status") continue;
+        lay_over(result.as_object()[key], value, '.' + std::string(key));
+      }
+      object = std::move(result.as_object());
+    }
+    return write(resource, std::move(object), patch.subresource, patch.field_manager, created,
+                 &body);
+  }
+
+  // `applied`: what an apply said, which it then owns, whether or not it was so before.
+  Result<json::object> write(const Resource& resource, json::object object,
+                             const std::string& subresource, const std::string& manager,
+                             bool create, const json::object* applied = nullptr) {
+    const auto [ns, name] = named(object);
+    std::vector<std::function<void()>> calls;
+    json::object result;
+    {
+      std::lock_guard lock(mutex_);
+      const Key key = key_of(resource, ns, name);
+      if (!create && !objects_.contains(key)) return missing(resource, ns, name);
+      if (!create)
+        if (auto stale = check_preconditions(object, objects_[key].object); !stale.ok())
+          return stale.error();
+      Held& held = objects_[key];
+      const json::object before = held.object;
+      if (!subresource.empty()) {
+        json::object whole = before;
+        whole[subresource] = object[subresource];
+        object = std::move(whole);
+      } else if (before.contains("status")) {
+        object["status"] = before.at("status");
+      }
+      own(held, before, object, subresource, manager, applied);
+      finish(resource, before, object);
+      if (!create && without_version(object) == without_version(before)) return before;
+      ++version_;
+      object["metadata"].as_object()["resourceVersion"] = std::to_string(version_);
+      held.object = object;
+      result = object;
+      tell(create ? kubernetes::WatchEventType::kAdded : kubernetes::WatchEventType::kModified,
+           resource, create ? nullptr : &before, object, calls);
+    }
+    for (const auto& call : calls) call();
+    return result;
+  }
+
+  void own(Held& held, const json::object& before, const json::object& after,
+           const std::string& subresource, const std::string& manager,
+           const json::object* applied) {
+    const auto was = owned_leaves(before, subresource);
+    const auto is = owned_leaves(after, subresource);
+    const auto said = applied == nullptr ? std::map<std::string, json::value>()
+                                         : owned_leaves(*applied, subresource);
+    if (applied != nullptr)
+      std::erase_if(held.owned[manager], [&](const std::string& path) {
+        return path.starts_with(".status") == !subresource.empty();
+      });
+    for (const auto& [path, value] : is) {
+      const auto old = was.find(path);
+      const bool changed = old == was.end() || old->second != value;
+      if (changed)
+        for (auto& [other, paths] : held.owned) paths.erase(path);
+      if (applied == nullptr ? changed : said.contains(path)) held.owned[manager].insert(path);
+    }
+    for (const auto& [path, value] : was)
+      if (!is.contains(path))
+        for (auto& [other, paths] : held.owned) paths.erase(path);
+  }
+
+  void finish(const Resource& resource, const json::object& before, json::object& object) {
+    object["apiVersion"] = resource.api_version();
+    object["kind"] = resource.kind;
+    json::object& metadata = object["metadata"].as_object();
+    const json::value& old = kubernetes::map_at(before, "metadata");
+    const bool fresh = before.empty();
+    metadata["uid"] =
+        fresh ? "uid-" + std::to_string(++last_uid_) : kubernetes::text_at(old, "uid");
+    if (!metadata.contains("creationTimestamp"))
+      metadata["creationTimestamp"] = fresh ? kubernetes::kubernetes_time(clock_.wall_now())
+                                            : kubernetes::text_at(old, "creationTimestamp");
+    const auto* generation = kubernetes::member(old, "generation");
+    const std::int64_t last = generation == nullptr ? 0 : generation->as_int64();
+    const bool changed = fresh || spec_of(before) != spec_of(object);
+    metadata["generation"] = changed ? last + 1 : last;
+  }
+  static json::value spec_of(const json::object& object) {
+    const auto* spec = object.if_contains("spec");
+    return spec == nullptr ? json::value() : *spec;
+  }
+  static json::object without_version(json::object object) {
+    if (auto* metadata = object.if_contains("metadata"))
+      metadata->as_object().erase("resourceVersion");
+    return object;
+  }
+  static json::object only_metadata(const json::object& object) {
+    json::object out;
+    for (const char* key : {"apiVersion", "kind", "metadata"})
+      if (const auto* value = object.if_contains(key)) out[key] = *value;
+    return out;
+  }
+
+  // "a=b,c": every part holds.
+  static bool labelled(const json::object& object, std::string_view selector) {
+    const json::value& labels =
+        kubernetes::map_at(kubernetes::map_at(object, "metadata"), "labels");
+    while (!selector.empty()) {
+      const auto comma = std::min(selector.find(','), selector.size());
+      const std::string_view part = selector.substr(0, comma);
+      selector.remove_prefix(std::min(comma + 1, selector.size()));
+      const auto equals = part.find('=');
+      const auto* value = kubernetes::member(labels, part.substr(0, equals));
+      if (value == nullptr) return false;
+      if (equals != std::string_view::npos && *value != json::value(part.substr(equals + 1)))
+        return false;
+    }
+    return true;
+  }
+  template <class Request>
+  static bool selected(const Key& key, const json::object& object, const Request& request) {
+    if (std::get<0>(key) != request.resource.plural) return false;
+    if (!request.ns.empty() && std::get<1>(key) != request.ns) return false;
+    constexpr std::string_view kByName = "metadata.name=";
+    if (request.field_selector.starts_with(kByName) &&
+        std::get<2>(key) != request.field_selector.substr(kByName.size()))
+      return false;
+    return labelled(object, request.label_selector);
+  }
+
+  // An object that leaves a selector is deleted, as its watchers see it.
+  void tell(kubernetes::WatchEventType type, const Resource& resource, const json::object* before,
+            const json::object& object, std::vector<std::function<void()>>& calls) {
+    const auto [ns, name] = named(object);
+    const Key key = key_of(resource, ns, name);
+    for (const auto& [id, watch] : watches_) {
+      const bool now = selected(key, object, watch->request);
+      const bool then = before != nullptr && selected(key, *before, watch->request);
+      if (!now && !then) continue;
+      const auto seen = now ? type : kubernetes::WatchEventType::kDeleted;
+      calls.push_back([watch, seen, object] { watch->handler.on_event(seen, object); });
+    }
+  }
+
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::map<Key, Held> objects_;
+  std::map<int, std::shared_ptr<Watch>> watches_;
+  std::vector<std::string> writes_;
+  std::function<Status(const std::string&)> fault_;
+  Result<std::string> release_ = std::string("v1.31.1");
+  std::uint64_t version_ = 0;
+  int last_uid_ = 0;
+  int last_watch_ = 0;
+};
+
+// The cluster whose server it is.
+class MemoryApiCluster final : public kubernetes::Cluster {
+ public:
+  explicit MemoryApiCluster(const Clock& clock) : memory(clock) {}
+  std::string server() const override { return "https://cluster"; }
+  std::string ns() const override { return "default"; }
+  Api& api() override { return memory; }
+
+  MemoryApi memory;
+};
+
+}  // namespace osm::kubernetes_test

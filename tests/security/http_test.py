@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The open HTTP port, the admin socket, and what is written to logs and terminals (docs/security.md,
+threats 9, 10, 22 and 23).
+
+usage: http_test.py --bin DIRECTORY
+"""
+import contextlib
+import http.client
+import os
+import re
+import socket
+import stat
+
+import mesh
+
+OPEN = ("/health/alive", "/health/ready", "/metrics", "/version")
+ADMIN = ("/v1/proxies", "/v1/problems", "/v1/certificates", "/v1/version",
+         "/v1/policy/check?source=shop%2Fweb&destination=shop%2Fapi")
+
+
+class Http(mesh.MeshTest):
+    FLAGS = ("--log-level", "debug")
+
+    def raw(self, data, unix=False):
+        """What comes back for these bytes."""
+        if unix:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(20)
+            connection.connect(str(self.state / "admin.sock"))
+        else:
+            host, port = self.controller.addresses["http_address"].rsplit(":", 1)
+            connection = socket.create_connection((host, int(port)), timeout=20)
+        with contextlib.closing(connection):
+            with contextlib.suppress(OSError):
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(OSError):
+                while part := connection.recv(65536):
+                    answer += part
+            return answer
+
+    def get(self, path, headers=b"", unix=False, method=b"GET"):
+        answer = self.raw(method + b" " + path.encode() + b" HTTP/1.1\r\nHost: x\r\n" + headers +
+                          b"Connection: close\r\n\r\n", unix)
+        return int(answer.split()[1]) if answer else None, answer
+
+    def test_every_answer_says_what_it_is_and_is_not_to_be_guessed_at(self):
+        for unix, paths in ((False, OPEN + ("/nonsense",)), (True, ADMIN + ("/nonsense",))):
+            for path in paths:
+                with self.subTest(path, unix=unix):
+                    _, answer = self.get(path, unix=unix)
+                    head = answer.split(b"\r\n\r\n")[0].lower()
+                    self.assertRegex(head, rb"content-type: (application/json|text/plain)")
+                    self.assertIn(b"x-content-type-options: nosniff", head)
+                    self.assertIn(b"cache-control: no-store", head)
+                    self.assertNotIn(b"access-control-allow", head)
+
+    def test_pages_of_a_browser_are_refused(self):
+        for unix, paths in ((False, OPEN), (True, ADMIN)):
+            for path in paths:
+                for origin in (b"https://evil.example", b"null", b"http://localhost:9091"):
+                    status, answer = self.get(path, b"Origin: " + origin + b"\r\n", unix)
+                    self.assertEqual(status, 403, (path, origin))
+                    self.assertNotIn(b"shop", answer)
+        status, _ = self.get("/metrics", b"Origin: https://evil.example\r\n"
+                             b"Access-Control-Request-Method: POST\r\n", method=b"OPTIONS")
+        self.assertEqual(status, 403)
+
+    def test_a_foreign_host_name_opens_nothing_more(self):
+        # Monitoring finds the port under names that only its operator knows.
+        for host in (b"evil.example", b"localhost", b"[::1]", b""):
+            for path in ADMIN:
+                answer = self.raw(b"GET " + path.encode() + b" HTTP/1.1\r\nHost: " + host +
+                                  b"\r\nConnection: close\r\n\r\n")
+                self.assertEqual(int(answer.split()[1]), 404)
+
+    def test_paths_lead_only_where_they_say(self):
+        for path in ("/../v1/proxies", "/health/../v1/proxies", "/%2e%2e/v1/proxies", "//v1/proxies",
+                     "/metrics/", "/metrics/../../etc/passwd", "/v1/proxies", "/METRICS",
+                     "/metrics%00", "/metrics;x", "/health//alive", "/.//metrics"):
+            with self.subTest(path):
+                self.assertIn(self.get(path)[0], (400, 404))
+        for target in (b"http://127.0.0.1/metrics", b"*", b"metrics", b"", b"/\x00", b"/\xff\xfe"):
+            answer = self.raw(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            self.assertIn(answer.split()[1] if answer else b"400", (b"400", b"404"), target)
+
+    def test_verbs_that_would_change_something_are_not_there(self):
+        for method in (b"POST", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"CONNECT", b"BREW"):
+            for path in OPEN:
+                status, answer = self.get(path, method=method)
+                self.assertIn(status, (400, 404, 405, None), (method, path))
+        for path in ADMIN[:4]:
+            self.assertEqual(self.get(path, method=b"DELETE", unix=True)[0], 405)
+        # What changes something is never done for a GET.
+        self.assertEqual(self.get("/v1/certificates/rotate?common_name=x", unix=True)[0], 405)
+
+    def test_headers_and_bodies_are_bounded(self):
+        self.assertIn(b" 431 ", self.raw(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 40_000 + b"\r\n\r\n"))
+        self.assertIn(b" 413 ", self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\n"
+                                         b"Content-Length: 99999999\r\n\r\n", unix=True))
+        chunked = (b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                   (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40)
+        self.assertIn(b" 413 ", self.raw(chunked, unix=True))
+        deep = b"[" * 100_000
+        answer = self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                          b"Content-Length: %d\r\n\r\n" % len(deep) + deep, unix=True)
+        self.assertIn(b" 400 ", answer)
+        for smuggled in (b"Content-Length: 5\r\nContent-Length: 6\r\n",
+                         b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                         b"Content-Length: -1\r\n", b"Content-Length: 99999999999999999999\r\n"):
+            answer = self.raw(b"POST /metrics HTTP/1.1\r\nHost: x\r\n" + smuggled +
+                              b"\r\n0\r\n\r\nGET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertNotIn(b"envoy_api", answer)
+
+    def test_slow_clients_do_not_keep_others_out(self):
+        host, port = self.controller.addresses["http_address"].rsplit(":", 1)
+        with contextlib.ExitStack() as stack:
+            for _ in range(200):
+                slow = stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+                slow.sendall(b"GET /metrics HTTP/1.1\r\nX-")
+            self.assertEqual(self.controller.http("/health/alive")[0], 200)
+            # An unfinished request has ten seconds.
+            slow.settimeout(30)
+            with contextlib.suppress(OSError):
+                self.assertEqual(slow.recv(1000), b"")
+
+    def test_the_admin_socket_is_its_owners_alone(self):
+        path = self.state / "admin.sock"
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE((self.state / "ca").stat().st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE((self.state / "ca" / "ca.pem").stat().st_mode), 0o600)
+        if os.getuid() != 0:
+            self.skipTest("only root can be somebody else")
+        # Also when its mode is opened by hand: the peer's user is asked for.
+        for part in (self.folder, self.state, path):
+            part.chmod(0o777)
+        read, write = os.pipe()
+        stranger = os.fork()
+        if stranger == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            with contextlib.suppress(OSError):
+                os.write(write, self.get("/v1/proxies", unix=True)[1])
+            os._exit(0)
+        os.close(write)
+        os.waitpid(stranger, 0)
+        with os.fdopen(read, "rb") as answer:
+            self.assertEqual(answer.read(), b"")
+        mesh.wait_for("the refusal", lambda: self.controller.log("another user"))
+
+    def test_control_characters_stay_text_wherever_they_are_written(self):
+        evil = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\u009b31m\nfake: line"
+        broken = mesh.target("shop", "broken", "shop/web", "shop/api", "books")
+        broken["spec"][evil] = 1
+        self.write("broken.yaml", broken)
+        [line] = mesh.wait_for("the problem", lambda: self.controller.log("shop/broken"))
+        self.assertEqual(line["level"], "warning")  # one line, and JSON
+        for command in (("problems",), ("policy", "check", "shop/web", evil),
+                        ("proxy", "get", "config_dump", evil), ("certificate", "rotate", evil)):
+            _, out, err = self.osm(*command)
+            for text in (out, err):
+                self.assertFalse(re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), (command, text))
+        self.assertFalse([l for l in self.controller.lines if l["level"] == "not JSON"])
+        self.assertNotIn("\x1b", self.controller.http("/metrics")[1])
+
+    def test_no_key_is_in_any_log_line_answer_or_metric(self):
+        self.assert_served()
+        self.osm("certificate", "rotate", "osm-controller.osm-system")
+        mesh.wait_for("the rotation", lambda: self.controller.log("") != [])
+        keys = [self.web[1].read_text(), (self.state / "ca" / "ca.pem").read_text()]
+        secrets = [l for key in keys for l in key.split("-----END PRIVATE KEY")[0].splitlines()
+                   if len(l) == 64]
+        self.assertTrue(secrets)
+        seen = [str(self.controller.lines), self.controller.http("/metrics")[1]]
+        seen += [str(self.controller.admin(path)) for path in ADMIN]
+        seen += [str(self.controller.admin("/v1/proxies/config_dump?name=web-1"))]
+        for text in seen:
+            self.assertNotIn("PRIVATE KEY", text)
+            for secret in secrets:
+                self.assertNotIn(secret, text)
+
+
+if __name__ == "__main__":
+    mesh.run()

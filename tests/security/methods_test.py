@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Every gRPC method there is, with every kind of credentials (docs/security.md, threats 8 and 11).
+
+usage: methods_test.py --bin DIRECTORY
+"""
+import re
+import ssl
+
+import http2
+import mesh
+
+WHEEL = mesh.TESTS.parent / "build" / "tools" / "xds-protos"
+AGGREGATED = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
+SERVED = {AGGREGATED + "StreamAggregatedResources", AGGREGATED + "DeltaAggregatedResources"}
+# What servers offer by habit.
+HABITS = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+          "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+          "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+          "/grpc.channelz.v1.Channelz/GetTopChannels", "/grpc.channelz.v1.Channelz/GetServers"}
+ODDITIES = {"/", "//", "/a", "/a/b/c", AGGREGATED, AGGREGATED + "StreamAggregatedResources/",
+            AGGREGATED.lower() + "StreamAggregatedResources", "/../" + AGGREGATED[1:] + "x"}
+OK, INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 0, 3, 7, 12, 16
+
+
+def methods_of_the_envoy_api():
+    found = set()
+    for path in WHEEL.rglob("*_pb2_grpc.py"):
+        found.update(re.findall(r"'(/envoy[\w.]+/\w+)'", path.read_text()))
+    return found
+
+
+class Methods(mesh.MeshTest):
+    def setUp(self):
+        super().setUp()
+        self.methods = methods_of_the_envoy_api()
+        self.assertGreater(len(self.methods), 40)
+        self.assertLess(SERVED, self.methods)
+        self.methods |= HABITS | ODDITIES
+
+    def statuses(self, identity):
+        """{method: gRPC status} of a call with one empty message."""
+        out = {}
+        for method in sorted(self.methods):
+            with self.connect(identity) as connection:
+                try:
+                    out[method] = connection.status(connection.open(method, b"", end=True))
+                except (OSError, ssl.SSLError):
+                    out[method] = "no connection"
+        return out
+
+    def test_without_a_certificate_of_the_meshs_ca_no_method_is_reached(self):
+        uri = f"{mesh.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web"
+        strangers = {"none": None, "foreign": self.issued("foreign", uri),
+                     "expired": self.issued("expired", uri, 3, -1, self.state / "ca" / "ca.pem"),
+                     "not yet": self.issued("future", uri, -1, 2, self.state / "ca" / "ca.pem")}
+        for kind, identity in strangers.items():
+            with self.subTest(kind):
+                for method in sorted(self.methods):
+                    with self.assertRaises((OSError, ssl.SSLError), msg=method):
+                        with self.connect(identity) as connection:
+                            connection.status(connection.open(method, b"", end=True))
+        self.assertFalse(self.controller.log("proxy connected"))
+
+    def test_a_proxy_is_served_the_aggregated_methods_only(self):
+        for method, status in self.statuses(self.web).items():
+            with self.subTest(method):
+                if method not in SERVED:
+                    # A path that is no method's may cost the stream instead.
+                    self.assertIn(status, (UNIMPLEMENTED, -1) if method in ODDITIES else
+                                  (UNIMPLEMENTED,))
+        for method in SERVED:
+            with self.connect(self.web) as connection:
+                delta = "Delta" in method
+                stream = connection.open(method, http2.DELTA_CLUSTERS if delta else http2.CLUSTERS)
+                self.assertTrue(connection.first_bytes(stream), method)
+
+    def test_a_certificate_of_the_mesh_that_is_no_proxys_is_refused(self):
+        ca = self.state / "ca" / "ca.pem"
+        others = {"workload": f"{mesh.DOMAIN}/ns/shop/sa/web",
+                  "controller": f"{mesh.DOMAIN}/osm/controller",
+                  "foreign domain": f"spiffe://evil.local/osm/proxy/{self.uuid('web-1')}/shop/web",
+                  "suffix": f"{mesh.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web/x"}
+        for kind, uri in others.items():
+            with self.subTest(kind):
+                found = self.statuses(self.issued(kind.replace(" ", "-"), uri, pem=ca))
+                for method, status in found.items():
+                    if method in SERVED:
+                        self.assertEqual(status, PERMISSION_DENIED, method)
+                    else:
+                        self.assertIn(status, (UNIMPLEMENTED, -1), method)
+        self.assertFalse(self.controller.log("proxy connected"))
+
+
+if __name__ == "__main__":
+    mesh.run()

@@ -1,0 +1,382 @@
+#include <doctest/doctest.h>
+
+#include "spec/decode.hpp"
+#include "spec/decode_cases.hpp"
+#include "spec/kinds.hpp"
+
+using namespace osm;
+using namespace osm::spec;
+
+namespace {
+
+const std::string kPolicyApi = "policy.openservicemesh.io/v1alpha1";
+
+CheckedPolicy policy_of(std::string_view kind, std::string_view spec) {
+  const Decoded<CheckedPolicy> decoded =
+      decode_policy(object_of(kPolicyApi, std::string(kind), spec));
+  REQUIRE_MESSAGE(decoded.value, decoded.problems.front().text());
+  REQUIRE(decoded.problems.size() == 1);
+  CHECK(decoded.problems[0].code == ErrorCode::kUnusedField);
+  CHECK(decoded.problems[0].field.empty());
+  CHECK(decoded.problems[0].cause ==
+        std::string(kind) + " is checked and stored, but nothing here obeys it yet");
+  return *decoded.value;
+}
+
+struct Refused {
+  std::string spec;
+  std::string field;
+  std::string cause;
+  ErrorCode code = kField;
+};
+
+// Each is wrong for one reason.
+void check_refused(std::string_view kind, const std::vector<Refused>& rows) {
+  for (const Refused& row : rows) {
+    CAPTURE(row.spec);
+    const auto decoded = decode_policy(object_of(kPolicyApi, std::string(kind), row.spec));
+    CHECK_FALSE(decoded.value);
+    REQUIRE(decoded.problems.size() == 1);
+    CAPTURE(decoded.problems[0].text());
+    CHECK(decoded.problems[0].code == row.code);
+    CHECK(decoded.problems[0].field == row.field);
+    CHECK(decoded.problems[0].cause.find(row.cause) != std::string::npos);
+  }
+}
+
+const std::string kFrom = "sources: [{kind: ServiceAccount, name: web, namespace: shop}]\n";
+const std::string kPorts = "ports: [{number: 443, protocol: https}]\n";
+const std::string kGroup =
+    "{apiGroup: specs.smi-spec.io/v1alpha4, kind: HTTPRouteGroup, name: pay}";
+const std::string kSetting =
+    "{apiGroup: policy.openservicemesh.io/v1alpha1, kind: UpstreamTrafficSetting, name: pay}";
+const std::string kAnyone = "sources: [{kind: IPRange, name: 10.0.0.0/8}]\n";
+const std::string kPrincipal = "sources: [{kind: AuthenticatedPrincipal, name: gw.ingress}]\n";
+const std::string kHttp = "backends: [{name: api, port: {number: 80, protocol: http}}]\n";
+
+std::string https_with(const std::string& tls) {
+  return "backends: [{name: api, port: {number: 443, protocol: https}" + tls + "}]\n";
+}
+
+// A Retry whose policy has `was` replaced by `is`.
+std::string retry_with(const std::string& was, const std::string& is) {
+  std::string spec =
+      "source: {kind: ServiceAccount, name: web, namespace: shop}\n"
+      "destinations: [{kind: Service, name: api, namespace: shop}]\n"
+      "retryPolicy: {retryOn: '5xx,reset', perTryTimeout: 1s, numRetries: 5, "
+      "retryBackoffBaseInterval: 25ms}";
+  const auto at = spec.find(was);
+  REQUIRE(at != std::string::npos);
+  return spec.replace(at, was.size(), is);
+}
+
+const std::string kHost = "host: api.shop.svc.cluster.local\n";
+
+std::string http_limit(const std::string& more) {
+  return kHost + "rateLimit: {local: {http: {requests: 1, unit: second" + more + "}}}";
+}
+
+}  // namespace
+
+TEST_SUITE("spec::decode_policy") {
+  TEST_CASE("an Egress that is good says only that nothing obeys it") {
+    CHECK(policy_of(kEgress, kFrom + kPorts +
+                                 "hosts: [pay.example.com, '*.Example.com', 'a.b:80']\n"
+                                 "ipAddresses: [192.0.2.0/24, 0.0.0.0/0]\n"
+                                 "matches: [" +
+                                 kGroup + ", " + kSetting + ", " + kGroup + "]")
+              .claims.empty());
+    for (const char* protocol : {"http", "https", "tcp", "tcp-server-first"})
+      policy_of(kEgress, kFrom + "ports: [{number: 1, protocol: " + std::string(protocol) + "}]\n");
+  }
+
+  TEST_CASE("what is wrong with an Egress is refused with its field") {
+    check_refused(
+        kEgress,
+        {
+            {kPorts, "spec.sources", "required"},
+            {kFrom, "spec.ports", "required"},
+            {kFrom + kPorts + "host: [a.b]", "spec.host", "known here: sources, hosts"},
+            {"sources: [{kind: Group, name: a, namespace: b}]\n" + kPorts, "spec.sources[0].kind",
+             "must be ServiceAccount"},
+            {"sources: [{kind: ServiceAccount, name: a}]\n" + kPorts, "spec.sources[0].namespace",
+             "required"},
+            {"sources: [{kind: ServiceAccount, name: A, namespace: b}]\n" + kPorts,
+             "spec.sources[0].name", "DNS label"},
+            {kFrom + kPorts + "hosts: ['https://a.b/']", "spec.hosts[0]", "without scheme"},
+            {kFrom + kPorts + "hosts: ['a.b:']", "spec.hosts[0]", "such as example.com"},
+            {kFrom + kPorts + "hosts: ['a.*.b']", "spec.hosts[0]", "such as example.com"},
+            {kFrom + kPorts + "hosts: ['']", "spec.hosts[0]", "must not be empty"},
+            {kFrom + kPorts + "ipAddresses: [192.0.2.1]", "spec.ipAddresses[0]", "IPv4 network"},
+            {kFrom + kPorts + "ipAddresses: [192.0.2.0/33]", "spec.ipAddresses[0]", "IPv4 network"},
+            {kFrom + "ports: [{number: 0, protocol: tcp}]", "spec.ports[0].number",
+             "from 1 to 65535"},
+            {kFrom + "ports: [{number: 65536, protocol: tcp}]", "spec.ports[0].number",
+             "from 1 to 65535"},
+            {kFrom + "ports: [{protocol: tcp}]", "spec.ports[0].number", "required"},
+            {kFrom + "ports: [{number: 1}]", "spec.ports[0].protocol", "required"},
+            {kFrom + "ports: [{number: 1, protocol: udp}]", "spec.ports[0].protocol",
+             "http, https, tcp, tcp-server-first"},
+            {kFrom + kPorts + "matches: [" + kSetting + ", " + kSetting + "]", "spec.matches[1]",
+             "one at most"},
+            {kFrom + kPorts + "matches: [{apiGroup: v1, kind: HTTPRouteGroup, name: a}]",
+             "spec.matches[0]", "must be an HTTPRouteGroup of specs.smi-spec.io/v1alpha4"},
+            {kFrom + kPorts +
+                 "matches: [{apiGroup: specs.smi-spec.io/v1alpha4, kind: TCPRoute, name: a}]",
+             "spec.matches[0]", "or an UpstreamTrafficSetting of policy.openservicemesh.io"},
+            {kFrom + kPorts + "matches: [{kind: HTTPRouteGroup, name: a}]",
+             "spec.matches[0].apiGroup", "required"},
+            {kFrom + kPorts + "matches: [{apiGroup: a, name: a}]", "spec.matches[0].kind",
+             "required"},
+            {kFrom + kPorts +
+                 "matches: [{apiGroup: specs.smi-spec.io/v1alpha4, kind: HTTPRouteGroup}]",
+             "spec.matches[0].name", "required"},
+        });
+  }
+
+  TEST_CASE("an IngressBackend claims each of its backends' ports") {
+    const CheckedPolicy policy =
+        policy_of(kIngressBackend,
+                  "backends:\n- {name: api, port: {number: 80, protocol: http}}\n"
+                  "- {name: api, port: {number: 81, protocol: http}}\n"
+                  "- {name: web, port: {number: 80, protocol: http}}\n"
+                  "sources: [{kind: Service, name: gw, namespace: ingress}]\nmatches: [" +
+                      kGroup + "]");
+    CHECK(policy.claims ==
+          std::vector<CheckedPolicy::Claim>{{"spec.backends[0]", "backend api port 80"},
+                                            {"spec.backends[1]", "backend api port 81"},
+                                            {"spec.backends[2]", "backend web port 80"}});
+  }
+
+  TEST_CASE("https that asks for certificates says whose, and that which does not need not") {
+    policy_of(kIngressBackend, https_with(", tls: {skipClientCertValidation: true}") + kAnyone);
+    policy_of(kIngressBackend, https_with("") + kPrincipal);
+    policy_of(kIngressBackend,
+              https_with(", tls: {skipClientCertValidation: false, sniHosts: [a.b]}") + kPrincipal);
+    policy_of(kIngressBackend,
+              https_with("") +
+                  "sources: [{kind: AuthenticatedPrincipal, name: a}, {kind: IPRange, name: "
+                  "10.0.0.0/8}]");
+    policy_of(kIngressBackend, kHttp + kAnyone);  // no TLS, no certificate
+    check_refused(
+        kIngressBackend,
+        {
+            {https_with("") + kAnyone, "spec.backends[0]", "name an AuthenticatedPrincipal"},
+            {https_with(", tls: {skipClientCertValidation: false}") + kAnyone, "spec.backends[0]",
+             "name an AuthenticatedPrincipal"},
+        });
+  }
+
+  TEST_CASE("what is wrong with an IngressBackend is refused with its field") {
+    check_refused(
+        kIngressBackend,
+        {
+            {kAnyone, "spec.backends", "required"},
+            {kHttp, "spec.sources", "required"},
+            {"backends: [{name: api, port: {number: 80, protocol: http}}, {name: api, port: "
+             "{number: 80, protocol: http}}]\n" +
+                 kAnyone,
+             "spec.backends[1]", "backend api port 80 a second time", ErrorCode::kDuplicateObject},
+            {"backends: [{name: Api, port: {number: 80, protocol: http}}]\n" + kAnyone,
+             "spec.backends[0].name", "DNS label"},
+            {"backends: [{name: api}]\n" + kAnyone, "spec.backends[0].port", "required"},
+            {"backends: [{name: api, port: {number: 0, protocol: http}}]\n" + kAnyone,
+             "spec.backends[0].port.number", "from 1 to 65535"},
+            {"backends: [{name: api, port: {number: 80}}]\n" + kAnyone,
+             "spec.backends[0].port.protocol", "required"},
+            {"backends: [{name: api, port: {number: 80, protocol: tcp}}]\n" + kAnyone,
+             "spec.backends[0].port.protocol", "http, https"},
+            {https_with(", tls: {sniHosts: [a.b]}") + kPrincipal,
+             "spec.backends[0].tls.skipClientCertValidation", "required"},
+            {https_with(", tls: {skipClientCertValidation: 'no'}") + kPrincipal,
+             "spec.backends[0].tls.skipClientCertValidation", "true or false"},
+            {https_with(", tls: {skipClientCertValidation: true, sniHosts: ['a b']}") + kPrincipal,
+             "spec.backends[0].tls.sniHosts[0]", "such as example.com"},
+            {kHttp + "sources: [{kind: Service, name: gw}]", "spec.sources[0].namespace",
+             "required"},
+            {kHttp + "sources: [{kind: Service, namespace: a}]", "spec.sources[0].name",
+             "required"},
+            {kHttp + "sources: [{kind: AuthenticatedPrincipal}]", "spec.sources[0].name",
+             "required"},
+            {kHttp + "sources: [{kind: IPRange, name: 10.0.0.1}]", "spec.sources[0].name",
+             "IPv4 network"},
+            {kHttp + "sources: [{kind: Pod, name: a, namespace: b}]", "spec.sources[0].kind",
+             "Service, IPRange, AuthenticatedPrincipal"},
+            {kHttp + "sources: [{name: a}]", "spec.sources[0].kind", "required"},
+            {kHttp + kAnyone + "matches: [{kind: a, name: b}]", "spec.matches[0].apiGroup",
+             "required"},
+            {kHttp + kAnyone + "match: []", "spec.match", "no such field"},
+        });
+  }
+
+  TEST_CASE("what is wrong with a Retry is refused with its field") {
+    CHECK(policy_of(kRetry, retry_with("5xx", "connect-failure")).claims.empty());
+    policy_of(kRetry, retry_with("numRetries: 5", "numRetries: 0"));
+    check_refused(
+        kRetry,
+        {
+            {retry_with("kind: ServiceAccount", "kind: Service"), "spec.source.kind",
+             "must be ServiceAccount"},
+            {retry_with("name: web", "name: ''"), "spec.source.name", "must not be empty"},
+            {retry_with("{kind: Service,", "{kind: Group,"), "spec.destinations[0].kind",
+             "must be Service"},
+            {retry_with("name: api, ", ""), "spec.destinations[0].name", "required"},
+            {retry_with("name: api, namespace: shop", "name: api"),
+             "spec.destinations[0].namespace", "required"},
+            {retry_with("retryPolicy:", "policy: {}\nretryPolicy:"), "spec.policy",
+             "no such field"},
+            {retry_with("retryOn: '5xx,reset', ", ""), "spec.retryPolicy.retryOn", "required"},
+            {retry_with("5xx,reset", "5xx, reset"), "spec.retryPolicy.retryOn", "\" reset\""},
+            {retry_with("5xx,reset", "5xx,500"), "spec.retryPolicy.retryOn", "\"500\""},
+            {retry_with("5xx,reset", ",5xx"), "spec.retryPolicy.retryOn", "\"\", which is no"},
+            {retry_with("perTryTimeout: 1s, ", ""), "spec.retryPolicy.perTryTimeout", "required"},
+            {retry_with("Timeout: 1s", "Timeout: 1"), "spec.retryPolicy.perTryTimeout",
+             "must be a string"},
+            {retry_with("Timeout: 1s", "Timeout: 0s"), "spec.retryPolicy.perTryTimeout", "above 0"},
+            {retry_with("numRetries: 5, ", ""), "spec.retryPolicy.numRetries", "required"},
+            {retry_with("numRetries: 5", "numRetries: -1"), "spec.retryPolicy.numRetries",
+             "from 0 to 1024"},
+            {retry_with("25ms", "25 ms"), "spec.retryPolicy.retryBackoffBaseInterval",
+             "must be a duration"},
+            {retry_with("numRetries: 5", "numRetries: 5, retries: 5"), "spec.retryPolicy.retries",
+             "no such field"},
+        });
+  }
+
+  TEST_CASE("an UpstreamTrafficSetting claims its host") {
+    const CheckedPolicy policy = policy_of(kUpstreamTrafficSetting, kHost + R"(connectionSettings:
+  tcp: {maxConnections: 0, connectTimeout: 5s}
+  http: {maxRequests: 1, maxRequestsPerConnection: 2, maxPendingRequests: 3, maxRetries: 4}
+rateLimit:
+  local:
+    tcp: {connections: 1, unit: hour, burst: 0}
+    http:
+      requests: 1
+      unit: minute
+      burst: 9
+      responseStatusCode: 503
+      responseHeadersToAdd: [{name: x-limited, value: ''}]
+httpRoutes:
+- path: /books/.*
+  rateLimit: {local: {requests: 1, unit: second}}
+- path: /)");
+    CHECK(policy.claims ==
+          std::vector<CheckedPolicy::Claim>{{"spec.host", "host api.shop.svc.cluster.local"}});
+  }
+
+  TEST_CASE("what is wrong with an UpstreamTrafficSetting is refused with its field") {
+    const std::string http = "spec.rateLimit.local.http.";
+    check_refused(
+        kUpstreamTrafficSetting,
+        {
+            {"connectionSettings: {}", "spec.host", "required"},
+            {"host: api", "spec.host", "with its namespace"},
+            {"host: Api.shop", "spec.host", "with its namespace"},
+            {kHost + "hosts: []", "spec.hosts", "no such field"},
+            {kHost + "connectionSettings: {tcp: {maxConnections: -1}}",
+             "spec.connectionSettings.tcp.maxConnections", "from 0 to"},
+            {kHost + "connectionSettings: {tcp: {connectTimeout: 5}}",
+             "spec.connectionSettings.tcp.connectTimeout", "must be a string"},
+            {kHost + "connectionSettings: {tcp: {connectTimeout: 0s}}",
+             "spec.connectionSettings.tcp.connectTimeout", "above 0"},
+            {kHost + "connectionSettings: {http: {maxRequests: -1}}",
+             "spec.connectionSettings.http.maxRequests", "from 0 to"},
+            {kHost + "connectionSettings: {http: {maxRequestsPerConnection: -1}}",
+             "spec.connectionSettings.http.maxRequestsPerConnection", "from 0 to"},
+            {kHost + "connectionSettings: {http: {maxPendingRequests: -1}}",
+             "spec.connectionSettings.http.maxPendingRequests", "from 0 to"},
+            {kHost + "connectionSettings: {http: {maxRetries: 4294967296}}",
+             "spec.connectionSettings.http.maxRetries", "from 0 to"},
+            {kHost + "rateLimit: {global: {}}", "spec.rateLimit.global", "known here: local"},
+            {kHost + "rateLimit: {local: {tcp: {connections: 0, unit: second}}}",
+             "spec.rateLimit.local.tcp.connections", "from 1 to"},
+            {kHost + "rateLimit: {local: {tcp: {unit: second}}}",
+             "spec.rateLimit.local.tcp.connections", "required"},
+            {kHost + "rateLimit: {local: {tcp: {connections: 1}}}", "spec.rateLimit.local.tcp.unit",
+             "required"},
+            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: day}}}",
+             "spec.rateLimit.local.tcp.unit", "second, minute, hour"},
+            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: hour, burst: -1}}}",
+             "spec.rateLimit.local.tcp.burst", "from 0 to"},
+            {kHost + "rateLimit: {local: {http: {requests: 0, unit: hour}}}", http + "requests",
+             "from 1 to"},
+            {http_limit(", responseStatusCode: 399"), http + "responseStatusCode",
+             "from 400 to 599"},
+            {http_limit(", responseStatusCode: 600"), http + "responseStatusCode",
+             "from 400 to 599"},
+            {http_limit(", responseStatusCode: 418"), http + "responseStatusCode",
+             "no status code"},
+            {http_limit(", responseHeadersToAdd: [{value: a}]"),
+             http + "responseHeadersToAdd[0].name", "required"},
+            {http_limit(", responseHeadersToAdd: [{name: 'a b', value: a}]"),
+             http + "responseHeadersToAdd[0].name", "not an HTTP header name"},
+            {http_limit(", responseHeadersToAdd: [{name: a}]"),
+             http + "responseHeadersToAdd[0].value", "required"},
+            {http_limit(", responseHeadersToAdd: [{name: a, value: \"b\\r\\nc: d\"}]"),
+             http + "responseHeadersToAdd[0].value", "one line"},
+            {kHost + "httpRoutes: [{rateLimit: {}}]", "spec.httpRoutes[0].path", "required"},
+            {kHost + "httpRoutes: [{path: ''}]", "spec.httpRoutes[0].path", "must not be empty"},
+            {kHost + "httpRoutes: [{path: '('}]", "spec.httpRoutes[0].path", "not an RE2 regex",
+             ErrorCode::kInvalidRegex},
+            {kHost + "httpRoutes: [{path: /, rateLimit: {local: {requests: 1, unit: day}}}]",
+             "spec.httpRoutes[0].rateLimit.local.unit", "second, minute, hour"},
+        });
+  }
+
+  TEST_CASE("a mistyped field is refused at every depth") {
+    const std::string x = "no such field";
+    check_refused(
+        kEgress,
+        {
+            {"sources: [{kind: ServiceAccount, name: a, namespace: b, x: 1}]\n" + kPorts,
+             "spec.sources[0].x", x},
+            {kFrom + "ports: [{number: 1, protocol: tcp, x: 1}]", "spec.ports[0].x", x},
+            {kFrom + kPorts + "matches: [" + kGroup.substr(0, kGroup.size() - 1) + ", x: 1}]",
+             "spec.matches[0].x", x},
+        });
+    check_refused(
+        kIngressBackend,
+        {
+            {kHttp + "sources: [{kind: IPRange, name: 10.0.0.0/8, x: 1}]", "spec.sources[0].x", x},
+            {"backends: [{name: a, port: {number: 1, protocol: http}, x: 1}]\n" + kAnyone,
+             "spec.backends[0].x", x},
+            {"backends: [{name: a, port: {number: 1, protocol: http, x: 1}}]\n" + kAnyone,
+             "spec.backends[0].port.x", x},
+            {https_with(", tls: {skipClientCertValidation: true, x: 1}") + kAnyone,
+             "spec.backends[0].tls.x", x},
+        });
+    check_refused(kRetry,
+                  {{retry_with("name: api,", "x: 1, name: api,"), "spec.destinations[0].x", x}});
+    const std::string http = "spec.rateLimit.local.http.";
+    check_refused(
+        kUpstreamTrafficSetting,
+        {
+            {kHost + "connectionSettings: {x: 1}", "spec.connectionSettings.x", x},
+            {kHost + "connectionSettings: {tcp: {x: 1}}", "spec.connectionSettings.tcp.x", x},
+            {kHost + "connectionSettings: {http: {x: 1}}", "spec.connectionSettings.http.x", x},
+            {kHost + "rateLimit: {local: {x: 1}}", "spec.rateLimit.local.x", x},
+            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: hour, x: 1}}}",
+             "spec.rateLimit.local.tcp.x", x},
+            {http_limit(", x: 1"), http + "x", x},
+            {http_limit(", responseHeadersToAdd: [{name: a, value: b, x: 1}]"),
+             http + "responseHeadersToAdd[0].x", x},
+            {kHost + "httpRoutes: [{path: /, x: 1}]", "spec.httpRoutes[0].x", x},
+        });
+  }
+
+  TEST_CASE("every fault of a policy is said at once, and a broken one is not said to be stored") {
+    const auto decoded =
+        decode_policy(object_of(kPolicyApi, "Egress", "sources: []\nports: [{}]\nhosts: ['/']"));
+    CHECK_FALSE(decoded.value);
+    std::vector<std::string> fields;
+    for (const Problem& problem : decoded.problems) fields.push_back(problem.field);
+    CHECK(fields == std::vector<std::string>{"spec.hosts[0]", "spec.ports[0].number",
+                                             "spec.ports[0].protocol"});
+  }
+
+  TEST_CASE("a policy of unbounded length is refused as too large") {
+    std::string spec = kFrom + kPorts + "hosts: [";
+    for (int i = 0; i < 1025; ++i) spec += "a.b,";
+    check_refused(kEgress, {{spec + "]", "spec.hosts", "at most 1024", ErrorCode::kTooLarge}});
+  }
+}

@@ -1,0 +1,285 @@
+// A headless service: who dials one of its pods reaches that pod.
+#include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
+#include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
+#include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"
+#include "translate/snapshots.hpp"
+
+#include <set>
+
+using namespace osm;
+using namespace osm::translate_test;
+using envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+using envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+using envoy::extensions::transport_sockets::tls::v3::UpstreamTlsContext;
+
+namespace {
+
+const std::string kFqdn = "server.server.svc.cluster.local";
+const std::string kPods = "server/server|14001|original-dst";
+
+// The worked example with two pods in place of a cluster IP; dialled at 80, or where they listen.
+model::ServiceEntry headless_entry(Protocol protocol = Protocol::kHttp) {
+  auto entry = server_entry(protocol);
+  entry.cluster_ip.clear();
+  entry.headless = true;
+  entry.addresses = {"10.1.0.10", "10.1.0.9"};
+  return entry;
+}
+
+Mesh headless_mesh(Protocol protocol = Protocol::kHttp) {
+  auto mesh = worked_example(protocol);
+  mesh.put(headless_entry(protocol));
+  return mesh;
+}
+
+// "<chain>: <port> of <addresses>" for each outbound chain.
+std::vector<std::string> chains(const Mesh& mesh) {
+  std::vector<std::string> out;
+  const auto listener = mesh.listener(client_class(), "outbound-listener");
+  for (const auto& chain : listener.filter_chains()) {
+    std::string text = chain.name() + ": " +
+                       std::to_string(chain.filter_chain_match().destination_port().value()) +
+                       " of";
+    for (const auto& range : chain.filter_chain_match().prefix_ranges())
+      text += ' ' + range.address_prefix();
+    out.push_back(text);
+  }
+  return out;
+}
+
+std::string routes_of(const envoy::config::listener::v3::FilterChain& chain) {
+  for (const auto& filter : chain.filters())
+    if (filter.name() == "envoy.filters.network.http_connection_manager" ||
+        filter.typed_config().Is<HttpConnectionManager>())
+      return unpack<HttpConnectionManager>(filter.typed_config()).rds().route_config_name();
+  return "";
+}
+
+}  // namespace
+
+TEST_SUITE("translate a headless service") {
+  TEST_CASE("its pods are dialled at the service's port and at the one they listen on") {
+    CHECK(chains(headless_mesh()) ==
+          std::vector<std::string>{"outbound_server/server_14001_http: 14001 of 10.1.0.10 10.1.0.9",
+                                   "outbound_server/server_80_http: 80 of 10.1.0.10 10.1.0.9"});
+  }
+
+  TEST_CASE("a TCP pod has a chain of its own, so that others keep theirs when it comes or goes") {
+    auto mesh = headless_mesh(Protocol::kTcp);
+    auto entry = headless_entry(Protocol::kTcp);
+    entry.ports = {port(kServerService, 3306, 3306, Protocol::kTcp)};
+    mesh.put(entry);
+    CHECK(chains(mesh) ==
+          std::vector<std::string>{"outbound_server/server_3306_tcp_10.1.0.10: 3306 of 10.1.0.10",
+                                   "outbound_server/server_3306_tcp_10.1.0.9: 3306 of 10.1.0.9"});
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    const auto proxy = unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config());
+    CHECK(proxy.cluster() == "server/server|3306|original-dst");
+    CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/server_3306_tcp");
+    entry.addresses = {"10.1.0.9"};
+    mesh.put(entry);
+    const auto after = mesh.listener(client_class(), "outbound-listener");
+    REQUIRE(after.filter_chains_size() == 1);
+    CHECK(after.filter_chains(0).SerializeAsString() ==
+          listener.filter_chains(1).SerializeAsString());
+  }
+
+  TEST_CASE("what a Service says of an address and port comes before the pods' own ports") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.ports = {port(kServerService, 80, 8080), port(kServerService, 8080, 9090)};
+    mesh.put(entry);
+    auto other = headless_entry();
+    other.name.name = "aaa";
+    other.ports = {port(other.name, 81, 9090)};
+    mesh.put(other);
+    mesh.put(kClient, {upstream(other.name, {kServer}), upstream(kServerService, {kServer})});
+    const auto pods = std::string(" of 10.1.0.10 10.1.0.9");
+    CHECK(chains(mesh) == std::vector<std::string>{"outbound_server/aaa_81_http: 81" + pods,
+                                                   "outbound_server/aaa_9090_http: 9090" + pods,
+                                                   "outbound_server/server_8080_http: 8080" + pods,
+                                                   "outbound_server/server_80_http: 80" + pods});
+  }
+
+  TEST_CASE("its cluster goes to the dialled address at the target port, as that service alone") {
+    const auto mesh = headless_mesh();
+    const auto pods = mesh.cluster(client_class(), kPods);
+    const auto any = mesh.cluster(client_class(), "server/server|14001");
+    CHECK(pods.type() == Cluster::ORIGINAL_DST);
+    CHECK(pods.lb_policy() == Cluster::CLUSTER_PROVIDED);
+    CHECK(pods.original_dst_lb_config().upstream_port_override().value() == 14001);
+    CHECK_FALSE(pods.original_dst_lb_config().use_http_header());
+    CHECK(pods.transport_socket().typed_config().SerializeAsString() ==
+          any.transport_socket().typed_config().SerializeAsString());
+    CHECK(unpack<UpstreamTlsContext>(pods.transport_socket().typed_config()).sni() == kFqdn);
+    CHECK(any.type() == Cluster::EDS);
+  }
+
+  TEST_CASE("a port that is dialled where pods listen is not overridden") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.ports = {port(kServerService, 14001, 14001)};
+    mesh.put(entry);
+    CHECK_FALSE(mesh.cluster(client_class(), kPods).has_original_dst_lb_config());
+  }
+
+  TEST_CASE("a backend of a split that nobody dials has no cluster for its pods") {
+    auto mesh = headless_mesh();
+    mesh.put(kClient, {{kServerService, false, true, {}}});
+    CHECK(mesh.names(client_class(), XdsType::kCluster) ==
+          std::vector<std::string>{"server/server|14001"});
+  }
+
+  TEST_CASE("a named port that no pod has yet leads to the empty cluster") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.ports = {port(kServerService, 80, 0)};
+    mesh.put(entry);
+    CHECK(mesh.names(client_class(), XdsType::kCluster) ==
+          std::vector<std::string>{"server/server|0"});
+    CHECK(chains(mesh).size() == 1);
+    CHECK(mesh.routes(client_class(), "rds-outbound.80." + kFqdn)
+              .virtual_hosts(0)
+              .routes(0)
+              .route()
+              .cluster() == "server/server|0");
+  }
+
+  TEST_CASE("pods that give a named port other numbers are reached at theirs") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.addresses = {"10.1.0.10", "10.1.0.11", "10.1.0.9"};
+    entry.ports = {port(kServerService, 80, 14001, Protocol::kHttp, "http")};
+    entry.other_targets = {{"http", {{"10.1.0.10", Port{14002}}, {"10.1.0.99", Port{14003}}}}};
+    mesh.put(entry);
+    CHECK(chains(mesh) ==
+          std::vector<std::string>{"outbound_server/server_14001_http: 14001 of 10.1.0.11 10.1.0.9",
+                                   "outbound_server/server_14002_http_80-14002: 14002 of 10.1.0.10",
+                                   "outbound_server/server_80_http: 80 of 10.1.0.11 10.1.0.9",
+                                   "outbound_server/server_80_http_80-14002: 80 of 10.1.0.10"});
+    const std::string there = "server/server|14002|original-dst";
+    CHECK(mesh.names(client_class(), XdsType::kCluster) ==
+          std::vector<std::string>{"server/server|14001", kPods, there});
+    const auto override_of = [&](const std::string& cluster) {
+      return mesh.cluster(client_class(), cluster)
+          .original_dst_lb_config()
+          .upstream_port_override()
+          .value();
+    };
+    CHECK(override_of(kPods) == 14001);
+    CHECK(override_of(there) == 14002);
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    const std::string routes = "rds-outbound.80." + kFqdn;
+    for (const auto& chain : listener.filter_chains())
+      CHECK(routes_of(chain) == (chain.name().ends_with("80-14002") ? routes + ".14002" : routes));
+    const auto cluster_of = [&](const std::string& name) {
+      return mesh.routes(client_class(), name).virtual_hosts(0).routes(0).route().cluster();
+    };
+    CHECK(cluster_of(routes) == kPods);
+    CHECK(cluster_of(routes + ".14002") == there);
+  }
+
+  TEST_CASE("a TCP pod that gives a named port another number is reached there, too") {
+    auto mesh = headless_mesh(Protocol::kTcp);
+    auto entry = headless_entry(Protocol::kTcp);
+    entry.ports = {port(kServerService, 3306, 3306, Protocol::kTcp, "db")};
+    entry.other_targets = {{"db", {{"10.1.0.10", Port{3307}}}}};
+    mesh.put(entry);
+    CHECK(chains(mesh) ==
+          std::vector<std::string>{"outbound_server/server_3306_tcp_10.1.0.10: 3306 of 10.1.0.10",
+                                   "outbound_server/server_3306_tcp_10.1.0.9: 3306 of 10.1.0.9",
+                                   "outbound_server/server_3307_tcp_10.1.0.10: 3307 of 10.1.0.10"});
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    const auto cluster_of = [&](int chain) {
+      return unpack<TcpProxy>(listener.filter_chains(chain).filters(0).typed_config()).cluster();
+    };
+    CHECK(cluster_of(0) == "server/server|3307|original-dst");
+    CHECK(cluster_of(1) == "server/server|3306|original-dst");
+    CHECK(cluster_of(2) == "server/server|3307|original-dst");
+    CHECK_FALSE(mesh.cluster(client_class(), "server/server|3306|original-dst")
+                    .has_original_dst_lb_config());
+  }
+
+  TEST_CASE("two named ports with numbers in common have chains and routes of their own") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.addresses = {"10.1.0.1", "10.1.0.2", "10.1.0.3"};
+    entry.ports = {port(kServerService, 80, 1000, Protocol::kHttp, "a"),
+                   port(kServerService, 81, 1001, Protocol::kHttp, "b")};
+    entry.other_targets = {{"a", {{"10.1.0.2", Port{2000}}}}, {"b", {{"10.1.0.3", Port{2000}}}}};
+    mesh.put(entry);
+    std::set<std::string> names, matches;
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    for (const auto& chain : listener.filter_chains()) {
+      CHECK(names.insert(chain.name()).second);
+      for (const auto& range : chain.filter_chain_match().prefix_ranges())
+        CHECK(matches
+                  .insert(range.address_prefix() + ':' +
+                          std::to_string(chain.filter_chain_match().destination_port().value()))
+                  .second);
+      CHECK(mesh.encoded(client_class(), XdsType::kRoute, routes_of(chain)));
+    }
+    CHECK(matches.contains("10.1.0.2:2000"));
+    CHECK(matches.contains("10.1.0.3:2000"));
+    CHECK(mesh.names(client_class(), XdsType::kCluster).size() == 5);
+  }
+
+  TEST_CASE("whatever the host is called, the pod that was dialled answers") {
+    const auto mesh = headless_mesh();
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    for (const auto& chain : listener.filter_chains())
+      CHECK(routes_of(chain) == "rds-outbound.80." + kFqdn);
+    const auto routes = mesh.routes(client_class(), "rds-outbound.80." + kFqdn);
+    REQUIRE(routes.virtual_hosts_size() == 1);
+    REQUIRE(routes.virtual_hosts(0).domains_size() == 1);
+    CHECK(routes.virtual_hosts(0).domains(0) == "*");
+    CHECK(routes.virtual_hosts(0).routes(0).route().cluster() == kPods);
+  }
+
+  TEST_CASE("its routes are its own: another service on the port neither sees nor loses a name") {
+    auto mesh = headless_mesh();
+    auto other = server_entry();
+    other.name = {"server", "server-0.server"};  // what the first pod of a StatefulSet is called
+    other.cluster_ip = "10.96.0.1";
+    other.ports = {port(other.name, 80, 14001)};
+    mesh.put(other);
+    mesh.put(kClient, {upstream(kServerService, {kServer}), upstream(other.name, {kServer})});
+    const auto shared = mesh.routes(client_class(), "rds-outbound.80");
+    REQUIRE(shared.virtual_hosts_size() == 1);
+    CHECK(shared.virtual_hosts(0).name() ==
+          "outbound_virtual-host|server-0.server.server.svc.cluster.local");
+    CHECK(mesh.routes(client_class(), "rds-outbound.80." + kFqdn).virtual_hosts_size() == 1);
+  }
+
+  TEST_CASE("as apex of a split its own names mean the split, any other the pod") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.split = {{kServerService, 1}};
+    mesh.put(entry);
+    const auto routes = mesh.routes(client_class(), "rds-outbound.80." + kFqdn);
+    REQUIRE(routes.virtual_hosts_size() == 2);
+    CHECK(routes.virtual_hosts(0).domains(0) == "server.server");
+    CHECK(routes.virtual_hosts(0).routes(0).route().cluster() == "server/server|14001");
+    CHECK(routes.virtual_hosts(1).domains(0) == "*");
+    CHECK(routes.virtual_hosts(1).routes(0).route().cluster() == kPods);
+  }
+
+  TEST_CASE("at the pod any host is held to the very rules that a cluster IP's names are") {
+    auto mesh = headless_mesh();
+    auto listener = mesh.listener(server_class(), "inbound-listener");
+    CHECK(routes_of(listener.filter_chains(0)) == "rds-inbound.14001." + kFqdn);
+    const auto routes = mesh.routes(server_class(), "rds-inbound.14001." + kFqdn);
+    CHECK(mesh.names(server_class(), XdsType::kRoute).size() == 1);
+    const auto named = worked_example().routes(server_class(), "rds-inbound.14001");
+    REQUIRE(routes.virtual_hosts_size() == 1);
+    CHECK(routes.virtual_hosts(0).domains(0) == "*");
+    CHECK(routes.virtual_hosts(0).routes_size() == 2);
+    auto bare = routes.virtual_hosts(0), expected = named.virtual_hosts(0);
+    bare.clear_domains();
+    expected.clear_domains();
+    CHECK(bare.routes(0).SerializeAsString() == expected.routes(0).SerializeAsString());
+    CHECK(bare.routes(1).direct_response().status() == 404);
+    CHECK(bare.typed_per_filter_config().at("http_rbac").SerializeAsString() ==
+          expected.typed_per_filter_config().at("http_rbac").SerializeAsString());
+  }
+}
