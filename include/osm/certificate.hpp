@@ -118,6 +118,9 @@ class OSM_API Manager {
   // The roots every peer of the mesh is verified with, PEM. Thread: any. Blocking: no.
   virtual std::string trust_bundle_pem() const = 0;
 
+  // Which CA signs now: Issuer::id(). Thread: any. Blocking: no.
+  virtual std::string issuer_id() const = 0;
+
   // Calls `on_rotated` with each certificate that replaces one already issued: renewed, rotated, or
   // the same one with a new trust bundle.
   // Thread: the manager's, one call at a time; must not block. Lifetime: until the handle dies.

@@ -6,7 +6,10 @@
 //                                           .install_kinds = true, .status_of = &**control_plane});
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "osm/api.hpp"
@@ -21,6 +24,7 @@
 #include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
 #include "osm/replica_board.hpp"
+#include "osm/root_rotation.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -51,6 +55,9 @@ struct UpkeepOptions {
   // Bootstrap Secrets go with their Pods, or when these never come; Pods are those of `store`.
   bool keep_secrets = false;
   ObjectStore* store = nullptr;  // for the last two
+  // Their proxy certificates, issued by this manager: new ones before they end, and when its CA or
+  // its trust bundle is another. Requires `keep_secrets` and `trust_domain`.
+  certificate::Manager* proxy_certificates = nullptr;
   // The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
   // spec.certificate.ingressGateway of `mesh_spec`'s MeshConfig names. What keeps it from being so
   // is logged, and an Event of the MeshConfig where `status_of` is given.
@@ -70,6 +77,11 @@ class OSM_API Upkeep {
 
   // Whether this replica holds the Lease now. Thread: any. Blocking: no.
   virtual bool leads() const = 0;
+
+  // How many bootstrap Secrets hold a proxy certificate of another CA, or another trust bundle,
+  // than the manager of `proxy_certificates` has now; nullopt: this replica, which holds the Lease
+  // or does not, has not looked at all of them since. Thread: any. Blocking: no.
+  virtual std::optional<std::size_t> stale_secrets() const = 0;
 };
 
 // Everything borrowed outlives the board.
@@ -83,6 +95,8 @@ struct ReplicaBoardOptions {
   std::string replica;  // no other replica has it, nor had it
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
+  // What this replica takes part in: who reads another topic does not hear of it. Empty: all.
+  std::set<std::string> topics{};
 };
 
 // The board of the mesh's replicas: a Lease for each in `osm_namespace`, renewed every 5 s, gone
@@ -92,6 +106,11 @@ struct ReplicaBoardOptions {
 // again.
 OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
     const ReplicaBoardOptions& options);
+
+// How far a rotation of roots is, in the ConfigMap osm-root-rotation of `osm_namespace`, for every
+// daemon of the mesh. `cluster` outlives it. Failure: none until it is read.
+OSM_API std::unique_ptr<RotationRecord> make_rotation_record(Cluster& cluster,
+                                                             std::string osm_namespace);
 
 // Begins to keep up what is asked for. Failure: kInvalidArgument, naming the option that is
 // missing. What the API server refuses is logged and tried again. Thread: any. Blocking: no.

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +78,10 @@ struct RotationParticipants {
   certificate::Manager& manager;          // over issuer(); both outlive the rotation, or its stop()
   ControlPlane* control_plane = nullptr;  // null: this process serves no proxies
   std::function<bool()> leads;            // whether this replica takes the steps
+  // How many certificates that stand outside of processes, such as those in bootstrap Secrets, are
+  // not yet of the CA and the trust bundle of the manager; nullopt: that is not known yet. Asked of
+  // the replica that leads. Null: there are none.
+  std::function<std::optional<std::size_t>()> kept_lag{};
 };
 
 // How far one root is.

@@ -70,6 +70,7 @@ class CachingManager final : public Manager {
   void release_certificate(const CommonName& common_name) override;
   std::vector<CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
+  std::string issuer_id() const override { return issuer_->id(); }
   Subscription subscribe(std::function<void(const CertificatePtr&)> on_rotated) override {
     return rotated_.subscribe(std::move(on_rotated));
   }

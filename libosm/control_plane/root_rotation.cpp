@@ -300,6 +300,8 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
   for (const auto& held : with->manager.list_certificates())
     view.own_lag += held->issuer_id != id || held->trust_bundle_pem != bundle;
+  // Unknown holds the next step as one would that lags.
+  if (with->kept_lag && with->leads()) view.own_lag += with->kept_lag().value_or(1);
   const certificate::CertificatePtr newest = example();
   if (!with->control_plane) return view;
   const CertificateProgress progress = with->control_plane->certificate_progress(

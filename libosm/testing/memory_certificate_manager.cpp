@@ -31,7 +31,7 @@ struct MemoryCertificateManager::State {
     made->trust_bundle_pem = trust_bundle;
     made->serial_number = number;
     made->fingerprint = "fingerprint-" + number;
-    made->issuer_id = "memory";
+    made->issuer_id = issuer_id;
     made->not_before = clock.wall_now();
     made->not_after = made->not_before + validity;
     return CertificatePtr(std::move(made));
@@ -55,6 +55,7 @@ struct MemoryCertificateManager::State {
   mutable std::mutex mutex;
   std::map<CommonName, Entry> entries;
   std::string trust_bundle = "roots";
+  std::string issuer_id = "memory";
   std::optional<Error> failure;
   int issued = 0;
   Notifier<const CertificatePtr&> notifier;
@@ -81,6 +82,11 @@ void MemoryCertificateManager::set_trust_bundle_pem(std::string pem) {
     }
   }
   for (const CertificatePtr& certificate : replaced) state_->notifier.notify(certificate);
+}
+
+void MemoryCertificateManager::set_issuer_id(std::string id) {
+  std::lock_guard lock(state_->mutex);
+  state_->issuer_id = std::move(id);
 }
 
 int MemoryCertificateManager::issued() const {
@@ -153,6 +159,11 @@ std::vector<CertificatePtr> MemoryCertificateManager::list_certificates() const 
 std::string MemoryCertificateManager::trust_bundle_pem() const {
   std::lock_guard lock(state_->mutex);
   return state_->trust_bundle;
+}
+
+std::string MemoryCertificateManager::issuer_id() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->issuer_id;
 }
 
 Subscription MemoryCertificateManager::subscribe(

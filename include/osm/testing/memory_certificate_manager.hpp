@@ -28,6 +28,9 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   // Replaces the roots: every cached certificate is announced again with them, its key unchanged.
   void set_trust_bundle_pem(std::string pem);
 
+  // Of which CA the certificates are that are made from now on: "memory", until this is called.
+  void set_issuer_id(std::string id);
+
   // How many certificates have been made.
   int issued() const;
 
@@ -42,6 +45,7 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   void release_certificate(const CommonName& common_name) override;
   std::vector<certificate::CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override;
+  std::string issuer_id() const override;
   Subscription subscribe(
       std::function<void(const certificate::CertificatePtr& rotated)> on_rotated) override;
 
