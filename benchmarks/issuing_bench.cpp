@@ -3,10 +3,6 @@
 // original's issuing costs; and whether memory stays flat over issue and release cycles.
 //
 //   issuing_bench [--cycles N] [--gate]
-#include <openssl/evp.h>
-#include <openssl/rsa.h>
-#include <openssl/x509.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -17,6 +13,7 @@
 
 #include "certificate/issuance.hpp"
 #include "counting_sinks.hpp"
+#include "openssl_alone.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/directory_ca.hpp"
 #include "osm/system.hpp"
@@ -50,30 +47,19 @@ double per_second(int times, const std::function<bool()>& once) {
   return times / (cpu_seconds() - start);
 }
 
-using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-
-// A key of that kind and a bare certificate over it, as little as a CA can do.
-bool openssl_alone(const char* type, EVP_PKEY& ca_key) {
-  const Key key(type == std::string("RSA") ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256"),
-                EVP_PKEY_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> leaf(X509_new(), X509_free);
-  return key && leaf && X509_gmtime_adj(X509_getm_notBefore(leaf.get()), 0) &&
-         X509_gmtime_adj(X509_getm_notAfter(leaf.get()), 48L * 3600) &&
-         ASN1_INTEGER_set(X509_get_serialNumber(leaf.get()), 1) == 1 &&
-         X509_set_pubkey(leaf.get(), key.get()) == 1 &&
-         X509_sign(leaf.get(), &ca_key, EVP_sha256()) > 0;
-}
-
 bool measure_rates(certificate::Issuer& issuer, const Clock& clock) {
-  const Key rsa_ca(EVP_RSA_gen(2048), EVP_PKEY_free);
-  const Key p256_ca(EVP_EC_gen("P-256"), EVP_PKEY_free);
+  const Key rsa_ca = new_key(KeyType::kRsa);
+  const Key p256_ca = new_key(KeyType::kEcdsaP256);
+  certificate::TrustedRoots roots;  // as the manager keeps them
   const auto whole = [&](const KeyParameters& key) {
-    return certificate::issue(issuer, kSubject, std::chrono::hours(48), key, clock).ok();
+    return certificate::issue(issuer, kSubject, std::chrono::hours(48), key, clock, roots).ok();
   };
   const double p256 = per_second(kP256Keys, [&] { return whole({}); });
-  const double p256_alone = per_second(kP256Keys, [&] { return openssl_alone("EC", *p256_ca); });
+  const double p256_alone =
+      per_second(kP256Keys, [&] { return openssl_alone(KeyType::kEcdsaP256, *p256_ca); });
   const double rsa = per_second(kRsaKeys, [&] { return whole({KeyType::kRsa, 2048}); });
-  const double rsa_alone = per_second(kRsaKeys, [&] { return openssl_alone("RSA", *rsa_ca); });
+  const double rsa_alone =
+      per_second(kRsaKeys, [&] { return openssl_alone(KeyType::kRsa, *rsa_ca); });
   std::cout << "certificates a second of one core\n"
             << "  P-256: " << p256 << "  (OpenSSL's key and signature alone: " << p256_alone
             << ")\n"

@@ -86,7 +86,7 @@ class OsmServer final : public MeasuredServer {
                                          .usage = certificate::Usage::kController},
                                         kValidity));
     OSM_TRY(ads_, ads::AdsServer::start({.address = "127.0.0.1:0",
-                                         .trust_domain = kTrustDomain,
+                                         .accepted_domains = {kTrustDomain},
                                          .server_certificate = [own] { return own; }},
                                         {.executor = executor_,
                                          .clock = clock_,

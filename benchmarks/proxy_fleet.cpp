@@ -77,15 +77,22 @@ struct ProxyFleet::Tag {
   Operation operation;
 };
 
+struct ProxyFleet::Proxy {
+  Proxy(int index_, ContentsIndex& contents)
+      : index(index_), simulated(fmt::format("proxy-{}", index_), contents) {}
+
+  int index;
+  SimulatedProxy simulated;
+  std::array<std::uint64_t, 5> marked{};
+};
+
 struct ProxyFleet::Stream {
-  Stream(int index_, std::string node_id, ContentsIndex& contents)
-      : index(index_), proxy(std::move(node_id), contents) {
+  explicit Stream(Proxy& its) : proxy(its) {
     for (int operation = 0; operation < kOperations; ++operation)
       tags[operation] = {this, static_cast<Operation>(operation)};
   }
 
-  int index;
-  SimulatedProxy proxy;
+  Proxy& proxy;
   std::array<Tag, kOperations> tags;
   std::shared_ptr<grpc::Channel> channel;
   grpc::ClientContext context;
@@ -94,21 +101,24 @@ struct ProxyFleet::Stream {
   std::deque<std::string> outgoing;
   bool writing = false;
   bool open = false;
-  std::array<std::uint64_t, 5> marked{};
   grpc::Status status;
 };
 
-ProxyFleet::ProxyFleet(const std::string& address, const std::vector<Credentials>& credentials) {
+ProxyFleet::ProxyFleet(const std::string& address, const std::vector<Credentials>& credentials)
+    : address_(address) {
   for (const Credentials& own : credentials) {
-    const auto index = static_cast<int>(streams_.size());
-    auto stream = std::make_unique<Stream>(index, fmt::format("proxy-{}", index), index_);
-    stream->channel = channel_to(address, own);
-    stream->call =
-        grpc::GenericStub(stream->channel).PrepareCall(&stream->context, kMethod, &queue_);
-    stream->call->StartCall(&stream->tags[kStart]);
-    ++pending_operations_;
-    streams_.push_back(std::move(stream));
+    proxies_.push_back(std::make_unique<Proxy>(static_cast<int>(proxies_.size()), index_));
+    connect(*proxies_.back(), own);
   }
+}
+
+void ProxyFleet::connect(Proxy& proxy, const Credentials& credentials) {
+  auto stream = std::make_unique<Stream>(proxy);
+  stream->channel = channel_to(address_, credentials);
+  stream->call = grpc::GenericStub(stream->channel).PrepareCall(&stream->context, kMethod, &queue_);
+  stream->call->StartCall(&stream->tags[kStart]);
+  ++pending_operations_;
+  streams_.push_back(std::move(stream));
 }
 
 ProxyFleet::~ProxyFleet() {
@@ -122,36 +132,41 @@ ProxyFleet::~ProxyFleet() {
   }
 }
 
+bool ProxyFleet::step(std::chrono::steady_clock::time_point deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  void* raw;
+  bool ok;
+  const auto event =
+      queue_.AsyncNext(&raw, &ok,
+                       std::chrono::system_clock::now() +
+                           std::chrono::duration_cast<std::chrono::microseconds>(left));
+  if (event != grpc::CompletionQueue::GOT_EVENT) return false;
+  --pending_operations_;
+  const Tag& tag = *static_cast<Tag*>(raw);
+  on_event(*tag.stream, tag.operation, ok);
+  return true;
+}
+
 bool ProxyFleet::run_until(const std::function<bool()>& done,
                            std::chrono::steady_clock::time_point deadline) {
   while (!done()) {
-    const auto left = deadline - std::chrono::steady_clock::now();
-    void* raw;
-    bool ok;
-    const auto event =
-        queue_.AsyncNext(&raw, &ok,
-                         std::chrono::system_clock::now() +
-                             std::chrono::duration_cast<std::chrono::microseconds>(left));
-    if (event != grpc::CompletionQueue::GOT_EVENT) {
-      if (failure_.empty())
-        failure_ = fmt::format("the deadline passed with {} of {} proxies configured", configured_,
-                               streams_.size());
-      return false;
-    }
-    --pending_operations_;
-    const Tag& tag = *static_cast<Tag*>(raw);
-    on_event(*tag.stream, tag.operation, ok);
+    if (!step(deadline) && failure_.empty())
+      failure_ = fmt::format("the deadline passed with {} of {} proxies configured", configured_,
+                             proxies_.size());
     if (!failure_.empty()) return false;
   }
   return true;
 }
 
-void ProxyFleet::on_event(Stream& stream, int operation, bool ok) {
-  if (operation == kFinish) {
-    fail(stream, fmt::format("the server ended the stream: {} ({})", stream.status.error_message(),
-                             static_cast<int>(stream.status.error_code())));
-    return;
+bool ProxyFleet::work_for(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (failure_.empty() && step(end)) {
   }
+  return failure_.empty();
+}
+
+void ProxyFleet::on_event(Stream& stream, int operation, bool ok) {
+  if (operation == kFinish) return on_end(stream);
   if (!ok) {  // the stream ended; ask why
     if (std::exchange(stream.open, false) || operation == kStart) {
       stream.call->Finish(&stream.status, &stream.tags[kFinish]);
@@ -162,13 +177,14 @@ void ProxyFleet::on_event(Stream& stream, int operation, bool ok) {
   switch (operation) {
     case kStart:
       stream.open = true;
-      stream.outgoing.push_back(stream.proxy.open());
+      for (std::string& request : stream.proxy.simulated.open())
+        stream.outgoing.push_back(std::move(request));
       write_next(stream);
       stream.call->Read(&stream.incoming, &stream.tags[kRead]);
       ++pending_operations_;
       break;
     case kRead:
-      on_message(stream);
+      if (stream.open) on_message(stream);
       break;
     case kWrite:
       stream.writing = false;
@@ -179,20 +195,30 @@ void ProxyFleet::on_event(Stream& stream, int operation, bool ok) {
   }
 }
 
+void ProxyFleet::on_end(const Stream& stream) {
+  Proxy& proxy = stream.proxy;
+  if (newer_.empty())
+    return fail(stream,
+                fmt::format("the server ended the stream: {} ({})", stream.status.error_message(),
+                            static_cast<int>(stream.status.error_code())));
+  connect(proxy, newer_[static_cast<std::size_t>(proxy.index)]);
+}
+
 void ProxyFleet::on_message(Stream& stream) {
+  SimulatedProxy& proxy = stream.proxy.simulated;
   std::string bytes = flatten(stream.incoming);
-  const bool was_configured = stream.proxy.configured();
-  auto reaction = stream.proxy.receive(bytes);
+  const bool was_configured = proxy.configured();
+  auto reaction = proxy.receive(bytes);
   if (!reaction) {
     fail(stream, "the server sent something that is no DiscoveryResponse");
     return;
   }
-  configured_ += stream.proxy.configured() ? 1 : 0;
+  configured_ += proxy.configured() ? 1 : 0;
   configured_ -= was_configured ? 1 : 0;
   const auto slot = static_cast<std::size_t>(reaction->type);
   ++received_.responses[slot];
   received_.bytes[slot] += bytes.size();
-  if (stream.index == 0) recorded_.try_emplace(reaction->type, std::move(bytes));
+  if (stream.proxy.index == 0) recorded_.try_emplace(reaction->type, std::move(bytes));
   for (std::string& request : reaction->requests) stream.outgoing.push_back(std::move(request));
   write_next(stream);
   stream.call->Read(&stream.incoming, &stream.tags[kRead]);
@@ -209,32 +235,33 @@ void ProxyFleet::write_next(Stream& stream) {
 }
 
 void ProxyFleet::fail(const Stream& stream, const std::string& why) {
-  if (failure_.empty()) failure_ = fmt::format("proxy {}: {}", stream.index, why);
+  if (failure_.empty()) failure_ = fmt::format("proxy {}: {}", stream.proxy.index, why);
 }
 
 void ProxyFleet::mark() {
-  for (const auto& stream : streams_)
+  for (const auto& proxy : proxies_)
     for (XdsType type : kXdsTypes)
-      stream->marked[static_cast<std::size_t>(type)] = stream->proxy.responses(type);
+      proxy->marked[static_cast<std::size_t>(type)] = proxy->simulated.responses(type);
 }
 
 std::uint64_t ProxyFleet::arrived(int proxy, std::bitset<5> types) const {
-  const Stream& stream = *streams_[static_cast<std::size_t>(proxy)];
+  const Proxy& asked = *proxies_[static_cast<std::size_t>(proxy)];
   std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
   for (XdsType type : kXdsTypes) {
     const auto slot = static_cast<std::size_t>(type);
     if (types.test(slot))
-      fewest = std::min(fewest, stream.proxy.responses(type) - stream.marked[slot]);
+      fewest = std::min(fewest, asked.simulated.responses(type) - asked.marked[slot]);
   }
   return fewest;
 }
 
 std::size_t ProxyFleet::receivers(std::uint64_t expected) const {
   std::size_t count = 0;
-  for (const auto& stream : streams_) {
+  for (const auto& proxy : proxies_) {
     std::uint64_t since_mark = 0;
     for (XdsType type : kXdsTypes)
-      since_mark += stream->proxy.responses(type) - stream->marked[static_cast<std::size_t>(type)];
+      since_mark +=
+          proxy->simulated.responses(type) - proxy->marked[static_cast<std::size_t>(type)];
     count += since_mark > expected ? 1 : 0;
   }
   return count;

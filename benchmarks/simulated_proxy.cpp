@@ -32,10 +32,20 @@ std::vector<std::string> joined(const std::vector<std::string>& a,
 
 }  // namespace
 
-std::string SimulatedProxy::open() {
-  TypeState& clusters = of(XdsType::kCluster);
-  clusters.asked = true;
-  return serialize_request({.node_id = node_id_, .type = XdsType::kCluster});
+std::vector<std::string> SimulatedProxy::open() {
+  of(XdsType::kCluster).asked = true;
+  std::vector<std::string> requests;
+  for (XdsType type : kXdsTypes) {
+    TypeState& state = of(type);
+    if (!state.asked) continue;
+    state.nonce.clear();  // of a stream that is no more
+    requests.push_back(serialize_request({.node_id = requests.empty() ? node_id_ : "",
+                                          .type = type,
+                                          .version = state.version,
+                                          .nonce = {},
+                                          .names = &state.names}));
+  }
+  return requests;
 }
 
 std::optional<SimulatedProxy::Reaction> SimulatedProxy::receive(std::string_view bytes) {

@@ -109,7 +109,9 @@ TEST_SUITE("bench::SimulatedProxy") {
   TEST_CASE("it asks for clusters alone, with its node, when the stream opens") {
     Fixture f;
     DiscoveryRequest request;
-    REQUIRE(request.ParseFromString(f.proxy.open()));
+    const std::vector<std::string> requests = f.proxy.open();
+    REQUIRE(requests.size() == 1);
+    REQUIRE(request.ParseFromString(requests[0]));
     CHECK(request.type_url() == xds_type_url(XdsType::kCluster));
     CHECK(request.node().id() == "node");
     CHECK(request.response_nonce().empty());

@@ -50,6 +50,8 @@ std::string change_text(Change change) {
       return "beacon";
     case Change::kService:
       return "service";
+    case Change::kRoot:
+      return "root";
   }
   return "";
 }
@@ -184,6 +186,9 @@ void SyntheticMesh::apply(Change change, testing::MemoryMeshSpec& spec,
       provider.set_endpoints(service(added), {only});
       break;
     }
+    case Change::kRoot:
+      spec.put(MeshRootCertificate{.name = kNextRoot, .trust_domain = kTrustDomain});
+      break;
     case Change::kCertificate:
       break;
   }
@@ -216,6 +221,9 @@ std::vector<Touch> SyntheticMesh::touched_by(Change change) const {
         break;
       case Change::kBeacon:
         reached = types({XdsType::kEndpoint});
+        break;
+      case Change::kRoot:
+        reached = types({XdsType::kSecret});
         break;
       case Change::kService:  // of sessions without a server
         break;

@@ -19,11 +19,11 @@
 
 namespace osm::bench {
 
-enum class Change { kEndpoint, kPolicy, kCertificate, kBeacon, kService };
+enum class Change { kEndpoint, kPolicy, kCertificate, kBeacon, kService, kRoot };
 // Those that a running server is measured with.
 inline constexpr std::array kChanges{Change::kEndpoint, Change::kPolicy, Change::kCertificate,
-                                     Change::kBeacon};
-// "endpoint", "policy", "certificate", "beacon", "service".
+                                     Change::kBeacon, Change::kRoot};
+// "endpoint", "policy", "certificate", "beacon", "service", "root".
 std::string change_text(Change change);
 
 struct MeshSize {
@@ -42,6 +42,8 @@ struct Touch {
 };
 
 inline const TrustDomain kTrustDomain{"cluster.local"};
+// The MeshRootCertificate that Change::kRoot declares.
+inline constexpr const char* kNextRoot = "next";
 
 class SyntheticMesh {
  public:

@@ -159,8 +159,9 @@ Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with)
       {.store = *store, .trust_domain = with.trust_domain, .clock = with.clock});
 }
 
-Result<std::shared_ptr<certificate::Issuer>> make_root(const CaSurroundings& with,
+Result<std::shared_ptr<certificate::Issuer>> make_root(CaSurroundings with,
                                                        const MeshRootCertificate& described) {
+  with.trust_domain = described.trust_domain;
   OSM_TRY(auto issuer, load_root(with, described));
   return std::shared_ptr<certificate::Issuer>(std::move(issuer));
 }

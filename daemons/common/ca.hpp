@@ -21,7 +21,7 @@ namespace osm::daemon {
 // All outlive the issuer.
 struct CaSurroundings {
   const CaOptions& options;
-  const TrustDomain& trust_domain;
+  TrustDomain trust_domain;
   const std::string& osm_namespace;
   kubernetes::Cluster* cluster = nullptr;  // where the mesh is one of Kubernetes
   std::string directory{};                 // where one machine keeps its CA; empty: it does not
@@ -37,9 +37,9 @@ struct CaSurroundings {
 // none of here. Thread: any but an event loop's. Blocking: until the CA answers.
 Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with);
 
-// The CA that a MeshRootCertificate describes; `directory` is its own. Failure, thread, blocking:
-// as above.
-Result<std::shared_ptr<certificate::Issuer>> make_root(const CaSurroundings& with,
+// The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its own.
+// Failure, thread, blocking: as above.
+Result<std::shared_ptr<certificate::Issuer>> make_root(CaSurroundings with,
                                                        const MeshRootCertificate& described);
 
 }  // namespace osm::daemon

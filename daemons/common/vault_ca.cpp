@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "osm/kubernetes.hpp"
 #include "osm/threads.hpp"
 
 namespace osm::daemon {
@@ -37,15 +38,26 @@ class WithThreads final : public certificate::Issuer {
   std::unique_ptr<certificate::Issuer> issuer_;
 };
 
+// Of the mesh's own namespace only: whoever may declare a root must not reach other Secrets by it.
+Result<vault::Source> token_in_secret(const CaSurroundings& with, const VaultProvider& described) {
+  if (!with.cluster)
+    return Error{ErrorCode::kInvalidArgument,
+                 "Vault: token.secretKeyRef: the mesh is not on Kubernetes; use tokenFile"};
+  if (described.token_secret_namespace != with.osm_namespace)
+    return Error{ErrorCode::kInvalidArgument,
+                 "Vault: token.secretKeyRef.namespace: only a Secret of " + with.osm_namespace +
+                     " is read; put the token there"};
+  return vault::Source([cluster = with.cluster, described] {
+    return kubernetes::read_secret(*cluster, described.token_secret_namespace,
+                                   described.token_secret_name, described.token_secret_key);
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings& with,
                                                            const VaultProvider& described,
                                                            vault::Source ca_pem) {
-  if (!described.token_secret_name.empty())
-    return Error{ErrorCode::kInvalidArgument,
-                 "Vault: a token in a Secret is not read; use Kubernetes auth (a role), or mount "
-                 "the Secret and name the file"};
   auto issuer = std::make_unique<WithThreads>();
   vault::IssuerOptions options{.address = {described.host, number(described.port), ""},
                                .tls = described.protocol != "http",
@@ -60,6 +72,9 @@ Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings&
                                .log = with.log,
                                .metrics = with.metrics};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
+  if (!described.token_secret_name.empty()) {
+    OSM_TRY(options.token, token_in_secret(with, described));
+  }
   if (!described.auth_role.empty())
     options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
                                                 .role = described.auth_role,

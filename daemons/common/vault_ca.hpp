@@ -9,8 +9,9 @@
 namespace osm::daemon {
 
 // `ca_pem`: what Vault's certificate is verified with; none: the system's roots.
-// Failure: as vault::make_vault_issuer()'s; kInvalidArgument for a token in a Secret, which is not
-// read here. Thread: any but an event loop's. Blocking: until Vault has answered.
+// A token in a Secret of the mesh's namespace is read through the API, again when it is refused.
+// Failure: as vault::make_vault_issuer()'s; kInvalidArgument for a Secret elsewhere.
+// Thread: any but an event loop's. Blocking: until Vault has answered.
 Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings& with,
                                                            const VaultProvider& described,
                                                            vault::Source ca_pem);

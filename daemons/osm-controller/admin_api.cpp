@@ -102,7 +102,8 @@ net::Response list_roots(const AdminApiOptions& options) {
                                  {"state", root.state},
                                  {"role", root.role},
                                  {"since", net::rfc3339(root.since)},
-                                 {"waiting_for", root.waiting_for}});
+                                 {"waiting_for", root.waiting_for},
+                                 {"trust_domain", root.trust_domain.str()}});
   return answer(json::object{{"roots", std::move(roots)}});
 }
 

@@ -14,7 +14,6 @@ namespace osm::controller {
 
 // All outlive the handler.
 struct AdminApiOptions {
-  TrustDomain trust_domain;
   const Clock& clock;
   LogSink& log;
   ObjectStore& store;

@@ -31,6 +31,8 @@ class ControllerImpl final : public Controller {
 
   ~ControllerImpl() override {
     if (roots_) roots_->stop();
+    // What it keeps up asks the control plane, which is destroyed before it.
+    if (mesh_) mesh_->stop({});
   }
 
   Status start() {
@@ -85,7 +87,7 @@ class ControllerImpl final : public Controller {
                          .own = std::move(own),
                          .make_issuer = [this](const auto& root) { return mesh_->make_root(root); },
                          .trust_domain = options_.trust_domain,
-                         .blocking = blocking_.executor(),
+                         .blocking = rotating_.executor(),
                          .clock = clock_,
                          .log = log_,
                          .metrics = metrics_}));
@@ -117,15 +119,20 @@ class ControllerImpl final : public Controller {
                                  .rng = rng_,
                                  .log = log_,
                                  .metrics = metrics_,
-                                 .trust_domain = options_.trust_domain,
+                                 .trust_domain = roots_->trust_domains(),
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20}));
-    if (Status started = mesh_->start_upkeep(*control_plane_, *manager_); !started.ok())
+    if (Status started = mesh_->start_upkeep(*control_plane_, *manager_, *roots_); !started.ok())
       return started;
-    roots_->follow({.manager = *manager_, .control_plane = control_plane_.get(), .leads = [this] {
-                      return mesh_->leads();
-                    }});
+    roots_->follow({.manager = *manager_,
+                    .control_plane = control_plane_.get(),
+                    .leads = [this] { return mesh_->leads(); },
+                    .kept_lag = [this] { return mesh_->kept_lag(); },
+                    .on_trust_domains =
+                        [this](const TrustDomains& trust_domains) {
+                          return mesh_->set_trust_domains(trust_domains);
+                        }});
     return {};
   }
 
@@ -133,8 +140,7 @@ class ControllerImpl final : public Controller {
     OSM_TRY(admin_,
             net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")}},
                                    io_.executor(), blocking_.executor(),
-                                   make_admin_api({.trust_domain = options_.trust_domain,
-                                                   .clock = clock_,
+                                   make_admin_api({.clock = clock_,
                                                    .log = log_,
                                                    .store = mesh_->store(),
                                                    .spec = mesh_->spec(),
@@ -187,6 +193,7 @@ class ControllerImpl final : public Controller {
 
   net::Threads io_{std::max(2U, std::thread::hardware_concurrency())};
   net::Threads blocking_{kBlockingThreads};
+  net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it
 
   std::unique_ptr<MeshSource> mesh_;
   Subscription mesh_config_;

@@ -74,8 +74,12 @@ class DirectorySource final : public MeshSource {
   RotationRecord& rotation_record() override { return *record_; }
   ReplicaBoard& board() override { return *board_; }
   bool leads() const override { return true; }  // there is no other
+  std::optional<std::size_t> kept_lag() const override { return 0; }
 
-  Status start_upkeep(ControlPlane&, certificate::Manager&) override { return {}; }
+  Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) override {
+    return {};
+  }
+  Status set_trust_domains(const TrustDomains&) override { return {}; }
   void stop(std::chrono::milliseconds) override {}
 
  private:

@@ -1,9 +1,5 @@
 #include "kubernetes_source.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <array>
 #include <string>
 #include <utility>
 
@@ -17,6 +13,7 @@
 #include "osm/router.hpp"
 #include "osm/validator.hpp"
 #include "osm/vm_provider.hpp"
+#include "replica.hpp"
 #include "webhook.hpp"
 
 namespace osm::controller {
@@ -24,13 +21,6 @@ namespace {
 
 // Names that the original gives them.
 constexpr const char* kValidatorService = "osm-validator";
-
-// Of no other replica, nor of this one before it was restarted.
-std::string replica_name(Rng& rng) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return fmt::format("{}-{:016x}", host.data(), rng.next());
-}
 
 class KubernetesSource final : public MeshSource {
  public:
@@ -61,14 +51,12 @@ class KubernetesSource final : public MeshSource {
                                   .metrics = with_.metrics});
     pods_ = kubernetes::make_provider(
         {.store = *store_, .mesh_spec = *spec_, .log = with_.log, .metrics = with_.metrics});
-    record_ = make_file_record(options.state_dir + "/rotation.json");
-    roots_board_ = make_local_board("osm-controller", with_.blocking.executor());
     vms_ = vm::make_vm_provider({.store = *store_,
                                  .mesh_spec = *spec_,
                                  .trust_domain = options.trust_domain,
                                  .log = with_.log,
                                  .metrics = with_.metrics});
-    return {};
+    return start_board();
   }
 
   ObjectStore& store() override { return *store_; }
@@ -80,73 +68,97 @@ class KubernetesSource final : public MeshSource {
   const WorkloadProvider& machines() override { return *vms_; }
 
   Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string&) override {
-    return daemon::load_ca({.options = with_.options.ca,
-                            .trust_domain = with_.options.trust_domain,
-                            .osm_namespace = with_.options.osm_namespace,
-                            .cluster = cluster_.get(),
-                            .io = with_.io.executor(),
-                            .blocking = with_.blocking.executor(),
-                            .clock = with_.clock,
-                            .rng = with_.rng,
-                            .log = with_.log,
-                            .metrics = with_.metrics});
+    return daemon::load_ca(ca_surroundings());
   }
-
-  // Injectors and the bootstrap Secrets of pods that run do not follow a rotation yet: a mesh that
-  // forgot its root would shut them out.
-  Result<std::shared_ptr<certificate::Issuer>> make_root(const MeshRootCertificate&) override {
-    return Error{ErrorCode::kUnavailable,
-                 "roots are not rotated on Kubernetes yet; the CA of --certificate-manager signs"};
+  Result<std::shared_ptr<certificate::Issuer>> make_root(
+      const MeshRootCertificate& described) override {
+    return daemon::make_root(ca_surroundings(), described);
   }
 
   RotationRecord& rotation_record() override { return *record_; }
-  ReplicaBoard& board() override { return *roots_board_; }
-  bool leads() const override { return true; }  // of what is this replica's alone
+  ReplicaBoard& board() override { return *board_; }
+  bool leads() const override { return upkeep_ && upkeep_->leads(); }
+  std::optional<std::size_t> kept_lag() const override {
+    return upkeep_ ? upkeep_->stale_secrets() : std::nullopt;
+  }
 
-  Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager) override {
-    if (Status started = start_validator(manager); !started.ok()) return started;
-    const std::string replica = replica_name(with_.rng);
-    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
-                                                    .blocking = waiting_.executor(),
-                                                    .clock = with_.clock,
-                                                    .rng = with_.rng,
-                                                    .log = with_.log,
-                                                    .metrics = with_.metrics,
-                                                    .replica = replica,
-                                                    .mesh_name = with_.options.mesh_name,
-                                                    .osm_namespace = with_.options.osm_namespace}));
-    OSM_TRY(upkeep_, kubernetes::start_upkeep({.cluster = *cluster_,
-                                               .blocking = waiting_.executor(),
-                                               .clock = with_.clock,
-                                               .rng = with_.rng,
-                                               .log = with_.log,
-                                               .metrics = with_.metrics,
-                                               .replica = replica,
-                                               .mesh_name = with_.options.mesh_name,
-                                               .osm_namespace = with_.options.osm_namespace,
-                                               .install_kinds = true,
-                                               .validating_webhook = &manager,
-                                               .follow_preset = true,
-                                               .status_of = &control_plane,
-                                               .keep_secrets = true,
-                                               .store = store_.get(),
-                                               .gateway = &manager,
-                                               .mesh_spec = spec_.get(),
-                                               .trust_domain = with_.options.trust_domain,
-                                               .board = board_.get()}));
+  Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
+                      const RootRotation& roots) override {
+    if (Status started = start_validator(manager, roots.trust_domains()); !started.ok())
+      return started;
+    OSM_TRY(upkeep_,
+            kubernetes::start_upkeep({.cluster = *cluster_,
+                                      .blocking = waiting_.executor(),
+                                      .clock = with_.clock,
+                                      .rng = with_.rng,
+                                      .log = with_.log,
+                                      .metrics = with_.metrics,
+                                      .replica = replica_,
+                                      .mesh_name = with_.options.mesh_name,
+                                      .osm_namespace = with_.options.osm_namespace,
+                                      .install_kinds = true,
+                                      .validating_webhook = &manager,
+                                      .follow_preset = true,
+                                      .status_of = &control_plane,
+                                      .keep_secrets = true,
+                                      .store = store_.get(),
+                                      .proxy_certificates = &manager,
+                                      .gateway = &manager,
+                                      .mesh_spec = spec_.get(),
+                                      .trust_domain = with_.options.trust_domain,
+                                      .trust_domains = [&roots] { return roots.trust_domains(); },
+                                      .board = board_.get(),
+                                      .roots = [&roots] { return roots.status(); }}));
     return {};
+  }
+
+  Status set_trust_domains(const TrustDomains& trust_domains) override {
+    return certificate_->change_subject(validator_subject(trust_domains));
   }
 
   void stop(std::chrono::milliseconds deadline) override {
     upkeep_ = nullptr;
-    board_ = nullptr;
     if (!webhook_) return;
     if (Status stopped = webhook_->stop(deadline); !stopped.ok())
       with_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
   }
 
  private:
-  Status start_validator(certificate::Manager& manager) {
+  daemon::CaSurroundings ca_surroundings() const {
+    return {.options = with_.options.ca,
+            .trust_domain = with_.options.trust_domain,
+            .osm_namespace = with_.options.osm_namespace,
+            .cluster = cluster_.get(),
+            .io = with_.io.executor(),
+            .blocking = with_.blocking.executor(),
+            .clock = with_.clock,
+            .rng = with_.rng,
+            .log = with_.log,
+            .metrics = with_.metrics};
+  }
+
+  // Before certificates are, which follow what the replicas have agreed on.
+  Status start_board() {
+    record_ = kubernetes::make_rotation_record(*cluster_, with_.options.osm_namespace);
+    replica_ = daemon::replica_name(with_.rng);
+    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
+                                                    .blocking = waiting_.executor(),
+                                                    .clock = with_.clock,
+                                                    .rng = with_.rng,
+                                                    .log = with_.log,
+                                                    .metrics = with_.metrics,
+                                                    .replica = replica_,
+                                                    .mesh_name = with_.options.mesh_name,
+                                                    .osm_namespace = with_.options.osm_namespace}));
+    return {};
+  }
+
+  certificate::Subject validator_subject(const TrustDomains& trust_domains) const {
+    return certificate::webhook_subject(trust_domains.signing, kValidatorService,
+                                        with_.options.osm_namespace);
+  }
+
+  Status start_validator(certificate::Manager& manager, const TrustDomains& trust_domains) {
     validator_ =
         inject::make_validator({.mesh_spec = *spec_,
                                 .metrics = with_.metrics,
@@ -154,9 +166,7 @@ class KubernetesSource final : public MeshSource {
                                 .store = store_.get(),
                                 .more_kinds = {{"VirtualMachine", vm::check_virtual_machine}}});
     OSM_TRY(certificate_,
-            certificate::KeptCertificate::issue(
-                manager, certificate::webhook_subject(with_.options.trust_domain, kValidatorService,
-                                                      with_.options.osm_namespace)));
+            certificate::KeptCertificate::issue(manager, validator_subject(trust_domains)));
     net::Router router;
     router.post("/validate", daemon::make_webhook([this](std::string_view body) {
                   return validator_->review(body);
@@ -174,18 +184,18 @@ class KubernetesSource final : public MeshSource {
 
   const MeshSurroundings with_;
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
-  net::Threads waiting_{3};
+  net::Threads waiting_{4};
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<MeshSpec> spec_;
   std::unique_ptr<kubernetes::Provider> pods_;
   std::unique_ptr<vm::VmProvider> vms_;
   std::unique_ptr<RotationRecord> record_;
-  std::unique_ptr<ReplicaBoard> roots_board_;
+  std::string replica_;
+  std::unique_ptr<ReplicaBoard> board_;
   std::unique_ptr<inject::Validator> validator_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<net::HttpServer> webhook_;
-  std::unique_ptr<ReplicaBoard> board_;
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
 };
 

@@ -2,7 +2,10 @@
 // cluster. What differs between the two is here and nowhere else in the daemon.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "options.hpp"
@@ -57,10 +60,16 @@ class MeshSource {
   virtual RotationRecord& rotation_record() = 0;
   virtual ReplicaBoard& board() = 0;
   virtual bool leads() const = 0;
+  // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
+  virtual std::optional<std::size_t> kept_lag() const = 0;
 
-  // What the mesh needs beside its control plane: webhooks, custom resources, statuses. Both
-  // outlive it; it ends with stop(). Blocking: until certificates are issued.
-  virtual Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager) = 0;
+  // What the mesh needs beside its control plane: webhooks, custom resources, statuses,
+  // certificates in Secrets. All three outlive it; it ends with stop(), which is idempotent.
+  // Blocking: until certificates are issued.
+  virtual Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
+                              const RootRotation& roots) = 0;
+  // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
+  virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
   virtual void stop(std::chrono::milliseconds deadline) = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 
+#include "osm/certificate_request.hpp"
 #include "osm/json_log.hpp"
 #include "osm/vm_bootstrap.hpp"
 
@@ -12,9 +13,6 @@ namespace osm::controller {
 namespace {
 
 namespace json = boost::json;
-
-// Longer than any machine is likely to live; the CA's own end caps it.
-constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
 
 struct BootstrapRequest {
   WorkloadName workload;
@@ -128,14 +126,14 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
   if (!decoded.ok()) return net::error_response(decoded.error());
   const auto workload = find_workload(options, decoded->workload);
   if (!workload.ok()) return net::error_response(workload.error());
-  const auto issued = options.control_plane.issue_proxy_certificate(*workload, decoded->request_pem,
-                                                                    kProxyValidity);
+  const auto issued = options.control_plane.issue_proxy_certificate(
+      *workload, decoded->request_pem, certificate::kProxyCertificateValidity);
   if (!issued.ok()) return net::error_response(issued.error());
   const certificate::Certificate& certificate = **issued;
 
   const auto files = inject::vm_bootstrap({.workload = workload->name,
                                            .account = workload->account,
-                                           .trust_domain = options.trust_domain,
+                                           .trust_domain = options.control_plane.trust_domains(),
                                            .controller = decoded->controller,
                                            .directory = decoded->directory,
                                            .certificate = certificate,

@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "ca.hpp"
 #include "daemons/version.hpp"
 #include "environment.hpp"
 #include "http_side.hpp"
@@ -22,6 +21,7 @@
 #include "osm/router.hpp"
 #include "osm/system.hpp"
 #include "osm/threads.hpp"
+#include "roots.hpp"
 #include "webhook.hpp"
 
 namespace osm::injector {
@@ -29,8 +29,10 @@ namespace {
 
 // Each admission waits for its Secret to be written.
 constexpr unsigned kAdmissionThreads = 16;
-// Renewals, credential plugins, and the upkeep's two.
+// Renewals and credential plugins.
 constexpr unsigned kBlockingThreads = 4;
+// Of the upkeep two, of the replicas' board and of the rotation of roots one each.
+constexpr unsigned kUpkeepThreads = 4;
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr int kNativeSidecarsSince = 29;
 // An object of 3 MB, and what is around it.
@@ -41,6 +43,10 @@ class DaemonImpl final : public Daemon {
  public:
   DaemonImpl(const Options& options, const Clock& clock, net::JsonLog& log)
       : options_(options), clock_(clock), log_(log) {}
+
+  ~DaemonImpl() override {
+    if (roots_.rotation) roots_.rotation->stop();
+  }
 
   Status start() {
     daemon::describe_metrics(metrics_);
@@ -60,6 +66,7 @@ class DaemonImpl final : public Daemon {
       if (!status.ok()) log_.warning("shutting down", {{"cause", status.error().message}});
     };
     report(webhook_->stop(deadline / 2));
+    roots_.rotation->stop();
     upkeep_ = nullptr;
     report(http_->stop(deadline / 4));
   }
@@ -82,7 +89,7 @@ class DaemonImpl final : public Daemon {
                                      .metrics = metrics_,
                                      .mesh_name = options_.mesh_name,
                                      .osm_namespace = options_.osm_namespace,
-                                     .kinds = {"Namespace", "MeshConfig"}});
+                                     .kinds = {"Namespace", "MeshConfig", "MeshRootCertificate"}});
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
                                   .osm_namespace = options_.osm_namespace,
@@ -98,27 +105,38 @@ class DaemonImpl final : public Daemon {
   }
 
   Status start_certificates() {
-    OSM_TRY(auto issuer, daemon::load_ca({.options = options_.ca,
-                                          .trust_domain = options_.trust_domain,
-                                          .osm_namespace = options_.osm_namespace,
-                                          .cluster = cluster_.get(),
-                                          .io = io_.executor(),
-                                          .blocking = blocking_.executor(),
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_}));
-    manager_ = certificate::make_manager({.issuer = std::move(issuer),
+    OSM_TRY(roots_, start_roots({.options = options_.ca,
+                                 .trust_domain = options_.trust_domain,
+                                 .osm_namespace = options_.osm_namespace,
+                                 .cluster = cluster_.get(),
+                                 .io = io_.executor(),
+                                 .blocking = blocking_.executor(),
+                                 .clock = clock_,
+                                 .rng = rng_,
+                                 .log = log_,
+                                 .metrics = metrics_},
+                                *spec_, options_.mesh_name, upkeep_threads_.executor()));
+    manager_ = certificate::make_manager({.issuer = roots_.rotation->issuer(),
                                           .executor = blocking_.executor(),
                                           .clock = clock_,
                                           .rng = rng_,
                                           .log = log_,
                                           .metrics = metrics_});
-    OSM_TRY(certificate_,
-            certificate::KeptCertificate::issue(
-                *manager_, certificate::webhook_subject(options_.trust_domain, kService,
-                                                        options_.osm_namespace)));
+    OSM_TRY(certificate_, certificate::KeptCertificate::issue(
+                              *manager_, webhook_subject(roots_.rotation->trust_domains())));
+    // Steps are taken by a controller, which serves proxies.
+    roots_.rotation->follow({.manager = *manager_,
+                             .leads = [] { return false; },
+                             .on_trust_domains =
+                                 [this](const TrustDomains& trust_domains) {
+                                   return certificate_->change_subject(
+                                       webhook_subject(trust_domains));
+                                 }});
     return {};
+  }
+
+  certificate::Subject webhook_subject(const TrustDomains& trust_domains) const {
+    return certificate::webhook_subject(trust_domains.signing, kService, options_.osm_namespace);
   }
 
   Status start_injector() {
@@ -132,6 +150,7 @@ class DaemonImpl final : public Daemon {
          .log = log_,
          .metrics = metrics_,
          .trust_domain = options_.trust_domain,
+         .trust_domains = [this] { return roots_.rotation->trust_domains(); },
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
          .version = kVersion,
@@ -203,7 +222,10 @@ class DaemonImpl final : public Daemon {
   }
 
   Status write_secret(const inject::BootstrapSecret& secret) {
-    kubernetes::Secret object{secret.ns, secret.name, secret.labels, {}};
+    kubernetes::Secret object{.ns = secret.ns,
+                              .name = secret.name,
+                              .labels = secret.labels,
+                              .annotations = secret.annotations};
     for (const inject::BootstrapFile& file : secret.files) object.data[file.name] = file.content;
     Status created = kubernetes::create_secret(*cluster_, object);
     if (!created.ok() && created.error().code == ErrorCode::kAlreadyExists) return {};
@@ -229,12 +251,13 @@ class DaemonImpl final : public Daemon {
   net::Threads io_{std::max(2U, std::thread::hardware_concurrency())};
   net::Threads blocking_{kBlockingThreads};
   net::Threads admissions_{kAdmissionThreads};
-  net::Threads upkeep_threads_{2};  // wait for the API server, when it is away too
+  net::Threads upkeep_threads_{kUpkeepThreads};  // wait for the API server, and for CAs
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<MeshSpec> spec_;
   Subscription mesh_config_;
+  Roots roots_;
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<inject::Injector> injector_;

@@ -31,7 +31,6 @@ void add_certificate(CLI::App& root, Flags& flags, int& exit_code) {
   };
   auto options = std::make_shared<Options>();
   options->root.osm_namespace = "osm-system";
-  options->root.trust_domain = "cluster.local";
   CLI::App* rotate = command(
       *group, flags, "rotate",
       "Replace one certificate now, or the mesh's root: a new root is declared, trusted by\n"
@@ -46,8 +45,8 @@ void add_certificate(CLI::App& root, Flags& flags, int& exit_code) {
   rotate->add_option("--name", options->root.name, "Of the new root (default: from the time)");
   rotate->add_option("--osm-namespace", options->root.osm_namespace, "The controller's")
       ->capture_default_str();
-  rotate->add_option("--trust-domain", options->root.trust_domain, "The controller's")
-      ->capture_default_str();
+  rotate->add_option("--trust-domain", options->root.trust_domain,
+                     "Of the new root: another one moves the mesh there (default: as it is)");
   rotate->add_option("--wait", options->timeout, "How long to follow a root: 30s, 10m")
       ->capture_default_str();
   rotate->callback([&flags, &exit_code, options] {

@@ -11,6 +11,7 @@
 #include "status.hpp"
 #include "table.hpp"
 #include "vm_bootstrap.hpp"
+#include "vm_renew.hpp"
 
 namespace {
 
@@ -18,19 +19,17 @@ namespace json = boost::json;
 using osm::Result;
 using namespace osm::cli;
 
-void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
+void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
   struct Options {
     std::string name, ns, controller, out;
     std::string xds = "delta";
     std::optional<uid_t> owner;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* vm = root.add_subcommand("vm", "Machines of the mesh")->require_subcommand(1);
-  CLI::App* app =
-      command(*vm, flags, "bootstrap", "Write all that a machine needs to join the mesh",
-              "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
-              "    --controller 192.0.2.1:15128 --out /etc/osm/web-1",
-              false);
+  CLI::App* app = command(vm, flags, "bootstrap", "Write all that a machine needs to join the mesh",
+                          "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
+                          "    --controller 192.0.2.1:15128 --out /etc/osm/web-1",
+                          false);
   app->add_option("NAME", options->name, "Of the VirtualMachine object")->required();
   app->add_option("-n,--namespace", options->ns, "Its namespace")->required();
   app->add_option("--controller", options->controller,
@@ -61,6 +60,56 @@ void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
     if (written.ok()) std::cout << *written;
     exit_code = written.ok() ? kDone : fail(written.error());
   });
+}
+
+void add_vm_renew(CLI::App& vm, Flags& flags, int& exit_code) {
+  struct Options {
+    RenewOptions renew;
+    std::string directory, every;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* app = command(
+      vm, flags, "renew",
+      "On the machine: replace its proxy certificate over the wire, when it is past two thirds\n"
+      "of its life or of a root that goes; Envoy takes it without a restart",
+      "osm vm renew --dir /etc/osm/web-1\n"
+      "  osm vm renew --dir /etc/osm/web-1 --every 10m");
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 current or renewed; 1 failed, and the certificate is as it was");
+  app->remove_option(app->get_option("--state-dir"));
+  app->add_option("--dir", options->directory, "What `osm vm bootstrap --out` wrote")->required();
+  app->add_option("--controller", options->renew.controller,
+                  "HOST:PORT of the controller's ADS server (default: as the bootstrap says)");
+  CLI::Option* every =
+      app->add_option("--every", options->every,
+                      "Stay, and look so often, less up to a half at random: 30s, 10m. After a\n"
+                      "failure sooner. Ends by SIGTERM");
+  app->add_flag("--force", options->renew.force, "Also a certificate that is current")
+      ->excludes(every);
+  app->callback([&flags, &exit_code, options] {
+    std::error_code ignored;
+    options->renew.directory =
+        std::filesystem::absolute(options->directory, ignored).lexically_normal().string();
+    options->renew.timeout =
+        std::chrono::milliseconds(static_cast<long>(flags.timeout_seconds * 1000));
+    options->renew.as_json = flags.as_json();
+    if (!options->every.empty()) {
+      const auto every_time = parse_duration(options->every);
+      if (!every_time.ok() || *every_time < std::chrono::seconds(1)) {
+        std::cerr << "osm: --every " << options->every << ": write a second or more: 30s, 10m\n";
+        exit_code = kUsage;
+        return;
+      }
+      options->renew.every = *every_time;
+    }
+    exit_code = renew_machine(options->renew);
+  });
+}
+
+void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
+  CLI::App* vm = root.add_subcommand("vm", "Machines of the mesh")->require_subcommand(1);
+  add_vm_bootstrap(*vm, flags, exit_code);
+  add_vm_renew(*vm, flags, exit_code);
 }
 
 void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {

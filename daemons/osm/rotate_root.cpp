@@ -29,6 +29,7 @@ struct Root {
   std::string state;
   std::string role;
   std::string waiting_for;
+  std::string trust_domain;
 };
 
 std::string member(const json::value& object, std::string_view name) {
@@ -46,12 +47,12 @@ Result<std::vector<Root>> list_roots(const AdminClient& client) {
     return Error{ErrorCode::kInternal, "the controller's answer is not understood"};
   for (const json::value& root : list->as_array())
     roots.push_back({member(root, "name"), member(root, "state"), member(root, "role"),
-                     member(root, "waiting_for")});
+                     member(root, "waiting_for"), member(root, "trust_domain")});
   return roots;
 }
 
 std::string document(const RotateRootOptions& options, const std::string& name,
-                     const std::string& role) {
+                     const std::string& role, const std::string& trust_domain) {
   return "---\n"
          "apiVersion: config.openservicemesh.io/v1alpha2\n"
          "kind: MeshRootCertificate\n"
@@ -63,7 +64,7 @@ std::string document(const RotateRootOptions& options, const std::string& name,
          role +
          "\n"
          "  trustDomain: " +
-         options.trust_domain +
+         trust_domain +
          "\n"
          "  provider: {tresor: {ca: {secretRef: {name: " +
          name + ", namespace: " + options.osm_namespace + "}}}}\n";
@@ -90,9 +91,11 @@ Status declare(const RotateRootOptions& options, const std::string& next,
                const std::vector<Root>& roots) {
   const std::filesystem::path path = std::filesystem::path(options.mesh_dir) / kFile;
   const std::string before = read_file(path);
+  std::string domain = options.trust_domain;
   std::string text =
       "# Written by `osm certificate rotate`: the roots of the mesh, the newest last.\n";
   for (const Root& root : roots) {
+    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
     if (root.name == kOwnRoot || root.role.empty()) continue;
     if (before.find("name: " + root.name + ",") == std::string::npos) {
       if (root.role == "inactive") continue;  // its author's business
@@ -101,9 +104,10 @@ Status declare(const RotateRootOptions& options, const std::string& next,
                        " by another file than " + path.string() +
                        ": set its spec.role to inactive there, and add an active one"};
     }
-    if (root.state != "inactive") text += document(options, root.name, "inactive");
+    if (root.state != "inactive")
+      text += document(options, root.name, "inactive", root.trust_domain);
   }
-  text += document(options, next, "active");
+  text += document(options, next, "active", domain);
   const std::filesystem::path temporary = path.string() + ".tmp";
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   file << text;
@@ -130,6 +134,10 @@ int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
     return 1;
   };
   const std::string next = options.name.empty() ? name_from_time() : options.name;
+  if (!options.trust_domain.empty() && !is_dns_subdomain(options.trust_domain))
+    return failed({ErrorCode::kInvalidArgument,
+                   "--trust-domain " + options.trust_domain +
+                       ": use a DNS name: lower-case letters, digits, '-' and '.'"});
   if (!is_dns_label(next))
     return failed({ErrorCode::kInvalidArgument,
                    "--name " + next + ": use lower-case letters, digits and '-'"});

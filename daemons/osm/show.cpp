@@ -143,9 +143,9 @@ std::string show_roots(const json::value& answer) {
   std::vector<Row> rows;
   for (const json::value& root : items(field(answer, "roots")))
     rows.push_back({text(field(root, "name")), text(field(root, "state")),
-                    text(field(root, "role")), text(field(root, "since")),
-                    text(field(root, "waiting_for"))});
-  return table({"ROOT", "STATE", "ROLE", "SINCE", "NOTE"}, rows);
+                    text(field(root, "role")), text(field(root, "trust_domain")),
+                    text(field(root, "since")), text(field(root, "waiting_for"))});
+  return table({"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "NOTE"}, rows);
 }
 
 std::string show_status(const json::value& answer) {

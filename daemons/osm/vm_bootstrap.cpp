@@ -1,14 +1,9 @@
 #include "vm_bootstrap.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -19,71 +14,6 @@ namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
-
-Error storage(const std::string& path, std::string_view remedy) {
-  const int reason = errno;
-  return {ErrorCode::kStorage,
-          fmt::format("{}: {}. {}", path, std::generic_category().message(reason), remedy)};
-}
-
-// Closes and, until committed, removes.
-class TemporaryFile {
- public:
-  TemporaryFile(std::string path, mode_t mode)
-      : path_(std::move(path)),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)) {}
-  ~TemporaryFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    if (!committed_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  int fd() const { return fd_; }
-  bool commit(const std::string& final_path) {
-    committed_ = ::rename(path_.c_str(), final_path.c_str()) == 0;
-    return committed_;
-  }
-
- private:
-  std::string path_;
-  int fd_;
-  bool committed_ = false;
-};
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-struct File {
-  std::string name;
-  mode_t mode = 0600;
-  bool proxys = true;
-  std::string_view content;
-};
-
-Status write_file(const File& file, const WriteOptions& options) {
-  const std::string path = options.directory + '/' + file.name;
-  TemporaryFile temporary(fmt::format("{}/.{}.{}", options.directory, file.name, ::getpid()),
-                          file.mode);
-  constexpr std::string_view kRemedy = "Check the directory's free space and permissions";
-  if (temporary.fd() < 0) return storage(path, kRemedy);
-  if (file.proxys && options.owner && ::fchown(temporary.fd(), *options.owner, *options.owner)) {
-    return storage(path, "Run as root, or leave --owner to the current user");
-  }
-  if (::fchmod(temporary.fd(), file.mode) || !write_all(temporary.fd(), file.content) ||
-      ::fsync(temporary.fd()) || !temporary.commit(path)) {
-    return storage(path, kRemedy);
-  }
-  return {};
-}
 
 Error malformed_answer() {
   return {ErrorCode::kInternal, "the controller's answer is not of this version"};
@@ -161,6 +91,7 @@ Result<std::string> write_bootstrap(const json::value& answer, const certificate
     return Error{ErrorCode::kStorage,
                  fmt::format("{}: {}. Choose another --out", options.directory, failed.message())};
   }
+  OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::wait(options.directory));
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
   if (const Status written = write_file(key_file, options); !written.ok()) return written.error();
   std::string names = key_file.name;

@@ -4,19 +4,14 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 
 #include "admin_client.hpp"
+#include "machine_files.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
 
 namespace osm::cli {
-
-struct WriteOptions {
-  std::string directory;       // absolute; made when it is not there
-  std::optional<uid_t> owner;  // of the proxy's files
-};
 
 // Which machine, and how its Envoy is to speak with whom.
 struct BootstrapOptions {

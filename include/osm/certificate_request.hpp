@@ -14,6 +14,10 @@
 
 namespace osm::inline v1::certificate {
 
+// What a proxy's certificate is asked for: longer than a machine is likely to live. The CA's own
+// end caps it, and the proxy renews it before (docs/vm.md).
+inline constexpr std::chrono::hours kProxyCertificateValidity{24 * 365 * 10};
+
 // A new key, and a request that proves it.
 struct KeyAndRequest {
   PrivateKey key;

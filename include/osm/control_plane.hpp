@@ -25,6 +25,7 @@
 #include "osm/object_status.hpp"
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1 {
 
@@ -42,7 +43,8 @@ struct ControlPlaneOptions {
   Rng& rng;
   LogSink& log;
   MetricsSink& metrics;
-  TrustDomain trust_domain{"cluster.local"};
+  // With roots that are rotated: RootRotation::trust_domains().
+  TrustDomains trust_domain{TrustDomain("cluster.local")};
   std::string osm_namespace = "osm-system";   // names the server's certificate
   std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel's choice, see ads_address()
   const ResourceHook* resource_hook = nullptr;
@@ -118,6 +120,15 @@ class OSM_API ControlPlane {
   // What the resource hook adds or changes is different from now on: every proxy's configuration
   // is computed again, and sent where it differs. Thread: any. Blocking: no.
   virtual void refresh_resources() = 0;
+
+  // Those of now. Thread: any. Blocking: no.
+  virtual TrustDomains trust_domains() const = 0;
+
+  // Issues under other names from now on, and lets peers in as they say; what was issued before is
+  // kept until what replaces it is there. Failure: the manager's, when the control plane's own
+  // certificate could not be issued: everything else is done, and this is to be called again.
+  // Thread: any but the executors', one call at a time. Blocking: until that is issued.
+  virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
 
   // Costs as much as there are proxies. Thread: any but the executors'. Blocking: briefly.
   virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;

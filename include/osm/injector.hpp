@@ -22,6 +22,7 @@
 #include "osm/metrics.hpp"
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 #include "osm/vm_bootstrap.hpp"
 
 namespace osm::inline v1::inject {
@@ -38,8 +39,35 @@ struct BootstrapSecret {
   std::string ns;
   std::string name;  // "envoy-bootstrap-config-<uuid>"
   std::map<std::string, std::string> labels;
-  std::vector<BootstrapFile> files;  // each is one entry of `data`
+  std::map<std::string, std::string> annotations;  // of what the proxy certificate is
+  std::vector<BootstrapFile> files;                // each is one entry of `data`
 };
+
+// On a bootstrap Secret: certificate_source() of its proxy certificate, and when that is to be
+// renewed, RFC 3339 in UTC without fractions, whose order as text is that of time.
+inline constexpr const char* kCertificateSourceAnnotation = "openservicemesh.io/certificate-source";
+inline constexpr const char* kRenewCertificateAfterAnnotation =
+    "openservicemesh.io/renew-certificate-after";
+
+// Names a CA (Issuer::id()), and the trust bundle and trust domains that went with what it signed:
+// hex, no secret. Failure: none. Thread: any. Blocking: no.
+OSM_API std::string certificate_source(const std::string& issuer_id,
+                                       const std::string& trust_bundle_pem,
+                                       const TrustDomains& trust_domain);
+
+// What of a bootstrap Secret is its pod's proxy certificate.
+struct PodCertificate {
+  std::vector<BootstrapFile> files;  // the key first: whoever has written it erases it
+  std::map<std::string, std::string> annotations;
+};
+
+// Issues the proxy certificate of a pod that runs as `account`, with a new key. The manager does
+// not keep it. To be renewed after about two thirds of its life, never the same of two.
+// Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
+OSM_API Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
+                                                     const TrustDomains& trust_domain,
+                                                     const ProxyId& proxy,
+                                                     const ServiceAccount& account);
 
 // What an injector is made of. Functions are called in review()'s thread, concurrently, and may
 // block there; what is borrowed outlives the injector.
@@ -54,7 +82,9 @@ struct InjectorOptions {
   LogSink& log;
   MetricsSink& metrics;
 
-  TrustDomain trust_domain{"cluster.local"};
+  TrustDomain trust_domain{"cluster.local"};  // the mesh's first: proxies' UUIDs derive from it
+  // Those of now, where roots are rotated: RootRotation::trust_domains(). Null: the one above.
+  std::function<TrustDomains()> trust_domains{};
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";  // the control plane's: never injected, and where it is
   std::string version{};                     // of the labels on Secrets

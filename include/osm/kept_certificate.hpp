@@ -20,7 +20,13 @@ class OSM_API KeptCertificate {
   // Issues it and follows its renewals. `manager` outlives the value.
   // Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
   static Result<std::unique_ptr<KeptCertificate>> issue(
-      Manager& manager, Subject subject, std::chrono::seconds validity = std::chrono::hours(48));
+      Manager& manager, const Subject& subject,
+      std::chrono::seconds validity = std::chrono::hours(48));
+
+  // Issues it for `subject` from now on; until that one is there, the one before is shown, and not
+  // renewed. Failure: the manager's; to be called again. Thread: any but an event loop's, one call
+  // at a time. Blocking: until the CA answers.
+  virtual Status change_subject(const Subject& subject) = 0;
 
   // Never null. Thread: any. Blocking: no.
   virtual CertificatePtr load() const = 0;

@@ -104,13 +104,19 @@ OSM_API std::unique_ptr<certificate::CaStore> make_ca_store(Cluster& cluster, st
 struct Secret {
   std::string ns;
   std::string name;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> data;
+  std::map<std::string, std::string> labels{};
+  std::map<std::string, std::string> annotations{};
+  std::map<std::string, std::string> data{};
 };
 
 // Failure: kAlreadyExists; kPermissionDenied, kUnavailable, ... in the server's words.
 // Thread: any but an event loop's. Blocking: until the server answers.
 OSM_API Status create_secret(Cluster& cluster, const Secret& secret);
+
+// The bytes of one key of a Secret. Failure: kNotFound, kInvalidField, kPermissionDenied,
+// kUnavailable, ..., naming the Secret and never what is in it. Thread, blocking: as above.
+OSM_API Result<std::string> read_secret(Cluster& cluster, const std::string& ns,
+                                        const std::string& name, const std::string& key);
 
 // The server's minor version: 31 of "v1.31.1". Failure: kUnavailable, kPermissionDenied,
 // kInvalidSyntax. Thread, blocking: as above.

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "osm/api.hpp"
 #include "osm/certificate.hpp"
@@ -25,6 +27,7 @@
 #include "osm/object_store.hpp"
 #include "osm/replica_board.hpp"
 #include "osm/root_rotation.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -55,18 +58,24 @@ struct UpkeepOptions {
   // Bootstrap Secrets go with their Pods, or when these never come; Pods are those of `store`.
   bool keep_secrets = false;
   ObjectStore* store = nullptr;  // for the last two
-  // Their proxy certificates, issued by this manager: new ones before they end, and when its CA or
-  // its trust bundle is another. Requires `keep_secrets` and `trust_domain`.
+  // Their proxy certificates, issued by this manager: new ones after two thirds of their life, and
+  // when its CA or its trust bundle is another. Requires `keep_secrets` and `trust_domain`.
   certificate::Manager* proxy_certificates = nullptr;
   // The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
   // spec.certificate.ingressGateway of `mesh_spec`'s MeshConfig names. What keeps it from being so
   // is logged, and an Event of the MeshConfig where `status_of` is given.
   certificate::Manager* gateway = nullptr;
   MeshSpec* mesh_spec = nullptr;  // required with `gateway`, as is the next
-  TrustDomain trust_domain{};
+  TrustDomain trust_domain{};     // also required with `proxy_certificates`
+  // Those of now, where roots are rotated: RootRotation::trust_domains(). Null: the one above.
+  std::function<TrustDomains()> trust_domains{};
   // Where replicas tell each other of how many proxies have an object. Null: conditions count the
   // proxies of the replica that writes them. Made with the same `replica`.
   ReplicaBoard* board = nullptr;
+  // How far the mesh's roots are, as RootRotation::status(): state and message of the
+  // MeshRootCertificates in `osm_namespace`, by the Lease's holder. Asked once a second, in
+  // `blocking`. Null: they have no status.
+  std::function<std::vector<RootStatus>()> roots{};
 };
 // What keeps a cluster's part of the mesh as it should be, while it lives.
 class OSM_API Upkeep {
@@ -78,9 +87,11 @@ class OSM_API Upkeep {
   // Whether this replica holds the Lease now. Thread: any. Blocking: no.
   virtual bool leads() const = 0;
 
-  // How many bootstrap Secrets hold a proxy certificate of another CA, or another trust bundle,
-  // than the manager of `proxy_certificates` has now; nullopt: this replica, which holds the Lease
-  // or does not, has not looked at all of them since. Thread: any. Blocking: no.
+  // How many bootstrap Secrets, of Pods in the store, are to get a new proxy certificate: theirs is
+  // of another CA than the manager of `proxy_certificates` has now, came with another trust bundle,
+  // or ends soon. nullopt: it is not known, because this replica does not hold the Lease, or has
+  // not looked at all of them since the CA or the trust bundle changed.
+  // Thread: any. Blocking: no.
   virtual std::optional<std::size_t> stale_secrets() const = 0;
 };
 
@@ -95,7 +106,8 @@ struct ReplicaBoardOptions {
   std::string replica;  // no other replica has it, nor had it
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
-  // What this replica takes part in: who reads another topic does not hear of it. Empty: all.
+  // What this replica takes part in: who reads another topic does not hear of it, and it may not
+  // publish to one. Empty: all.
   std::set<std::string> topics{};
 };
 
@@ -108,7 +120,8 @@ OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
     const ReplicaBoardOptions& options);
 
 // How far a rotation of roots is, in the ConfigMap osm-root-rotation of `osm_namespace`, for every
-// daemon of the mesh. `cluster` outlives it. Failure: none until it is read.
+// daemon of the mesh. `cluster` outlives it. Failure: none until it is read; then also
+// kPermissionDenied, naming the rule that is missing. Thread: any. Blocking: no.
 OSM_API std::unique_ptr<RotationRecord> make_rotation_record(Cluster& cluster,
                                                              std::string osm_namespace);
 

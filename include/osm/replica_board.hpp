@@ -26,8 +26,9 @@ class OSM_API ReplicaBoard {
   virtual Status publish(const std::string& topic, std::string text) = 0;
 
   // By replica: what the ones that live and take part in this topic said last of it, this one
-  // included; "" of one that has said nothing yet. One that is seen for the first time counts as living until its Lease has
-  // stood still; one that is cut off from the store does not, though it may go on serving proxies.
+  // included; "" of one that has said nothing yet. One that is seen for the first time counts as
+  // living until its Lease has stood still; one that is cut off from the store does not, though it
+  // may go on serving proxies.
   // Failure: kUnavailable, when it is not known who lives.
   // Thread: any. Blocking: no.
   virtual Result<std::map<std::string, std::string>> read(const std::string& topic) const = 0;

@@ -28,6 +28,7 @@
 #include "osm/metrics.hpp"
 #include "osm/replica_board.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1 {
 
@@ -66,6 +67,8 @@ struct RootRotationOptions {
   // The CA that an object describes, created if it is our own and there is none. May block.
   std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
       make_issuer;
+  // Of `own`, and so the mesh's first. The others are those of the MeshRootCertificates
+  // (docs/adr/0027).
   TrustDomain trust_domain;
   Executor& blocking;
   const Clock& clock;
@@ -82,15 +85,19 @@ struct RotationParticipants {
   // not yet of the CA and the trust bundle of the manager; nullopt: that is not known yet. Asked of
   // the replica that leads. Null: there are none.
   std::function<std::optional<std::size_t>()> kept_lag{};
+  // Called with trust_domains() first and whenever they are others, until it succeeds. The control
+  // plane is told anyway. On a thread of `blocking`; may block. Null: nobody else has to know.
+  std::function<Status(const TrustDomains&)> on_trust_domains{};
 };
 
 // How far one root is.
 struct RootStatus {
   std::string name;   // of the MeshRootCertificate; kOwnRoot
-  std::string state;  // "signing", "trusted", "validating", "draining", "inactive"
+  std::string state;  // "signing", "trusted", "validating", "draining", "closing", "inactive"
   std::string role;   // its author's wish: "active", "passive", "inactive"; "" when it is gone
   WallTime since;
   std::string waiting_for;  // empty: nothing
+  TrustDomain trust_domain{};
 };
 
 class OSM_API RootRotation {
@@ -101,7 +108,8 @@ class OSM_API RootRotation {
 
   // Reads the record and, if it says that an object's CA signs, waits for the spec to be synced.
   // Failure: kUnavailable, kStorage, kInvalidSyntax (the record), kNotFound (the object whose CA
-  // signs is gone), each with the remedy. Thread: not an event loop's. Blocking: up to a minute.
+  // signs is gone), kInvalidArgument (another trust domain than `own` is recorded with), each with
+  // the remedy. Thread: not an event loop's. Blocking: up to a minute.
   static Result<std::unique_ptr<RootRotation>> start(const RootRotationOptions& options);
 
   // What the manager is made with: signs with the root that signs, trusts all that are trusted.
@@ -114,6 +122,10 @@ class OSM_API RootRotation {
 
   // Takes no more steps and asks nobody any more. Thread, blocking: as the destructor.
   virtual void stop() = 0;
+
+  // Of what is issued and accepted now, as far as this replica acts on the record: what
+  // ControlPlaneOptions::trust_domain begins with. Thread: any. Blocking: no.
+  virtual TrustDomains trust_domains() const = 0;
 
   // By name, as this replica knows it. Thread: any. Blocking: no.
   virtual std::vector<RootStatus> status() const = 0;

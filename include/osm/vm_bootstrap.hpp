@@ -14,6 +14,7 @@
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
 #include "osm/service.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::inject {
 
@@ -24,7 +25,7 @@ inline constexpr std::string_view kProxyKeyFile = "sds_key.pem";
 struct VmBootstrapInput {
   WorkloadName workload;
   ServiceAccount account;
-  TrustDomain trust_domain{"cluster.local"};
+  TrustDomains trust_domain{TrustDomain("cluster.local")};  // of now
   std::string controller;  // "HOST:PORT" of the ADS server, as this machine reaches it
   std::string directory;   // absolute path the files will have on the machine
   // The proxy certificate, whose common name is the node id; its key is not looked at.

@@ -13,6 +13,7 @@
 #include "ads/grpc_credentials.hpp"
 #include "ads/grpc_service.hpp"
 #include "ads/hub.hpp"
+#include "ads/renewals.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
@@ -99,9 +100,11 @@ class Server final : public AdsServer {
       : options_(options),
         deps_(deps),
         strand_(deps.executor),
-        hub_({.unknown_workload_wait = options.unknown_workload_wait},
+        hub_({.accepted_domains = options.accepted_domains,
+              .unknown_workload_wait = options.unknown_workload_wait},
              {deps.executor, strand_, deps.clock, deps.log, deps.metrics, deps.secrets,
               deps.registry, deps.hook}),
+        renewals_(hub_, deps.clock, deps.log, deps_.renew_certificate),
         service_(
             [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
               open(id, std::move(peer), std::move(stream));
@@ -109,7 +112,11 @@ class Server final : public AdsServer {
             {[this](StreamId id, std::string bytes) { on_request(id, std::move(bytes)); },
              [this](StreamId id) { on_write_done(id); },
              [this](StreamId id) { on_closed(id); },
-             {}}) {}
+             {}},
+            {deps_.renew_certificate ? kRenewMethod : "",
+             [this](PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) {
+               renew(std::move(peer), std::move(bytes), std::move(call));
+             }}) {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
@@ -127,7 +134,7 @@ class Server final : public AdsServer {
 
   void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) override {
     strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
-      hub_.open(id, identify_peer(options_.trust_domain, peer), stream);
+      hub_.open(id, identify_peer(hub_.accepted_domains(), peer), stream);
     });
   }
   void on_request(StreamId id, std::string bytes) override {
@@ -197,6 +204,10 @@ class Server final : public AdsServer {
     });
   }
 
+  void set_accepted_domains(std::vector<TrustDomain> domains) override {
+    strand_.post([this, d = std::move(domains)] { hub_.accept(d); });
+  }
+
   void refresh_resources() override {
     strand_.post([this] { hub_.on_hook_changed(); });
   }
@@ -249,6 +260,12 @@ class Server final : public AdsServer {
     return {};
   }
 
+  void renew(PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) {
+    strand_.post([this, peer = std::move(peer), b = std::move(bytes), call = std::move(call)] {
+      renewals_.answer(identify_peer(hub_.accepted_domains(), peer), b, call);
+    });
+  }
+
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
     if (!inbox_.put(snapshot)) return;
     strand_.post([this] {
@@ -275,6 +292,7 @@ class Server final : public AdsServer {
   const AdsServerDependencies deps_;
   mutable Strand strand_;
   Hub hub_;
+  Renewals renewals_;
   GrpcService service_;
   SnapshotInbox inbox_;
   std::shared_ptr<grpc::ServerCredentials>

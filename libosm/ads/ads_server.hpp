@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ads/progress.hpp"
+#include "ads/renewals.hpp"
 #include "ads/stream_host.hpp"
 #include "ads/trial.hpp"
 #include "base/snapshot_cell.hpp"
@@ -26,7 +27,7 @@ namespace osm::inline v1::ads {
 struct AdsServerOptions {
   // Port 0: the kernel's choice, see address(). Empty: no gRPC at all; streams come by StreamHost.
   std::string address = "0.0.0.0:15128";
-  TrustDomain trust_domain{"cluster.local"};
+  std::vector<TrustDomain> accepted_domains{TrustDomain("cluster.local")};  // of proxies
   std::chrono::milliseconds unknown_workload_wait{5000};
   // What gRPC may hold for connections, calls and messages; beyond, it reads no more and cancels.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
@@ -45,6 +46,7 @@ struct AdsServerDependencies {
   model::SecretSource& secrets;
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
+  RenewCertificate renew_certificate{};  // empty: proxies' certificates are not renewed here
 };
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
@@ -65,6 +67,10 @@ class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
   // by fingerprint only. `name`: UUID, "<namespace>/<workload>" or a workload name that is unique.
   // Failure: kNotFound, kInvalidArgument (ambiguous). Thread: any but the executor's.
   virtual Result<std::string> config_dump(const std::string& name) const = 0;
+
+  // Proxies of these trust domains are let in from now on, and the streams of others end.
+  // Thread: any. Blocking: no.
+  virtual void set_accepted_domains(std::vector<TrustDomain> domains) = 0;
 
   // The hook answers differently from now on. Thread: any. Blocking: no.
   virtual void refresh_resources() = 0;

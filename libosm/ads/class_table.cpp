@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/names.hpp"
+
 namespace osm::inline v1::ads {
 namespace {
 
@@ -204,7 +206,8 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
 void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
   const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
   if (!certificate) return;  // the source tells when it is there
-  state.facts = {certificate->issuer_id, digest_of(certificate->trust_bundle_pem)};
+  state.facts = {certificate->issuer_id, digest_of(certificate->trust_bundle_pem),
+                 model::trust_domain_of(certificate->subject.spiffe_id)};
   std::vector<EncodedPtr> resources;
   for (EncodedResource& resource : translate::encode_secrets(*certificate))
     resources.push_back(wiped_when_released(std::move(resource)));

@@ -35,6 +35,7 @@ using StreamId = std::uint64_t;
 struct SecretFacts {
   std::string issuer_id;  // certificate::Certificate::issuer_id
   Digest trust_bundle;    // of its text
+  TrustDomain trust_domain;
 };
 
 class ProxyClassEntry;

@@ -44,18 +44,20 @@ PeerCertificate certificate_of(const grpc::GenericCallbackServerContext& context
 
 }  // namespace
 
-GrpcService::GrpcService(OnOpen on_open, GrpcStreamEvents events)
-    : on_open_(std::move(on_open)), events_(std::move(events)) {
-  events_.on_done = [this](StreamId id) {
-    std::shared_ptr<GrpcStream> last;  // destroyed after the lock is released
-    std::lock_guard lock(mutex_);
-    if (auto at = streams_.find(id); at != streams_.end()) {
-      last = std::move(at->second.stream);
-      if (auto held = held_.find(at->second.holder); --held->second == 0) held_.erase(held);
-      streams_.erase(at);
-      stream_gone_.notify_all();
-    }
-  };
+GrpcService::GrpcService(OnOpen on_open, GrpcStreamEvents events, UnaryMethod unary)
+    : on_open_(std::move(on_open)), events_(std::move(events)), unary_(std::move(unary)) {
+  events_.on_done = [this](StreamId id) { leave(id); };
+}
+
+void GrpcService::leave(StreamId id) {
+  Open last;  // destroyed after the lock is released
+  std::lock_guard lock(mutex_);
+  auto at = open_.find(id);
+  if (at == open_.end()) return;
+  last = std::move(at->second);
+  if (auto held = held_.find(last.holder); --held->second == 0) held_.erase(held);
+  open_.erase(at);
+  stream_gone_.notify_all();
 }
 
 grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
@@ -64,41 +66,52 @@ grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
   if (!context->auth_context() || !context->auth_context()->IsPeerAuthenticated())
     return new Refusal(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
   const std::optional<XdsVariant> variant = variant_of(context->method());
-  if (!variant)
+  const bool unary = !unary_.path.empty() && context->method() == unary_.path;
+  if (!variant && !unary)
     return new Refusal(grpc::StatusCode::UNIMPLEMENTED, context->method() + " is not served");
   PeerCertificate peer = certificate_of(*context);
-  const std::string holder = peer.uris.empty() ? "" : peer.uris.front();
-  std::shared_ptr<GrpcStream> stream;
+  Open opened{.stream = {}, .call = {}, .holder = peer.uris.empty() ? "" : peer.uris.front()};
   StreamId id = 0;
   {
     std::lock_guard lock(mutex_);
     if (closed_) return new Refusal(grpc::StatusCode::UNAVAILABLE, "shutting-down");
-    if (auto held = held_.find(holder);
+    if (auto held = held_.find(opened.holder);
         held != held_.end() && held->second >= kMaxStreamsPerCertificate)
       return new Refusal(grpc::StatusCode::RESOURCE_EXHAUSTED,
                          "too many streams of one certificate at once");
-    ++held_[holder];
+    ++held_[opened.holder];
     id = ++last_id_;
-    stream = std::make_shared<GrpcStream>(id, *variant, *context, events_);
-    streams_[id] = {stream, holder};
+    if (unary)
+      opened.call = std::make_shared<GrpcCall>(
+          peer, GrpcCallEvents{unary_.on_request, [this, id] { leave(id); }});
+    else
+      opened.stream = std::make_shared<GrpcStream>(id, *variant, *context, events_);
+    open_[id] = opened;
   }
-  on_open_(id, std::move(peer), stream);
-  return stream.get();
+  if (opened.call) {
+    opened.call->start();
+    return opened.call.get();
+  }
+  on_open_(id, std::move(peer), opened.stream);
+  return opened.stream.get();
 }
 
 void GrpcService::close_all(CloseCode code, const std::string& text) {
-  std::map<StreamId, Open> streams;
+  std::map<StreamId, Open> all;
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
-    streams = streams_;
+    all = open_;
   }
-  for (const auto& [id, open] : streams) open.stream->close(code, text, false);
+  for (const auto& [id, open] : all) {
+    if (open.stream) open.stream->close(code, text, false);
+    if (open.call) open.call->finish(code, text, {});
+  }
 }
 
 bool GrpcService::wait_until_empty(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return stream_gone_.wait_for(lock, timeout, [this] { return streams_.empty(); });
+  return stream_gone_.wait_for(lock, timeout, [this] { return open_.empty(); });
 }
 
 }  // namespace osm::inline v1::ads

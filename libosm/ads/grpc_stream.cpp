@@ -42,6 +42,8 @@ grpc::ByteBuffer to_buffer(const Response& response) {
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
+}  // namespace
+
 std::string to_string(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
   std::string bytes;
@@ -51,8 +53,6 @@ std::string to_string(const grpc::ByteBuffer& buffer) {
     bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   return bytes;
 }
-
-}  // namespace
 
 void GrpcStream::write(const Response& response) {
   outgoing_ = to_buffer(response);

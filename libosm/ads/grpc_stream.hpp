@@ -24,6 +24,8 @@ struct GrpcStreamEvents {
   std::function<void(StreamId)> on_done;  // the last call: the stream no longer exists for gRPC
 };
 
+std::string to_string(const grpc::ByteBuffer& buffer);
+
 class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStream {
  public:
   GrpcStream(StreamId id, XdsVariant variant, grpc::GenericCallbackServerContext& context,

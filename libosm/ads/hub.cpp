@@ -16,21 +16,6 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-CloseCode close_code(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kWrongCertificateKind:
-    case ErrorCode::kIdentityMismatch:
-      return CloseCode::kPermissionDenied;
-    case ErrorCode::kCertificateExpired:
-    case ErrorCode::kInvalidCertificate:
-      return CloseCode::kUnauthenticated;
-    case ErrorCode::kInvalidArgument:
-      return CloseCode::kInvalidArgument;
-    default:
-      return CloseCode::kUnavailable;
-  }
-}
-
 }  // namespace
 
 Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
@@ -63,40 +48,47 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
   pump();
 }
 
-Hub::Verdict Hub::judge(const Peer& peer) const {
-  const auto refuse = [](ErrorCode code, std::string message) {
-    return Verdict{Verdict::kRefuse, close_code(code), Error{code, std::move(message)}.text(), {}};
-  };
+Result<std::shared_ptr<const model::WorkloadEntry>> Hub::workload_of(const Peer& peer) const {
   if (peer.not_after <= deps_.clock.wall_now())
-    return refuse(ErrorCode::kCertificateExpired,
-                  "the proxy certificate has ended; issue a new one (osm vm bootstrap)");
-  if (!snapshot_) return refuse(ErrorCode::kNotReady, "the mesh is not known yet; try again");
+    return Error{ErrorCode::kCertificateExpired,
+                 "the proxy certificate has ended; issue a new one (osm vm bootstrap)"};
+  if (!snapshot_) return Error{ErrorCode::kNotReady, "the mesh is not known yet; try again"};
   const model::ProxyIdentity& who = peer.identity;
   auto workload = snapshot_->workloads.find({who.account.ns, who.id});
+  if (!workload)
+    return Error{ErrorCode::kUnknownProxy,
+                 "no workload in namespace " + who.account.ns + " has proxy UUID " + who.id.str()};
+  if (workload->workload.account != who.account)
+    return Error{ErrorCode::kIdentityMismatch,
+                 "the certificate is for account " + who.account.str() + ", workload " +
+                     workload->workload.name.str() + " runs as " +
+                     workload->workload.account.str() + "; issue a new proxy certificate"};
+  return workload;
+}
+
+Hub::Verdict Hub::judge(const Peer& peer) const {
+  const auto refuse = [](const Error& why) {
+    return Verdict{Verdict::kRefuse, close_code(why.code), why.text(), {}};
+  };
+  auto workload = workload_of(peer);
   if (!workload) {
-    Verdict verdict =
-        refuse(ErrorCode::kUnknownProxy,
-               "no workload in namespace " + who.account.ns + " has proxy UUID " + who.id.str());
-    verdict.what = Verdict::kWait;
+    Verdict verdict = refuse(workload.error());
+    if (workload.error().code == ErrorCode::kUnknownProxy) verdict.what = Verdict::kWait;
     return verdict;
   }
-  if (workload->workload.account != who.account)
-    return refuse(ErrorCode::kIdentityMismatch,
-                  "the certificate is for account " + who.account.str() + ", workload " +
-                      workload->workload.name.str() + " runs as " +
-                      workload->workload.account.str() + "; issue a new proxy certificate");
+  const model::ProxyIdentity& who = peer.identity;
   const std::size_t most = snapshot_->config.max_proxies;
   if (most != 0 && serving_.size() >= most && !serving_.contains({who.account.ns, who.id})) {
     deps_.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
     Verdict verdict = refuse(
-        ErrorCode::kUnavailable,
-        "this replica serves " + std::to_string(serving_.size()) +
-            " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
-            "or add replicas");
+        {ErrorCode::kUnavailable,
+         "this replica serves " + std::to_string(serving_.size()) +
+             " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
+             "or add replicas"});
     verdict.code = CloseCode::kResourceExhausted;
     return verdict;
   }
-  return Verdict{Verdict::kServe, {}, {}, std::move(workload)};
+  return Verdict{Verdict::kServe, {}, {}, *std::move(workload)};
 }
 
 void Hub::admit(Stream& stream) {
@@ -174,8 +166,9 @@ void Hub::classify(Stream& stream) {
 
 void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes) {
-  generation_before_ = snapshot_ ? snapshot_->generation : 0;
-  snapshot_ = std::move(snapshot);
+  const auto before = std::exchange(snapshot_, std::move(snapshot));
+  generation_before_ = before ? before->generation : 0;
+  note_domains(before.get());
   const std::set<StreamId> touched = classes_.on_snapshot(snapshot_, changes);
   recheck(changes);
   std::set<StreamId> regroup = touched;
@@ -214,6 +207,19 @@ void Hub::recheck(const model::Changes& changes) {
     }
     if (!snapshot_->workloads.find(key)) memory_.erase(key);
   }
+}
+
+void Hub::accept(std::vector<TrustDomain> domains) {
+  options_.accepted_domains = std::move(domains);
+  const auto& accepted = options_.accepted_domains;
+  std::vector<StreamId> others;
+  for (const auto& [id, stream] : streams_)
+    if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
+      others.push_back(id);
+  for (StreamId id : others)
+    close(id, CloseCode::kPermissionDenied,
+          "its proxy certificate is of a trust domain that is none of the mesh's any more; issue "
+          "a new one");
 }
 
 void Hub::on_secrets(const ServiceIdentity& identity) {

@@ -28,6 +28,7 @@
 namespace osm::inline v1::ads {
 
 struct HubOptions {
+  std::vector<TrustDomain> accepted_domains{TrustDomain("cluster.local")};
   std::chrono::milliseconds unknown_workload_wait{5000};
   std::chrono::milliseconds stalled_write_bound{30000};
   std::size_t max_unfinished_bytes = PushQueue::kMaxUnfinishedBytes;
@@ -48,6 +49,10 @@ class Hub {
  public:
   Hub(const HubOptions& options, const HubDependencies& dependencies);
 
+  // Of whom this peer is the proxy, now. Failure: kCertificateExpired, kNotReady, kUnknownProxy,
+  // kIdentityMismatch.
+  Result<std::shared_ptr<const model::WorkloadEntry>> workload_of(const Peer& peer) const;
+
   // Transport side. `peer` is what TLS proved, or why that is not a proxy.
   void open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport);
   void on_request(StreamId id, const std::string& bytes);
@@ -59,6 +64,9 @@ class Hub {
                    const model::Changes& changes);
   void on_secrets(const ServiceIdentity& identity);
   void on_hook_changed() { classes_.rebuild_all(); }
+  // Proxies of these trust domains are let in from now on; others that are there are not kept.
+  void accept(std::vector<TrustDomain> domains);
+  const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
 
   void close_all(CloseCode code, const std::string& text);
 
@@ -155,6 +163,8 @@ class Hub {
   View view(const Stream& stream) const;
 
   std::uint64_t applied(const Stream& stream) const;
+  void note_domains(const model::MeshSnapshot* before);
+  bool has_domains(const Stream& stream, const TrustDomains& domains) const;
   void unsettle(Stream& stream, std::uint64_t generation);
   void note_settled(Stream& stream);
   static bool is_whole(Stream& stream);
@@ -179,6 +189,8 @@ class Hub {
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::uint64_t generation_before_ = 0;  // of snapshot_
+  // The generation in which trust domains were others than before; 0: they were not.
+  std::uint64_t domains_changed_ = 0;
   std::map<StreamId, Stream> streams_;
   std::map<StreamId, Ending> ending_;
   std::map<model::ProxyKey, StreamId> serving_;

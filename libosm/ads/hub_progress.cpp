@@ -90,11 +90,32 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
   return out;
 }
 
+// What a proxy holds may be of a replica before this one, which knew fewer.
+void Hub::note_domains(const model::MeshSnapshot* before) {
+  const auto& accepted = snapshot_->accepted_domains;
+  const auto& allowed = snapshot_->allowed_domains;
+  const bool others =
+      before ? before->accepted_domains != accepted || before->allowed_domains != allowed
+             : accepted.size() > 1 || allowed.size() > 1;
+  if (others) domains_changed_ = snapshot_->generation;
+}
+
+// Whether it applied configuration that names the peers of `domains`.
+bool Hub::has_domains(const Stream& stream, const TrustDomains& domains) const {
+  return snapshot_->accepted_domains == domains.accepted &&
+         snapshot_->allowed_domains == domains.allowed && applied(stream) >= domains_changed_;
+}
+
 CertificateProgress Hub::certificate_progress(const CertificateGoal& goal) const {
   constexpr std::size_t kNamed = 10;
   const Digest bundle = digest_of(goal.trust_bundle_pem);
   CertificateProgress progress;
-  progress.workloads = snapshot_ ? snapshot_->workloads.size() : 0;
+  if (!snapshot_) {  // whose proxies there are is not known
+    progress.bundle_lag = progress.leaf_lag = 1;
+    progress.lagging = {"the mesh is not read yet"};
+    return progress;
+  }
+  progress.workloads = snapshot_->workloads.size();
   progress.proxies = serving_.size();
   for (const auto& [key, id] : serving_) {
     const Stream& stream = streams_.at(id);
@@ -103,9 +124,12 @@ CertificateProgress Hub::certificate_progress(const CertificateGoal& goal) const
     const bool holds_none = stream.settled && stream.session->state(XdsType::kSecret).state ==
                                                   SyncState::kNotSubscribed;
     const bool newest = facts && (holds_none || stream.session->holds_newest(XdsType::kSecret));
-    const bool trusts = newest && facts->trust_bundle == bundle;
-    const bool of_signer = newest && facts->issuer_id == goal.issuer_id &&
-                           stream.peer.issuer_key_id == goal.issuer_key_id;
+    const bool trusts =
+        newest && facts->trust_bundle == bundle && has_domains(stream, goal.trust_domains);
+    const TrustDomain& signing = goal.trust_domains.signing;
+    const bool of_signer =
+        newest && facts->issuer_id == goal.issuer_id && facts->trust_domain == signing &&
+        stream.peer.issuer_key_id == goal.issuer_key_id && stream.peer.trust_domain == signing;
     progress.bundle_lag += !trusts;
     progress.leaf_lag += !of_signer;
     if (!(trusts && of_signer) && progress.lagging.size() < kNamed)

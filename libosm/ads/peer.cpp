@@ -55,15 +55,21 @@ bool read_facts(const std::string& pem, Peer& peer) {
 
 }  // namespace
 
-Result<Peer> identify_peer(const TrustDomain& domain, const PeerCertificate& certificate) {
+Result<Peer> identify_peer(const std::vector<TrustDomain>& accepted,
+                           const PeerCertificate& certificate) {
   if (certificate.uris.size() != 1)
     return Error{ErrorCode::kWrongCertificateKind,
                  "the client certificate has " + std::to_string(certificate.uris.size()) +
                      " URI SANs; a proxy certificate has exactly one (osm vm bootstrap issues it)"};
-  OSM_TRY(model::ProxyIdentity identity,
-          model::parse_proxy_spiffe_id(domain, certificate.uris.front()));
+  const std::string& uri = certificate.uris.front();
+  TrustDomain domain = model::trust_domain_of(SpiffeId(uri));
+  if (std::find(accepted.begin(), accepted.end(), domain) == accepted.end())
+    return Error{ErrorCode::kWrongCertificateKind,
+                 "the URI SAN '" + uri + "' is of no trust domain of this mesh"};
+  OSM_TRY(model::ProxyIdentity identity, model::parse_proxy_spiffe_id(domain, uri));
   Peer peer{
-      std::move(identity), CommonName(certificate.common_name), certificate.address, {}, {}, {}};
+      std::move(identity), CommonName(certificate.common_name), certificate.address, {}, {}, {},
+      std::move(domain)};
   if (!read_facts(certificate.pem, peer))
     return Error{ErrorCode::kInvalidCertificate, "the client certificate's validity is unreadable"};
   return peer;

@@ -19,6 +19,7 @@ struct Peer {
   WallTime not_before;
   WallTime not_after;
   std::string issuer_key_id{};  // authorityKeyIdentifier, hex: which CA key signed it
+  TrustDomain trust_domain{};   // of its identity
 };
 
 // What TLS verified: the leaf's fields as the transport hands them over.
@@ -29,9 +30,10 @@ struct PeerCertificate {
   std::string address;
 };
 
-// Failure: kWrongCertificateKind unless its only URI SAN is a proxy identity of this trust domain;
-// kInvalidCertificate when the PEM cannot be read.
-Result<Peer> identify_peer(const TrustDomain& domain, const PeerCertificate& certificate);
+// Failure: kWrongCertificateKind unless its only URI SAN is a proxy identity of one of these trust
+// domains; kInvalidCertificate when the PEM cannot be read.
+Result<Peer> identify_peer(const std::vector<TrustDomain>& accepted,
+                           const PeerCertificate& certificate);
 
 // "10.0.0.7" of "ipv4:10.0.0.7:41234"; "[fd00::1]" of "ipv6:[fd00::1]:41234".
 std::string_view peer_host(std::string_view address);

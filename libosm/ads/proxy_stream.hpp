@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ads/wire.hpp"
+#include "osm/result.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -19,6 +20,9 @@ enum class CloseCode {
   kUnavailable = 14,
   kUnauthenticated = 16,
 };
+
+// What an error is to who called.
+CloseCode close_code(ErrorCode code);
 
 // All calls come from the strand. After close() nothing else is called.
 class ProxyStream {

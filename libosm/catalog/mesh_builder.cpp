@@ -52,14 +52,21 @@ ObjectKey key_of(const Workload& workload) {
 
 MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
                          std::vector<WorkloadProvider*> workload_providers,
-                         TrustDomain trust_domain)
+                         const TrustDomains& trust_domains)
     : spec_(spec),
       endpoints_(std::move(providers)),
       workload_providers_(std::move(workload_providers)),
       claims_(workload_providers_.size()) {
-  next_.trust_domain = std::move(trust_domain);
+  trust_domains_changed(trust_domains);
   next_.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
   next_.problems = std::make_shared<const std::vector<Problem>>();
+}
+
+void MeshBuilder::trust_domains_changed(const TrustDomains& trust_domains) {
+  other_domains_ |= next_.accepted_domains != trust_domains.accepted ||
+                    next_.allowed_domains != trust_domains.allowed;
+  next_.accepted_domains = trust_domains.accepted;
+  next_.allowed_domains = trust_domains.allowed;
 }
 
 std::vector<std::string> MeshBuilder::waiting_for() const {
@@ -85,7 +92,8 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
     next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
   const MeshConfig config = std::exchange(next_.config, spec_.config());
   const bool mode_changed = config.permissive != next_.config.permissive;
-  next_.changes.everything = !published_ || !same_for_proxies(config, next_.config);
+  next_.changes.everything = std::exchange(other_domains_, false) || !published_ ||
+                             !same_for_proxies(config, next_.config);
   reports_changed_ = !(config == next_.config);
 
   const ServiceTable services_before = next_.services;

@@ -23,6 +23,7 @@
 #include "model/mesh_snapshot.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
 
@@ -37,7 +38,7 @@ class MeshBuilder {
  public:
   // Everything outlives the builder.
   MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
-              std::vector<WorkloadProvider*> workload_providers, TrustDomain trust_domain);
+              std::vector<WorkloadProvider*> workload_providers, const TrustDomains& trust_domains);
 
   void spec_changed(const std::vector<ObjectKey>& keys) { spec_.invalidate(keys); }
   void endpoints_changed(const std::vector<ServiceName>& services) {
@@ -48,6 +49,7 @@ class MeshBuilder {
     stale_workloads_.insert(workloads.begin(), workloads.end());
   }
   void all_workloads_changed() { resync_workloads_ = true; }
+  void trust_domains_changed(const TrustDomains& trust_domains);
 
   // "mesh specification", "endpoints provider vm": what has not synced. Empty: build() builds.
   std::vector<std::string> waiting_for() const;
@@ -94,6 +96,7 @@ class MeshBuilder {
   bool resync_endpoints_ = true;
   std::set<WorkloadName> stale_workloads_;
   bool resync_workloads_ = true;
+  bool other_domains_ = false;
 
   // What the stages hold between builds.
   ServiceDrafts drafts_;

@@ -44,6 +44,7 @@ struct Events {
   std::set<ObjectKey> spec;
   PendingNames<ServiceName> endpoints;
   PendingNames<WorkloadName> workloads;
+  std::optional<TrustDomains> trust_domains;  // the newest
 
   // Whether a change of a workload that runs `services` may be among them.
   bool speak_of_workload(const WorkloadName& name, const std::vector<ServiceName>& services) const {
@@ -101,6 +102,10 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         });
       });
     fold(weak, [](Events&) {});
+  }
+
+  void set_trust_domains(const TrustDomains& trust_domains) {
+    fold(weak_from_this(), [&](Events& events) { events.trust_domains = trust_domains; });
   }
 
   void stop() {
@@ -223,6 +228,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     const auto& [workloads, all_workloads] = building_.workloads;
     builder_.workloads_changed({workloads.begin(), workloads.end()});
     if (all_workloads) builder_.all_workloads_changed();
+    if (building_.trust_domains) builder_.trust_domains_changed(*building_.trust_domains);
     const auto snapshot = builder_.build();
     report_providers();
     retry_when_failed();
@@ -390,6 +396,9 @@ ObjectState MeshLoop::object_state(const ObjectKey& object) const {
 }
 Subscription MeshLoop::subscribe_looks(std::function<void()> on_look) {
   return impl_->subscribe_looks(std::move(on_look));
+}
+void MeshLoop::set_trust_domains(const TrustDomains& trust_domains) {
+  impl_->set_trust_domains(trust_domains);
 }
 void MeshLoop::stop() { impl_->stop(); }
 

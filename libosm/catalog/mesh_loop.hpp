@@ -29,6 +29,7 @@
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
 
@@ -37,7 +38,7 @@ struct MeshLoopOptions {
   MeshSpec& spec;
   std::vector<ProviderEntry> providers;  // in order of precedence
   std::vector<WorkloadProvider*> workload_providers;
-  TrustDomain trust_domain{"cluster.local"};
+  TrustDomains trust_domain{TrustDomain("cluster.local")};
   Executor& executor;
   const Clock& clock;
   LogSink& log;
@@ -81,6 +82,9 @@ class OSM_API MeshLoop {
   // Calls `on_look` whenever object_state() may have changed, before the snapshot is published.
   // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.
   Subscription subscribe_looks(std::function<void()> on_look);
+
+  // Builds with these from now on. Thread: any. Blocking: no.
+  void set_trust_domains(const TrustDomains& trust_domains);
 
   // Ends every subscription and publishes nothing more; the last snapshot stays. Idempotent.
   // Thread: any. Blocking: until a build that is running is done, unless called by it.

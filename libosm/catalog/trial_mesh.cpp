@@ -36,7 +36,7 @@ TrialMesh::TrialMesh(Options options)
       after_(std::move(options.after)),
       spec_(std::make_unique<Spec>()),
       builder_(*spec_, std::move(options.providers), std::move(options.workload_providers),
-               std::move(options.trust_domain)) {}
+               options.trust_domain) {}
 
 TrialMesh::~TrialMesh() = default;
 

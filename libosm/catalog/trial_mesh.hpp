@@ -11,6 +11,7 @@
 #include "model/spec_objects.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
 
@@ -24,7 +25,7 @@ class TrialMesh {
     model::SpecObjects after;
     std::vector<ProviderEntry> providers;
     std::vector<WorkloadProvider*> workload_providers;
-    TrustDomain trust_domain;
+    TrustDomains trust_domain;
   };
   explicit TrialMesh(Options options);
   ~TrialMesh();

@@ -71,9 +71,15 @@ Result<KeyAndRequest> make_request(const Subject& subject, const KeyParameters& 
 
 Status check_request(const Subject& subject, const std::string& request_pem) {
   const CleanErrorQueue clean;
-  if (Status valid = x509::validate(subject); !valid) return valid;
+  const auto checked = checked_request(subject, request_pem);
+  return checked ? Status() : Status(checked.error());
+}
+
+Result<openssl::Request> checked_request(const Subject& subject, const std::string& request_pem) {
+  const CleanErrorQueue clean;
+  if (Status valid = x509::validate(subject); !valid) return valid.error();
   if (request_pem.size() > kMaxRequest) return refused(subject, "is larger than 16 kB");
-  const auto parsed = x509::parse_request(request_pem);
+  auto parsed = x509::parse_request(request_pem);
   if (!parsed) return refused(subject, parsed.error().message);
   X509_REQ& request = **parsed;
 
@@ -92,7 +98,7 @@ Status check_request(const Subject& subject, const std::string& request_pem) {
     return refused(subject, "its subjectAltName is not exactly URI " +
                                 x509::quoted(subject.spiffe_id.str()) +
                                 (subject.dns_names.empty() ? "" : " and the subject's DNS names"));
-  return {};
+  return parsed;
 }
 
 }  // namespace osm::inline v1::certificate

@@ -69,9 +69,9 @@ Status check_times(const Answer& answer, X509& leaf, WallTime now) {
 
 // Result: leaf and intermediates in their order, PEM, without the root.
 Result<std::string> verified_chain(const Answer& answer, std::span<const X509Handle> sent,
-                                   WallTime now) {
-  OSM_TRY(const std::vector<X509Handle> roots, x509::parse_certificates(answer.trust_bundle_pem));
-  const auto chain = x509::verified_chain(*sent.front(), sent.subspan(1), roots, now);
+                                   TrustedRoots& trusted, WallTime now) {
+  OSM_TRY(const TrustedRoots::Roots roots, trusted.of(answer.trust_bundle_pem));
+  const auto chain = x509::verified_chain(*sent.front(), sent.subspan(1), *roots, now);
   if (!chain)
     return refused(answer.subject, "its chain does not end at a root of the trust bundle (" +
                                        chain.error().message + ")");
@@ -87,11 +87,13 @@ Result<std::string> verified_chain(const Answer& answer, std::span<const X509Han
 
 Result<Certificate> check_answer(const Answer& answer, const Clock& clock) {
   const CleanErrorQueue clean;
-  OSM_TRY(const openssl::Request request, x509::parse_request(answer.request_pem));
-  return check_answer(answer, X509_REQ_get0_pubkey(request.get()), clock);
+  OSM_TRY(const openssl::Key asked, x509::parse_request_key(answer.request_pem));
+  TrustedRoots roots;
+  return check_answer(answer, *asked, clock, roots);
 }
 
-Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY* asked, const Clock& clock) {
+Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY& asked, const Clock& clock,
+                                 TrustedRoots& roots) {
   const CleanErrorQueue clean;
   const Subject& subject = answer.subject;
   if (answer.chain_pem.size() > kMaxAnswer)
@@ -102,13 +104,12 @@ Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY* asked, co
   X509& leaf = *sent->front();
 
   const EVP_PKEY* key = X509_get0_pubkey(&leaf);
-  if (!key || !asked || EVP_PKEY_eq(key, asked) != 1)
-    return refused(subject, "it is over another key");
+  if (!key || EVP_PKEY_eq(key, &asked) != 1) return refused(subject, "it is over another key");
   const WallTime now = clock.wall_now();
   for (const Status& check :
        {check_names(subject, leaf), check_uses(subject, leaf), check_times(answer, leaf, now)})
     if (!check) return check.error();
-  OSM_TRY(std::string chain, verified_chain(answer, *sent, now));
+  OSM_TRY(std::string chain, verified_chain(answer, *sent, roots, now));
   OSM_TRY(std::string fingerprint, x509::fingerprint(leaf));
   return Certificate{
       .subject = subject,

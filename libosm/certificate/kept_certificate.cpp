@@ -10,16 +10,27 @@ namespace {
 
 class Kept final : public KeptCertificate {
  public:
-  explicit Kept(Subject subject) : subject_(std::move(subject)) {}
-
-  Status start(Manager& manager, std::chrono::seconds validity) {
-    // Subscribed first: a renewal right after the issuance is not missed.
-    renewals_ = manager.subscribe([this](const CertificatePtr& renewed) {
-      if (renewed->subject == subject_) store(renewed);
+  Kept(Manager& manager, std::chrono::seconds validity) : manager_(manager), validity_(validity) {
+    renewals_ = manager_.subscribe([this](const CertificatePtr& renewed) {
+      std::lock_guard lock(mutex_);
+      if (renewed->subject == subject_) current_ = renewed;
     });
-    OSM_TRY(CertificatePtr first, manager.issue_certificate(subject_, validity));
+  }
+
+  Status change_subject(const Subject& subject) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (current_ && current_->subject == subject && subject_ == subject) return {};
+      // Set first: a renewal right after the issuance is not missed.
+      subject_ = subject;
+      // Two subjects may share a common name, under which the manager keeps one.
+      if (current_) manager_.release_certificate(current_->subject.common_name);
+    }
+    OSM_TRY(CertificatePtr first, manager_.issue_certificate(subject, validity_));
     std::lock_guard lock(mutex_);
-    if (!current_) current_ = std::move(first);  // else renewed already
+    const bool renewed =
+        current_ && current_->subject == subject && current_->not_before >= first->not_before;
+    if (!renewed) current_ = std::move(first);
     return {};
   }
 
@@ -29,23 +40,21 @@ class Kept final : public KeptCertificate {
   }
 
  private:
-  void store(CertificatePtr certificate) {
-    std::lock_guard lock(mutex_);
-    current_ = std::move(certificate);
-  }
-
-  const Subject subject_;
-  mutable std::mutex mutex_;
+  Manager& manager_;
+  const std::chrono::seconds validity_;
+  mutable std::mutex mutex_;  // over the next two
+  Subject subject_;
   CertificatePtr current_;
   Subscription renewals_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<KeptCertificate>> KeptCertificate::issue(Manager& manager, Subject subject,
+Result<std::unique_ptr<KeptCertificate>> KeptCertificate::issue(Manager& manager,
+                                                                const Subject& subject,
                                                                 std::chrono::seconds validity) {
-  auto kept = std::make_unique<Kept>(std::move(subject));
-  if (Status started = kept->start(manager, validity); !started) return started.error();
+  auto kept = std::make_unique<Kept>(manager, validity);
+  if (Status issued = kept->change_subject(subject); !issued) return issued.error();
   return std::unique_ptr<KeptCertificate>(std::move(kept));
 }
 

@@ -61,14 +61,12 @@ Result<std::string> LocalIssuer::sign(const SigningRequest& request) {
   const CleanErrorQueue clean;
   if (auto valid = x509::validate(request.subject, domain_); !valid) return valid.error();
   OSM_TRY(const x509::Lifetime lifetime, this->lifetime(request));
-  OSM_TRY(const openssl::Request parsed, x509::parse_request(request.request_pem));
-  EVP_PKEY* key = X509_REQ_get0_pubkey(parsed.get());
+  const auto key = x509::parse_request_key(request.request_pem);
   if (!key)
-    return Error{ErrorCode::kInvalidArgument, "certificate request for common name \"" +
-                                                  request.subject.common_name.str() +
-                                                  "\": its key cannot be read"};
-  OSM_TRY(openssl::X509Handle leaf,
-          x509::make_leaf(request.subject, *key, lifetime, *ca_.chain.front(), *ca_.key));
+    return key.error().with_context("certificate request for common name \"" +
+                                    request.subject.common_name.str() + "\"");
+  OSM_TRY(const openssl::X509Handle leaf,
+          x509::make_leaf(request.subject, **key, lifetime, *ca_.chain.front(), *ca_.key));
   OSM_TRY(const std::string pem, x509::to_pem(*leaf));
   return pem + ca_.sent_pem;
 }

@@ -105,6 +105,7 @@ class CachingManager final : public Manager {
   LogSink& log_;
   MetricsSink& metrics_;
   const std::function<KeyParameters()> key_parameters_;
+  TrustedRoots roots_;
   Notifier<const CertificatePtr&> rotated_;
 
   mutable std::mutex mutex_;
@@ -228,16 +229,16 @@ Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
 Result<CertificatePtr> CachingManager::issue_new(const Subject& subject, seconds validity) {
   const SteadyTime start = clock_.steady_now();
   const seconds life = validity - std::chrono::floor<seconds>(part_of(validity, random() / 10));
-  return count(
-      issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{}, clock_),
-      start);
+  return count(issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{},
+                     clock_, roots_),
+               start);
 }
 
 Result<CertificatePtr> CachingManager::certify_request(const Subject& subject,
                                                        const std::string& request_pem,
                                                        seconds validity) {
   const SteadyTime start = clock_.steady_now();
-  auto certified = count(certify(*issuer_, subject, request_pem, validity, clock_), start);
+  auto certified = count(certify(*issuer_, subject, request_pem, validity, clock_, roots_), start);
   report(subject, certified, {});
   return certified;
 }

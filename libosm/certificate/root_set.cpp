@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "model/names.hpp"
+
 namespace osm::inline v1::certificate {
 namespace {
 
@@ -42,8 +44,11 @@ RootSet::Roots RootSet::roots() const {
 
 Result<std::string> RootSet::sign(const SigningRequest& request) {
   const Roots now = roots();
+  const TrustDomain domain = model::trust_domain_of(request.subject.spiffe_id);
+  const bool of_the_one_before = domain != now.domain && domain == now.controller_domain;
   const bool shown_to_proxies = request.subject.usage == Usage::kController;
-  return (shown_to_proxies ? now.controller_signer : now.signer)->sign(request);
+  return (shown_to_proxies || of_the_one_before ? now.controller_signer : now.signer)
+      ->sign(request);
 }
 
 std::string RootSet::trust_bundle_pem() const { return roots().bundle_pem; }

@@ -20,6 +20,10 @@ class RootSet final : public Issuer {
     // is trusted, because what a proxy verifies the control plane with came with its own
     // certificate and may be older than the signer.
     std::shared_ptr<Issuer> controller_signer;
+    // Whose names the two certify. What still has a name of the other domain gets it from the
+    // other root, until it has asked for its new one.
+    TrustDomain domain;
+    TrustDomain controller_domain;
     std::string bundle_pem;  // what is trusted, the signers' own roots among it
 
     friend bool operator==(const Roots&, const Roots&) = default;

@@ -13,9 +13,9 @@ struct StateName {
   std::string_view text;
 };
 constexpr std::array kStates{
-    StateName{RootState::kInactive, "inactive"}, StateName{RootState::kTrusted, "trusted"},
+    StateName{RootState::kInactive, "inactive"},     StateName{RootState::kTrusted, "trusted"},
     StateName{RootState::kValidating, "validating"}, StateName{RootState::kSigning, "signing"},
-    StateName{RootState::kDraining, "draining"}};
+    StateName{RootState::kDraining, "draining"},     StateName{RootState::kClosing, "closing"}};
 
 // One look at the whole: what is there, what is wanted, and what may be done about it.
 class Step {
@@ -24,7 +24,10 @@ class Step {
     for (const RootRecord& record : in_.records) roots_[record.name] = record;
     for (const RootWish& wish : in_.wishes) wishes_[wish.name] = &wish;
     for (const auto& [name, wish] : wishes_)
-      roots_.try_emplace(name, RootRecord{.name = name, .since = in_.now, .first_seen = in_.now});
+      roots_.try_emplace(name, RootRecord{.name = name,
+                                          .since = in_.now,
+                                          .first_seen = in_.now,
+                                          .trust_domain = wish->trust_domain});
   }
 
   RotationStep take() {
@@ -65,7 +68,7 @@ class Step {
     root.since = in_.now;
     root.followed_at = {};
     if (state == RootState::kSigning) root.signed_at = in_.now;
-    if (state == RootState::kInactive) root.bundle_pem.clear();
+    if (!is_trusted(state)) root.bundle_pem.clear();
   }
 
   // Of those that are to sign and can, the newest; the present one when there is no such.
@@ -105,7 +108,7 @@ class Step {
   }
 
   void follow_wish(RootRecord& root, bool somebody_signs, bool is_target) {
-    const bool trusted = root.state != RootState::kInactive;
+    const bool trusted = is_trusted(root.state);
     const bool wanted = role(root.name) != RootRole::kInactive;
     if (!trusted) {
       if (!wanted || !learn_bundle(root)) return;
@@ -120,7 +123,7 @@ class Step {
     } else if (root.state != RootState::kTrusted) {
       enter(root, RootState::kTrusted);
     }
-    if (root.state != RootState::kInactive) notice_other_bundle(root);
+    if (is_trusted(root.state)) notice_other_bundle(root);
   }
 
   bool learn_bundle(RootRecord& root) {
@@ -130,6 +133,7 @@ class Step {
       return false;
     }
     root.bundle_pem = wanted.bundle_pem;
+    root.trust_domain = wanted.trust_domain;
     return true;
   }
 
@@ -140,6 +144,11 @@ class Step {
       waiting_[root.name] =
           "its CA has another certificate than before, which nobody trusts: create another "
           "MeshRootCertificate for it";
+    if (wanted && wanted->trust_domain != root.trust_domain)
+      waiting_[root.name] = "it stays one of trust domain " + root.trust_domain.str() +
+                            ": set its spec.trustDomain back, and create another "
+                            "MeshRootCertificate for " +
+                            wanted->trust_domain.str();
   }
 
   // Who went before every replica acted on this state may have been given, at the last moment, what
@@ -172,7 +181,9 @@ class Step {
       append(text, seen.leaf_lag, "proxies with a certificate of another root");
       append(text, seen.own_lag, "certificates of the control plane");
     }
-    append(text, seen.bundle_lag, "proxies without the newest trust bundle");
+    append(text, seen.bundle_lag,
+           is_last_of_its_domain(root) ? "proxies without the newest trust bundle and trust domains"
+                                       : "proxies without the newest trust bundle");
     if (!outwaited(root)) append(text, seen.absent, "workloads whose proxy is not connected");
     if (text.empty()) return text;
     return "waits for " + text + (seen.lagging.empty() ? "" : " (" + seen.lagging + ")");
@@ -196,15 +207,27 @@ class Step {
   void drain() {
     const bool one_validates = find(RootState::kValidating) != nullptr;
     for (auto& [name, root] : roots_) {
-      if (root.state != RootState::kDraining) continue;
-      std::string why = one_validates ? "waits until another root signs" : missing(root, true);
+      const bool drains = root.state == RootState::kDraining;
+      if (!drains && root.state != RootState::kClosing) continue;
+      std::string why =
+          one_validates && drains ? "waits until another root signs" : missing(root, drains);
       if (!why.empty()) {
         waiting_[name] = std::move(why);
         continue;
       }
-      enter(root, RootState::kInactive);
-      return;  // the bundle is another one now
+      enter(root,
+            drains && is_last_of_its_domain(root) ? RootState::kClosing : RootState::kInactive);
+      return;  // what is trusted is another now
     }
+  }
+
+  // Whether no other root that is trusted is of its domain: with it the names of that domain begin,
+  // or cease, to be anybody's.
+  bool is_last_of_its_domain(const RootRecord& root) const {
+    return std::none_of(roots_.begin(), roots_.end(), [&](const auto& entry) {
+      const RootRecord& other = entry.second;
+      return &other != &root && is_trusted(other.state) && other.trust_domain == root.trust_domain;
+    });
   }
 
   const RotationInput& in_;
@@ -219,6 +242,10 @@ std::string_view root_state_text(RootState state) {
   for (const StateName& name : kStates)
     if (name.state == state) return name.text;
   return "";
+}
+
+bool is_trusted(RootState state) {
+  return state != RootState::kInactive && state != RootState::kClosing;
 }
 
 std::optional<RootState> root_state_of(std::string_view text) {

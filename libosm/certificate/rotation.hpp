@@ -26,11 +26,16 @@ enum class RootState {
   kValidating,  // trusted, to sign as soon as everybody acknowledged that
   kSigning,     // one at a time
   kDraining,    // to be trusted no more, as soon as nothing that it signed is in use
+  kClosing,     // trusted no more; connections that it vouched for, under names of a trust domain
+                // that goes with it, are let through until every proxy has replaced them
 };
 
 // "inactive", "trusted", ... as the record and `osm certificate status` say it.
 std::string_view root_state_text(RootState state);
 std::optional<RootState> root_state_of(std::string_view text);
+
+// Whether peers that come with what it signed are let in.
+bool is_trusted(RootState state);
 
 struct RootRecord {
   std::string name;
@@ -41,6 +46,7 @@ struct RootRecord {
   WallTime first_seen{};   // orders those that want to sign: the newest does
   // What it is trusted by, while it is: known without asking its CA, also when that is gone.
   std::string bundle_pem{};
+  TrustDomain trust_domain{};  // of what it signs
 
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
@@ -51,12 +57,13 @@ struct RootWish {
   RootRole role = RootRole::kActive;
   std::string bundle_pem{};  // of its CA; empty: that cannot be asked, and `fault` says why
   std::string fault{};
+  TrustDomain trust_domain{};
 };
 
 // What all live replicas of the control plane together say about the record in force.
 struct RotationEvidence {
   bool complete = false;       // each of them has followed the record and said so
-  std::size_t bundle_lag = 0;  // connected proxies that have not acknowledged the trust bundle
+  std::size_t bundle_lag = 0;  // connected proxies that do not trust it, or its domains, yet
   std::size_t leaf_lag = 0;    // and those with a certificate that is not the signing root's
   std::size_t own_lag = 0;     // certificates of the replicas themselves, of other roots
   std::size_t absent = 0;      // workloads whose proxy is connected to nobody

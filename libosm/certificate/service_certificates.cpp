@@ -29,15 +29,18 @@ struct Trouble {
   Subscription retry;
 };
 
-class ServiceCertificates final : public model::SecretSource {
+class CachedCertificates final : public ServiceCertificates {
  public:
-  explicit ServiceCertificates(const ServiceCertificatesOptions& options);
-  ~ServiceCertificates() override;
+  explicit CachedCertificates(const ServiceCertificatesOptions& options);
+  ~CachedCertificates() override;
 
   CertificatePtr certificate_for(const ServiceIdentity& identity) override;
   void release(const ServiceIdentity& identity) override;
   Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) override {
     return changed_.subscribe(std::move(on_change));
+  }
+  void set_trust_domain(const TrustDomain& domain) override {
+    strand_.post([this, domain] { rename(domain); });
   }
 
  private:
@@ -45,7 +48,10 @@ class ServiceCertificates final : public model::SecretSource {
   void issue(const ServiceIdentity& identity);
   void keep(const ServiceIdentity& identity, const HoldingPtr& holding, CertificatePtr certificate);
   void retry(const ServiceIdentity& identity, const Error& error);
-  void forget(const ServiceIdentity& identity);
+  void rename(const TrustDomain& domain);
+  void issue_all();
+  void drop(const CommonName& name);
+  void forget(const ServiceIdentity& identity, const CertificatePtr& held);
   void on_rotated(const CertificatePtr& rotated);
   void check_validity();
 
@@ -58,7 +64,6 @@ class ServiceCertificates final : public model::SecretSource {
 
   Manager& manager_;
   const Clock& clock_;
-  const TrustDomain trust_domain_;
   const std::function<seconds()> validity_;
   LogSink& log_;
   MetricsSink& metrics_;
@@ -67,7 +72,8 @@ class ServiceCertificates final : public model::SecretSource {
   mutable std::mutex mutex_;
   std::unordered_map<ServiceIdentity, HoldingPtr> holdings_;  // guarded by mutex_
 
-  std::unordered_map<CommonName, ServiceIdentity> identities_;  // these four: on the strand only
+  TrustDomain trust_domain_;  // these five: on the strand only
+  std::unordered_map<CommonName, ServiceIdentity> identities_;
   std::unordered_map<ServiceIdentity, Trouble> troubles_;
   seconds last_validity_;
   Subscription timer_;
@@ -76,13 +82,13 @@ class ServiceCertificates final : public model::SecretSource {
   Subscription rotations_;
 };
 
-ServiceCertificates::ServiceCertificates(const ServiceCertificatesOptions& options)
+CachedCertificates::CachedCertificates(const ServiceCertificatesOptions& options)
     : manager_(options.manager),
       clock_(options.clock),
-      trust_domain_(options.trust_domain),
       validity_(options.validity),
       log_(options.log),
       metrics_(options.metrics),
+      trust_domain_(options.trust_domain),
       last_validity_(validity_()),
       strand_(options.executor) {
   rotations_ = manager_.subscribe([this](const CertificatePtr& rotated) {
@@ -91,12 +97,12 @@ ServiceCertificates::ServiceCertificates(const ServiceCertificatesOptions& optio
   strand_.post([this] { check_validity(); });
 }
 
-ServiceCertificates::~ServiceCertificates() {
+CachedCertificates::~CachedCertificates() {
   rotations_.reset();
   strand_.stop();
 }
 
-CertificatePtr ServiceCertificates::certificate_for(const ServiceIdentity& identity) {
+CertificatePtr CachedCertificates::certificate_for(const ServiceIdentity& identity) {
   const std::lock_guard lock(mutex_);
   HoldingPtr& holding = holdings_[identity];
   if (!holding) {
@@ -107,46 +113,48 @@ CertificatePtr ServiceCertificates::certificate_for(const ServiceIdentity& ident
 }
 
 // By way of the strand, so that an issuance under way cannot put the name back into the manager.
-void ServiceCertificates::release(const ServiceIdentity& identity) {
+void CachedCertificates::release(const ServiceIdentity& identity) {
   const std::lock_guard lock(mutex_);
   const auto found = holdings_.find(identity);
   if (found == holdings_.end()) return;
+  strand_.post([this, identity, held = found->second->current] { forget(identity, held); });
   holdings_.erase(found);
-  strand_.post([this, identity] { forget(identity); });
 }
 
-HoldingPtr ServiceCertificates::find(const ServiceIdentity& identity) const {
+HoldingPtr CachedCertificates::find(const ServiceIdentity& identity) const {
   const std::lock_guard lock(mutex_);
   const auto found = holdings_.find(identity);
   return found == holdings_.end() ? nullptr : found->second;
 }
 
-void ServiceCertificates::issue(const ServiceIdentity& identity) {
+void CachedCertificates::issue(const ServiceIdentity& identity) {
   const HoldingPtr holding = find(identity);
   if (!holding) return;
   const Subject subject = subject_of(identity);
-  identities_[subject.common_name] = identity;
   auto issued = manager_.issue_certificate(subject, validity_());
-  if (issued)
-    keep(identity, holding, std::move(issued).value());
-  else
-    retry(identity, issued.error());
+  if (!issued) return retry(identity, issued.error());
+  identities_[subject.common_name] = identity;
+  keep(identity, holding, std::move(issued).value());
 }
 
-void ServiceCertificates::keep(const ServiceIdentity& identity, const HoldingPtr& holding,
-                               CertificatePtr certificate) {
-  troubles_.erase(identity);
+void CachedCertificates::keep(const ServiceIdentity& identity, const HoldingPtr& holding,
+                              CertificatePtr certificate) {
+  const CommonName name = certificate->subject.common_name;
+  // A renewal under the name before says nothing of the new one, which is tried again.
+  if (name == subject_of(identity).common_name) troubles_.erase(identity);
+  CertificatePtr before;
   {
     const std::lock_guard lock(mutex_);
     const auto found = holdings_.find(identity);
-    if (found == holdings_.end() || found->second != holding) return;  // released meanwhile
-    if (holding->current == certificate) return;
-    holding->current.swap(certificate);
+    if (found == holdings_.end()) return drop(name);  // released meanwhile
+    if (found->second != holding || holding->current == certificate) return;
+    before = std::exchange(holding->current, std::move(certificate));
   }
   changed_.notify(identity);
+  if (before && before->subject.common_name != name) drop(before->subject.common_name);
 }
 
-void ServiceCertificates::retry(const ServiceIdentity& identity, const Error& error) {
+void CachedCertificates::retry(const ServiceIdentity& identity, const Error& error) {
   Trouble& trouble = troubles_[identity];
   ++trouble.failures;
   metrics_.add("osm_service_cert_failed_count", {}, 1);
@@ -161,15 +169,32 @@ void ServiceCertificates::retry(const ServiceIdentity& identity, const Error& er
                                      [this, identity] { issue(identity); });
 }
 
-void ServiceCertificates::forget(const ServiceIdentity& identity) {
+void CachedCertificates::forget(const ServiceIdentity& identity, const CertificatePtr& held) {
   if (find(identity)) return;  // asked for again meanwhile
-  const CommonName name = model::service_common_name(trust_domain_, identity);
-  identities_.erase(name);
   troubles_.erase(identity);
+  drop(subject_of(identity).common_name);
+  if (held) drop(held->subject.common_name);
+}
+
+void CachedCertificates::drop(const CommonName& name) {
+  identities_.erase(name);
   manager_.release_certificate(name);
 }
 
-void ServiceCertificates::on_rotated(const CertificatePtr& rotated) {
+void CachedCertificates::rename(const TrustDomain& domain) {
+  if (domain == trust_domain_) return;
+  trust_domain_ = domain;
+  issue_all();
+}
+
+// One per task, so that others' turns come in between.
+void CachedCertificates::issue_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [identity, holding] : holdings_)
+    strand_.post([this, name = identity] { issue(name); });
+}
+
+void CachedCertificates::on_rotated(const CertificatePtr& rotated) {
   const auto found = identities_.find(rotated->subject.common_name);
   if (found == identities_.end()) return;  // a proxy's, the controller's, or released
   const ServiceIdentity identity = found->second;
@@ -177,22 +202,20 @@ void ServiceCertificates::on_rotated(const CertificatePtr& rotated) {
 }
 
 // The manager renews on its own with the validity it was asked for last, so it is asked again.
-void ServiceCertificates::check_validity() {
+void CachedCertificates::check_validity() {
   const seconds validity = validity_();
   if (validity != last_validity_) {
     last_validity_ = validity;
-    const std::lock_guard lock(mutex_);
-    for (const auto& [identity, holding] : holdings_)
-      strand_.post([this, name = identity] { issue(name); });
+    issue_all();
   }
   timer_ = strand_.post_after(kValidityCheck, [this] { check_validity(); });
 }
 
 }  // namespace
 
-std::unique_ptr<model::SecretSource> make_service_certificates(
+std::unique_ptr<ServiceCertificates> make_service_certificates(
     const ServiceCertificatesOptions& options) {
-  return std::make_unique<ServiceCertificates>(options);
+  return std::make_unique<CachedCertificates>(options);
 }
 
 }  // namespace osm::inline v1::certificate

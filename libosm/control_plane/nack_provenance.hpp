@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,7 @@
 #include "osm/endpoints_provider.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::control_plane {
 
@@ -46,8 +48,8 @@ struct NackProvenanceOptions {
   ads::TrialHost& proxies;
   std::vector<ProviderEntry> providers;
   std::vector<WorkloadProvider*> workload_providers;
-  TrustDomain trust_domain;
-  std::string osm_namespace;  // where the MeshConfig is
+  std::function<TrustDomains()> trust_domains;  // of now
+  std::string osm_namespace;                    // where the MeshConfig is
   Executor& executor;
   const Clock& clock;
   LogSink& log;

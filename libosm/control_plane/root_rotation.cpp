@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/strand.hpp"
 #include "certificate/key_id.hpp"
 #include "certificate/root_set.hpp"
 #include "control_plane/rotation_text.hpp"
+#include "model/names.hpp"
 
 namespace osm::inline v1 {
 namespace control_plane {
@@ -43,7 +45,8 @@ std::string_view role_text(RootRole role) {
 }
 
 bool in_motion(const RootRecord& root) {
-  return root.state == RootState::kValidating || root.state == RootState::kDraining;
+  return root.state == RootState::kValidating || root.state == RootState::kDraining ||
+         root.state == RootState::kClosing;
 }
 
 bool wait_until_synced(MeshSpec& spec) {
@@ -90,6 +93,11 @@ class Rotation final : public RootRotation {
     timer_ = {};
   }
 
+  TrustDomains trust_domains() const override {
+    const std::lock_guard lock(mutex_);
+    return domains_;
+  }
+
   std::vector<RootStatus> status() const override {
     const std::lock_guard lock(mutex_);
     return status_;
@@ -100,6 +108,7 @@ class Rotation final : public RootRotation {
   struct Candidate {
     MeshRootCertificate described;
     std::shared_ptr<Issuer> issuer;
+    TrustDomain of;  // whose names it signs
     std::string fault;
     SteadyTime asked_at{};
   };
@@ -117,7 +126,10 @@ class Rotation final : public RootRotation {
   std::vector<certificate::RootWish> wishes() const;
   Status load();
   Status record(std::vector<RootRecord> next);
+  Status check_own_domain() const;
   Status apply();
+  void tell_domains();
+  bool is_of_now(const certificate::Certificate& held) const;
   // Those that follow() was told, which look() comes after.
   std::shared_ptr<const RotationParticipants> participants() const {
     const std::lock_guard lock(mutex_);
@@ -135,8 +147,9 @@ class Rotation final : public RootRotation {
   const RootRotationOptions options_;
   const std::shared_ptr<certificate::RootSet> roots_;
 
-  mutable std::mutex mutex_;  // over the next two
+  mutable std::mutex mutex_;  // over the next three; the last changes on the strand only
   std::shared_ptr<const RotationParticipants> participants_;
+  TrustDomains domains_;
   std::vector<RootStatus> status_;
 
   // On the strand, and in begin().
@@ -144,7 +157,8 @@ class Rotation final : public RootRotation {
   std::string version_;
   std::map<std::string, Candidate> candidates_;
   std::map<std::string, std::string> waiting_;
-  std::string applied_;  // effect_of() the record that the roots were set by
+  std::string applied_;               // effect_of() the record that the roots were set by
+  std::optional<TrustDomains> told_;  // that the control plane and the host follow
   std::string reported_;
   SteadyTime recalled_at_{};
 
@@ -164,10 +178,12 @@ Status Rotation::begin() {
                             .since = options_.clock.wall_now(),
                             .signed_at = options_.clock.wall_now(),
                             .first_seen = options_.clock.wall_now(),
-                            .bundle_pem = options_.own->trust_bundle_pem()}});
+                            .bundle_pem = options_.own->trust_bundle_pem(),
+                            .trust_domain = options_.trust_domain}});
     if (!first.ok() && first.error().code == ErrorCode::kConflict) first = load();  // another did
     if (!first.ok()) return first;
   }
+  if (Status same = check_own_domain(); !same.ok()) return same;
   const auto signing = std::find_if(records_.begin(), records_.end(), [](const RootRecord& root) {
     return root.state == RootState::kSigning;
   });
@@ -189,6 +205,20 @@ Status Rotation::load() {
   version_ = stored.version;
   if (stored.text.empty()) return {};
   OSM_TRY(records_, parse_records(stored.text));
+  for (RootRecord& root : records_)  // written before a mesh could have several
+    if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
+  return {};
+}
+
+Status Rotation::check_own_domain() const {
+  for (const RootRecord& root : records_)
+    if (root.name == kOwnRoot && certificate::is_trusted(root.state) &&
+        root.trust_domain != options_.trust_domain)
+      return Error{ErrorCode::kInvalidArgument,
+                   "trust domain " + options_.trust_domain.str() + ": the mesh's is " +
+                       root.trust_domain.str() +
+                       "; start with that one (--trust-domain), and "
+                       "change it by a MeshRootCertificate (docs/certificates.md)"};
   return {};
 }
 
@@ -220,7 +250,7 @@ Status Rotation::apply() {
   const RootRecord* signing = nullptr;
   const RootRecord* before = nullptr;  // the last that signed before it, and is trusted yet
   for (const RootRecord& root : records_) {
-    if (root.state == RootState::kInactive) continue;
+    if (!certificate::is_trusted(root.state)) continue;
     if (roots.bundle_pem.find(root.bundle_pem) == std::string::npos)
       roots.bundle_pem += root.bundle_pem;
     if (root.state == RootState::kSigning)
@@ -231,10 +261,31 @@ Status Rotation::apply() {
   if (!signing) return Error{ErrorCode::kInvalidSyntax, "the record names no root that signs"};
   OSM_TRY(roots.signer, signer(*signing));
   roots.controller_signer = before ? issuer_of(before->name) : nullptr;
-  if (!roots.controller_signer) roots.controller_signer = roots.signer;
+  if (!roots.controller_signer) {
+    roots.controller_signer = roots.signer;
+    before = signing;
+  }
+  roots.domain = signing->trust_domain;
+  roots.controller_domain = before->trust_domain;
+  TrustDomains domains = domains_of(records_, before->trust_domain);
+  {
+    const std::lock_guard lock(mutex_);
+    domains_ = std::move(domains);
+  }
   roots_->set(std::move(roots));
   applied_ = effect_of(records_);
   return {};
+}
+
+void Rotation::tell_domains() {
+  if (told_ == domains_) return;
+  const auto with = participants();
+  Status told;
+  if (with->control_plane) told = with->control_plane->set_trust_domains(domains_);
+  if (with->on_trust_domains)
+    if (Status host = with->on_trust_domains(domains_); !host.ok()) told = host;
+  if (told.ok()) told_ = domains_;
+  report("name what it issues anew", told);
 }
 
 // Makes the issuers of objects that are new, changed, or could not be asked before.
@@ -242,21 +293,22 @@ void Rotation::ask_candidates() {
   std::map<std::string, Candidate> known = std::exchange(candidates_, {});
   const SteadyTime now = options_.clock.steady_now();
   for (const auto& described : options_.spec.list_root_certificates()) {
+    MeshRootCertificate root = *described;
+    for (const RootRecord& recorded : records_)  // whom it signs for does not change under it
+      if (recorded.name == root.name && certificate::is_trusted(recorded.state))
+        root.trust_domain = recorded.trust_domain;
     Candidate& candidate = candidates_[described->name];
     if (const auto at = known.find(described->name);
         at != known.end() && at->second.described.provider == described->provider &&
-        at->second.described.trust_domain == described->trust_domain)
+        at->second.of == root.trust_domain)
       candidate = std::move(at->second);
+    candidate.of = root.trust_domain;
     candidate.described = *described;
     if (candidate.issuer || described->role == RootRole::kInactive) continue;
     if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) continue;
     candidate.asked_at = now;
     const std::string before = std::exchange(candidate.fault, {});
-    if (described->trust_domain != options_.trust_domain) {
-      candidate.fault = "its trust domain " + described->trust_domain.str() +
-                        " is not this mesh's " + options_.trust_domain.str() +
-                        ": set spec.trustDomain to that";
-    } else if (auto made = options_.make_issuer(*described); made.ok()) {
+    if (auto made = options_.make_issuer(root); made.ok()) {
       candidate.issuer = *std::move(made);
     } else {
       candidate.fault = made.error().text();
@@ -276,22 +328,30 @@ std::vector<certificate::RootWish> Rotation::wishes() const {
     wishes.push_back({.name = name,
                       .role = role,
                       .bundle_pem = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "",
-                      .fault = candidate.fault});
+                      .fault = candidate.fault,
+                      .trust_domain = candidate.described.trust_domain});
   }
   wishes.push_back({.name = kOwnRoot,
                     .role = others ? RootRole::kInactive : RootRole::kActive,
                     .bundle_pem = options_.own->trust_bundle_pem(),
-                    .fault = {}});
+                    .fault = {},
+                    .trust_domain = options_.trust_domain});
   return wishes;
 }
 
 // Any certificate that the signing CA issued since: what the others are compared with.
 certificate::CertificatePtr Rotation::example() const {
-  const std::string id = roots_->id();
   for (const auto& held : participants()->manager.list_certificates())
-    if (held->issuer_id == id && held->subject.usage != certificate::Usage::kController)
-      return held;
+    if (is_of_now(*held) && held->subject.usage != certificate::Usage::kController) return held;
   return nullptr;
+}
+
+// Whether the roots of now would give it the same name, and signed it.
+bool Rotation::is_of_now(const certificate::Certificate& held) const {
+  const bool shown_to_proxies = held.subject.usage == certificate::Usage::kController;
+  return held.issuer_id == roots_->id() &&
+         model::trust_domain_of(held.subject.spiffe_id) ==
+             (shown_to_proxies ? domains_.controller : domains_.signing);
 }
 
 ReplicaView Rotation::see(std::size_t& workloads) {
@@ -299,7 +359,7 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   const auto with = participants();
   const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
   for (const auto& held : with->manager.list_certificates())
-    view.own_lag += held->issuer_id != id || held->trust_bundle_pem != bundle;
+    view.own_lag += !is_of_now(*held) || held->trust_bundle_pem != bundle;
   // Unknown holds the next step as one would that lags.
   if (with->kept_lag && with->leads()) view.own_lag += with->kept_lag().value_or(1);
   const certificate::CertificatePtr newest = example();
@@ -307,7 +367,8 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   const CertificateProgress progress = with->control_plane->certificate_progress(
       {.issuer_id = id,
        .issuer_key_id = newest ? certificate::issuer_key_id(newest->chain_pem) : "",
-       .trust_bundle_pem = bundle});
+       .trust_bundle_pem = bundle,
+       .trust_domains = domains_});
   workloads = progress.workloads;
   view.proxies = progress.proxies;
   view.bundle_lag = progress.bundle_lag;
@@ -320,6 +381,7 @@ void Rotation::look() {
   report("read how far the rotation is", load());
   ask_candidates();
   report("follow the rotation", apply());
+  tell_domains();
   std::size_t workloads = 0;
   ReplicaView mine = see(workloads);
   const bool moves = std::any_of(records_.begin(), records_.end(), in_motion);
@@ -358,6 +420,7 @@ void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
         {{"root", root.name}, {"state", std::string(certificate::root_state_text(root.state))}});
   }
   report("follow the rotation", apply());
+  tell_domains();
   wake();
 }
 
@@ -383,7 +446,8 @@ void Rotation::publish_status() {
          .state = std::string(certificate::root_state_text(root.state)),
          .role = at == candidates_.end() ? "" : std::string(role_text(at->second.described.role)),
          .since = root.since,
-         .waiting_for = waits == waiting_.end() ? "" : waits->second});
+         .waiting_for = waits == waiting_.end() ? "" : waits->second,
+         .trust_domain = root.trust_domain});
   }
   const std::lock_guard lock(mutex_);
   status_ = std::move(all);

@@ -1,6 +1,7 @@
 #include "control_plane/rotation_text.hpp"
 
 #include <boost/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/digest.hpp"
@@ -56,7 +57,8 @@ std::string to_text(const std::vector<RootRecord>& records) {
                      {"followedAt", seconds_of(root.followed_at)},
                      {"signedAt", seconds_of(root.signed_at)},
                      {"firstSeen", seconds_of(root.first_seen)},
-                     {"bundle", root.bundle_pem}});
+                     {"bundle", root.bundle_pem},
+                     {"trustDomain", root.trust_domain.str()}});
   return json::serialize(json::object{{"roots", std::move(roots)}});
 }
 
@@ -77,7 +79,8 @@ Result<std::vector<RootRecord>> parse_records(const std::string& text) {
                        .followed_at = time_at(root, "followedAt"),
                        .signed_at = time_at(root, "signedAt"),
                        .first_seen = time_at(root, "firstSeen"),
-                       .bundle_pem = text_at(root, "bundle")});
+                       .bundle_pem = text_at(root, "bundle"),
+                       .trust_domain = TrustDomain(text_at(root, "trustDomain"))});
   }
   return records;
 }
@@ -86,10 +89,25 @@ std::string effect_of(const std::vector<RootRecord>& records) {
   DigestBuilder builder;
   for (const RootRecord& root : records) {
     if (root.state == RootState::kInactive) continue;
-    builder.add(root.name).add(root.bundle_pem);
+    builder.add(root.name).add(root.bundle_pem).add(root.trust_domain.str());
     builder.add(std::uint64_t{root.state == RootState::kSigning});
   }
   return builder.finish().hex();
+}
+
+TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomain& controller) {
+  TrustDomains domains;
+  std::set<TrustDomain> accepted, allowed;
+  for (const RootRecord& root : records) {
+    if (root.state == RootState::kInactive) continue;
+    allowed.insert(root.trust_domain);
+    if (certificate::is_trusted(root.state)) accepted.insert(root.trust_domain);
+    if (root.state == RootState::kSigning) domains.signing = root.trust_domain;
+  }
+  domains.controller = controller;
+  domains.accepted.assign(accepted.begin(), accepted.end());
+  domains.allowed.assign(allowed.begin(), allowed.end());
+  return domains;
 }
 
 std::string to_text(const ReplicaView& view) {

@@ -9,15 +9,20 @@
 
 #include "certificate/rotation.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::control_plane {
 
 std::string to_text(const std::vector<certificate::RootRecord>& records);
-// Failure: kInvalidSyntax.
+// A record that was written before roots had trust domains has empty ones. Failure: kInvalidSyntax.
 Result<std::vector<certificate::RootRecord>> parse_records(const std::string& text);
 
-// What all replicas must act on alike: which root signs and which are trusted.
+// What all replicas must act on alike: which root signs, which are trusted, and of which domains.
 std::string effect_of(const std::vector<certificate::RootRecord>& records);
+
+// What they are together. `controller`: of the root that signs for the control plane.
+TrustDomains domains_of(const std::vector<certificate::RootRecord>& records,
+                        const TrustDomain& controller);
 
 // What one replica sees.
 struct ReplicaView {

@@ -20,6 +20,10 @@ constexpr std::string_view kTrustBundleFile = "cacert.pem";
 constexpr std::string_view kCertificateSds = "tls_certificate_sds_secret.yaml";
 constexpr std::string_view kValidationSds = "validation_context_sds_secret.yaml";
 
+BootstrapFile proxys(std::string_view name, std::string content) {
+  return {std::string(name), 0600, true, std::move(content)};
+}
+
 std::string_view tls_version(TlsVersion version) {
   switch (version) {
     case TlsVersion::kAuto:
@@ -60,19 +64,26 @@ std::string certificate_sds(const std::string& directory) {
                      directory, kCertificateFile, kProxyKeyFile);
 }
 
-std::string validation_sds(const std::string& directory) {
+// Envoy takes these names and those of the bootstrap, which it read when it started: perhaps before
+// the trust domain changed.
+std::string validation_sds(const std::string& directory, const std::vector<TrustDomain>& domains) {
+  std::string names;
+  for (const TrustDomain& domain : domains)
+    names += fmt::format("    - {{san_type: URI, matcher: {{exact: \"{}\"}}}}\n",
+                         model::controller_spiffe_id(domain).str());
   return fmt::format(R"(resources:
 - "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret
   name: validation_context_sds
   validation_context:
     trusted_ca: {{filename: "{0}/{1}"}}
     watched_directory: {{path: "{0}"}}
-)",
-                     directory, kTrustBundleFile);
+    match_typed_subject_alt_names:
+{2})",
+                     directory, kTrustBundleFile, names);
 }
 
-// The connection to the control plane. The peer's identity is pinned here and not beside the trust
-// bundle, so that renewing the bundle cannot lose it.
+// The connection to the control plane. The peer's identity is pinned here and not only beside the
+// trust bundle, so that renewing the bundle cannot lose it.
 std::string controller_cluster(const EnvoyBootstrap& input) {
   const HostPort& controller = input.controller;
   const bool literal = model::is_ipv4(controller.host) || model::is_ipv6(controller.host);
@@ -101,7 +112,7 @@ std::string controller_cluster(const EnvoyBootstrap& input) {
           tls_params: {7}
           tls_certificate_sds_secret_configs:
           - name: tls_sds
-            sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{4}"}}}}
+            sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{4}", watched_directory: {{path: "{3}"}}}}}}
           combined_validation_context:
             default_validation_context:
               match_typed_subject_alt_names:
@@ -109,11 +120,11 @@ std::string controller_cluster(const EnvoyBootstrap& input) {
                 matcher: {{exact: "{6}"}}
             validation_context_sds_secret_config:
               name: validation_context_sds
-              sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{5}"}}}}
+              sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{5}", watched_directory: {{path: "{3}"}}}}}}
 )",
                      literal ? "STATIC" : "STRICT_DNS", controller.host, controller.port,
                      input.directory, kCertificateSds, kValidationSds,
-                     model::controller_spiffe_id(input.trust_domain).str(),
+                     model::controller_spiffe_id(input.trust_domain.controller).str(),
                      tls_parameters(input.tls));
 }
 
@@ -159,12 +170,14 @@ static_resources:
 Status check(const EnvoyBootstrap& input) {
   if (!is_dns_label(input.account.ns))
     return invalid("account.namespace", fmt::format("'{}' is no name", input.account.ns));
-  for (const auto& [field, name] :
-       {std::pair{"account.name", &input.account.name},
-        std::pair{"certificate.common_name", &input.certificate.subject.common_name.str()},
-        std::pair{"trust domain", &input.trust_domain.str()}}) {
+  std::vector<std::pair<const char*, const std::string*>> names{
+      {"account.name", &input.account.name},
+      {"certificate.common_name", &input.certificate.subject.common_name.str()},
+      {"trust domain", &input.trust_domain.controller.str()}};
+  for (const TrustDomain& accepted : input.trust_domain.accepted)
+    names.emplace_back("trust domain", &accepted.str());
+  for (const auto& [field, name] : names)
     if (!is_dns_subdomain(*name)) return invalid(field, fmt::format("'{}' is no name", *name));
-  }
   if (input.certificate.chain_pem.empty()) return invalid("certificate", "has no chain");
   if (input.certificate.trust_bundle_pem.empty()) return invalid("trust bundle", "is empty");
   return {};
@@ -196,16 +209,18 @@ Result<HostPort> parse_controller(const std::string& text) {
   return parsed;
 }
 
+std::vector<BootstrapFile> certificate_files(const certificate::Certificate& certificate,
+                                             const TrustDomains& trust_domain,
+                                             const std::string& directory) {
+  return {proxys(kCertificateFile, certificate.chain_pem),
+          proxys(kTrustBundleFile, certificate.trust_bundle_pem),
+          proxys(kValidationSds, validation_sds(directory, trust_domain.accepted))};
+}
+
 Result<std::vector<BootstrapFile>> proxy_files(const EnvoyBootstrap& input) {
   if (const Status checked = check(input); !checked.ok()) return checked.error();
-  const auto proxys = [](std::string_view name, std::string content) {
-    return BootstrapFile{std::string(name), 0600, true, std::move(content)};
-  };
-  std::vector<BootstrapFile> files;
-  files.push_back(proxys(kCertificateFile, input.certificate.chain_pem));
-  files.push_back(proxys(kTrustBundleFile, input.certificate.trust_bundle_pem));
+  auto files = certificate_files(input.certificate, input.trust_domain, input.directory);
   files.push_back(proxys(kCertificateSds, certificate_sds(input.directory)));
-  files.push_back(proxys(kValidationSds, validation_sds(input.directory)));
   files.push_back(proxys("bootstrap.yaml", bootstrap_yaml(input)));
   return files;
 }

@@ -11,6 +11,7 @@
 #include "osm/mesh_config.hpp"
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 #include "osm/vm_bootstrap.hpp"
 
 namespace osm::inline v1::inject {
@@ -28,7 +29,7 @@ struct EnvoyBootstrap {
   std::string header{};  // comment lines
   const certificate::Certificate& certificate;
   ServiceAccount account;
-  TrustDomain trust_domain;
+  TrustDomains trust_domain;
   HostPort controller;
   std::string directory;  // where the files will be; no quotes, checked
   TlsSettings tls{};      // towards the controller
@@ -38,6 +39,12 @@ struct EnvoyBootstrap {
   std::string clusters{};   // YAML, items of static_resources.clusters
   std::string listeners{};  // of static_resources.listeners
 };
+
+// The files that another certificate replaces, but for its key: the chain, the trust bundle, and
+// the names that the control plane may have from now on. `directory`: where they will be.
+std::vector<BootstrapFile> certificate_files(const certificate::Certificate& certificate,
+                                             const TrustDomains& trust_domain,
+                                             const std::string& directory);
 
 // What a proxy reads, but for its key (kProxyKeyFile): the certificate with its SDS files, and
 // bootstrap.yaml.

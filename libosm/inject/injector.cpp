@@ -6,6 +6,7 @@
 #include "inject/admission.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_bootstrap.hpp"
+#include "inject/pod_certificate.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/pod_patch.hpp"
 #include "model/names.hpp"
@@ -14,9 +15,6 @@ namespace osm::inline v1::inject {
 namespace {
 
 namespace json = boost::json;
-
-// Longer than any pod is likely to live; the CA's own end caps it.
-constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
 
 class InjectorImpl final : public Injector {
  public:
@@ -104,18 +102,14 @@ class InjectorImpl final : public Injector {
   }
 
   Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched, const TlsSettings& tls) {
-    const certificate::Subject subject{
-        model::pod_common_name(proxy, patched.account.ns),
-        model::proxy_spiffe_id(options_.trust_domain, {proxy, patched.account}),
-        certificate::Usage::kProxy};
-    const auto issued = options_.certificates.issue_certificate(subject, kProxyValidity);
-    // The Secret keeps it, nobody else.
-    options_.certificates.release_certificate(subject.common_name);
-    if (!issued.ok()) return issued.error().with_context("the proxy certificate");
+    const TrustDomains domains =
+        options_.trust_domains ? options_.trust_domains() : options_.trust_domain;
+    OSM_TRY(const certificate::CertificatePtr issued,
+            issue_for_pod(options_.certificates, domains.signing, proxy, patched.account));
     OSM_TRY(auto files, pod_bootstrap({.account = patched.account,
-                                       .trust_domain = options_.trust_domain,
+                                       .trust_domain = domains,
                                        .osm_namespace = options_.osm_namespace,
-                                       .certificate = **issued,
+                                       .certificate = *issued,
                                        .probes = patched.probes,
                                        .tls = tls,
                                        .xds = options_.xds}));
@@ -124,6 +118,7 @@ class InjectorImpl final : public Injector {
                            {{"app.kubernetes.io/name", "openservicemesh.io"},
                             {"app.kubernetes.io/instance", options_.mesh_name},
                             {"app.kubernetes.io/version", options_.version}},
+                           annotations_of(*issued, domains),
                            std::move(files)};
     Status written = options_.write_secret(secret);
     for (BootstrapFile& file : secret.files)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "inject/envoy_bootstrap.hpp"
+#include "inject/pod_certificate.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/refusal.hpp"
 #include "osm/interception.hpp"
@@ -31,8 +32,7 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(const PodBootstrapInput& input)
                        .wait_for_mesh = true,
                        .clusters = probes.clusters,
                        .listeners = probes.listeners}));
-  files.insert(files.begin(),
-               {std::string(kProxyKeyFile), 0600, true, input.certificate.private_key.pem()});
+  files.insert(files.begin(), key_file(input.certificate));
   return files;
 }
 

@@ -10,13 +10,14 @@
 #include "osm/mesh_config.hpp"
 #include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 #include "osm/vm_bootstrap.hpp"
 
 namespace osm::inline v1::inject {
 
 struct PodBootstrapInput {
   ServiceAccount account;
-  TrustDomain trust_domain;
+  TrustDomains trust_domain;
   std::string osm_namespace;                    // where osm-controller is
   const certificate::Certificate& certificate;  // the proxy certificate; its CN is the node id
   const std::vector<Probe>& probes;

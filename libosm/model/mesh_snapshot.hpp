@@ -102,7 +102,7 @@ inline constexpr const char* kWorkloadKind = "Workload";
 
 // What differs from the generation before. Readers that skip generations merge them.
 struct Changes {
-  bool everything = false;               // mode, egress, TLS, or the first snapshot
+  bool everything = false;               // mode, egress, TLS, trust domains, the first snapshot
   std::set<ServiceName> services;        // ServiceEntry added, changed or removed
   std::set<ServiceName> endpoints;       // ServiceEndpoints added, changed or removed
   std::set<ServiceIdentity> identities;  // IdentityPolicy added, changed or removed
@@ -121,7 +121,9 @@ struct Changes {
 
 struct MeshSnapshot {
   std::uint64_t generation = 0;
-  TrustDomain trust_domain;
+  // Of peers that connect, and of peers that are connected: TrustDomains.
+  std::vector<TrustDomain> accepted_domains;
+  std::vector<TrustDomain> allowed_domains;
   MeshConfig config;
   Table<ServiceEntry> services;
   Table<ServiceEndpoints> endpoints;

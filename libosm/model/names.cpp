@@ -62,6 +62,16 @@ Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::stri
   return ProxyIdentity{ProxyId(std::string(id)), {std::string(ns), std::string(account)}};
 }
 
+TrustDomain trust_domain_of(const SpiffeId& id) {
+  constexpr std::string_view kScheme = "spiffe://";
+  const std::string_view text = id.str();
+  if (!text.starts_with(kScheme)) return {};
+  const std::string_view rest = text.substr(kScheme.size());
+  const auto slash = rest.find('/');
+  return slash == std::string_view::npos ? TrustDomain()
+                                         : TrustDomain(std::string(rest.substr(0, slash)));
+}
+
 SpiffeId controller_spiffe_id(const TrustDomain& domain) {
   return SpiffeId(control_plane_prefix(domain) + "controller");
 }

@@ -23,6 +23,9 @@ SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy);
 // Failure: kWrongCertificateKind for any other text, another trust domain included.
 Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::string_view uri);
 
+// Of whose identities this is one; empty: of nobody's.
+TrustDomain trust_domain_of(const SpiffeId& id);
+
 SpiffeId controller_spiffe_id(const TrustDomain& domain);  // ".../osm/controller"
 SpiffeId admin_spiffe_id(const TrustDomain& domain);       // ".../osm/admin"
 

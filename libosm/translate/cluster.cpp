@@ -69,7 +69,7 @@ struct UpstreamClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "upstream-cluster";
 
-  TrustDomain domain;
+  std::vector<TrustDomain> domains;
   TlsSettings tls;
   ServiceName service;
   bool http = true;
@@ -79,7 +79,7 @@ struct UpstreamClusterValues {
   bool probed = false;  // HTTP and kAnyEndpoint only
 
   auto fields() const {
-    return std::tie(domain, tls, service, http, identities, reach, target_port, probed);
+    return std::tie(domains, tls, service, http, identities, reach, target_port, probed);
   }
 
   Encoding encode(const std::string& name) const {
@@ -98,7 +98,7 @@ struct UpstreamClusterValues {
     if (probed) set_probes(out, service_fqdn(service));
     out.mutable_transport_socket()->set_name(name);
     *out.mutable_transport_socket()->mutable_typed_config() =
-        upstream_tls(domain, tls, service_fqdn(service), identities);
+        upstream_tls(domains, tls, service_fqdn(service), identities);
     return {deterministic_bytes(pack_any(out)), std::move(references)};
   }
 
@@ -246,7 +246,7 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
   std::map<std::string, UpstreamClusterValues> clusters;
   const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
     auto& values = clusters
-                       .try_emplace(name, UpstreamClusterValues{view.snapshot.trust_domain,
+                       .try_emplace(name, UpstreamClusterValues{view.snapshot.accepted_domains,
                                                                 config.tls,
                                                                 entry->name,
                                                                 false,

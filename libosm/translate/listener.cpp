@@ -223,10 +223,10 @@ struct InboundChain {
   auto fields() const { return std::tie(service, target_port, protocol, authorization, routes); }
 };
 
-listener::Filter network_rbac(const TrustDomain& domain, const Authorization& authorization) {
+listener::Filter network_rbac(const Authorization& authorization) {
   envoy::extensions::filters::network::rbac::v3::RBAC rbac;
   rbac.set_stat_prefix("network-");
-  *rbac.mutable_rules() = rbac_rules(domain, authorization);
+  *rbac.mutable_rules() = rbac_rules(authorization);
   listener::Filter filter;
   filter.set_name("l4_rbac");
   *filter.mutable_typed_config() = pack_any(rbac);
@@ -237,12 +237,12 @@ struct InboundListenerValues {
   static constexpr XdsType kType = XdsType::kListener;
   static constexpr std::string_view kKind = "inbound-listener";
 
-  TrustDomain domain;
+  std::vector<TrustDomain> domains;
   TlsSettings tls;
   InboundHttp http;
   std::vector<InboundChain> chains;  // ordered by name; one per (target port, FQDN)
 
-  auto fields() const { return std::tie(domain, tls, http, chains); }
+  auto fields() const { return std::tie(domains, tls, http, chains); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kInboundPort);
@@ -265,7 +265,7 @@ struct InboundListenerValues {
     match.add_application_protocols(kMeshAlpn);
     match.add_server_names(service_fqdn(chain.service));
     filter_chain.mutable_transport_socket()->set_name(chain.name());
-    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domain, tls);
+    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domains, tls);
     if (is_http(chain.protocol)) {
       *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, http);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
@@ -275,7 +275,7 @@ struct InboundListenerValues {
     }
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
     const std::string cluster = served.local_cluster_name().str();
-    *filter_chain.add_filters() = network_rbac(domain, chain.authorization);
+    *filter_chain.add_filters() = network_rbac(chain.authorization);
     *filter_chain.add_filters() =
         tcp_proxy("inbound-mesh-tcp-proxy." + cluster, cluster, Direction::kInbound);
     encoding.references.push_back({XdsType::kCluster, cluster});
@@ -295,7 +295,7 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
       at->second.authorization = tcp_authorization(view, own.target_port);
   }
   if (chains.empty()) return {};
-  InboundListenerValues values{view.snapshot.trust_domain, view.snapshot.config.tls, {}, {}};
+  InboundListenerValues values{view.snapshot.accepted_domains, view.snapshot.config.tls, {}, {}};
   if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config);
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),

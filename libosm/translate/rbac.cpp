@@ -12,9 +12,7 @@ namespace rbac = envoy::config::rbac::v3;
 constexpr const char* kPermissivePolicy = "permissive";
 
 Authorization none_or_permissive(const ClassView& view) {
-  Authorization authorization;
-  authorization.permissive = view.snapshot.config.permissive;
-  return authorization;
+  return {.domains = view.snapshot.allowed_domains, .permissive = view.snapshot.config.permissive};
 }
 
 // Methods are alternatives: one permission that holds for any of them.
@@ -49,20 +47,22 @@ rbac::Permission permission_of(const RoutePolicy& route) {
   return permission;
 }
 
-rbac::Policy policy_of(const TrustDomain& domain, const Grant& grant) {
+rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& grant) {
   rbac::Policy policy;
-  for (const ServiceIdentity& source : grant.sources)
-    policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_exact(
-        spiffe_id(domain, source).str());
+  for (const TrustDomain& domain : domains)
+    for (const ServiceIdentity& source : grant.sources)
+      policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_exact(
+          spiffe_id(domain, source).str());
   for (const RoutePolicy& route : grant.routes) *policy.add_permissions() = permission_of(route);
   if (grant.routes.empty()) policy.add_permissions()->set_any(true);
   return policy;
 }
 
-rbac::Policy permissive_policy(const TrustDomain& domain) {
+rbac::Policy permissive_policy(const std::vector<TrustDomain>& domains) {
   rbac::Policy policy;
-  policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_prefix(
-      workload_spiffe_prefix(domain));
+  for (const TrustDomain& domain : domains)
+    policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_prefix(
+        workload_spiffe_prefix(domain));
   policy.add_permissions()->set_any(true);
   return policy;
 }
@@ -95,12 +95,14 @@ Authorization tcp_authorization(const ClassView& view, Port target_port) {
   return authorization;
 }
 
-rbac::RBAC rbac_rules(const TrustDomain& domain, const Authorization& authorization) {
+rbac::RBAC rbac_rules(const Authorization& authorization) {
   rbac::RBAC rules;
   rules.set_action(rbac::RBAC::ALLOW);
   auto& policies = *rules.mutable_policies();
-  if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(domain);
-  for (const Grant& grant : authorization.grants) policies[grant.target] = policy_of(domain, grant);
+  const auto& domains = authorization.domains;
+  if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(domains);
+  for (const Grant& grant : authorization.grants)
+    policies[grant.target] = policy_of(domains, grant);
   return rules;
 }
 

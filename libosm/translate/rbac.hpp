@@ -21,10 +21,11 @@ struct Grant {
 };
 
 struct Authorization {
-  bool permissive = false;    // any workload of the trust domain may do anything
-  std::vector<Grant> grants;  // ordered by target; else these; none: nobody may do anything
+  std::vector<TrustDomain> domains{};  // of the identities that it speaks of
+  bool permissive = false;             // any workload of these may do anything
+  std::vector<Grant> grants{};  // ordered by target; else these; none: nobody may do anything
 
-  auto fields() const { return std::tie(permissive, grants); }
+  auto fields() const { return std::tie(domains, permissive, grants); }
 };
 
 // Of the class's own services: the same on every HTTP port; on a TCP port, the targets whose
@@ -34,7 +35,6 @@ Authorization tcp_authorization(const ClassView& view, Port target_port);
 
 // ALLOW with a policy per grant. Overlapping grants add up: a request passes when any policy
 // matches. Rules without policies deny everything.
-envoy::config::rbac::v3::RBAC rbac_rules(const TrustDomain& domain,
-                                         const Authorization& authorization);
+envoy::config::rbac::v3::RBAC rbac_rules(const Authorization& authorization);
 
 }  // namespace osm::inline v1::translate

@@ -262,17 +262,16 @@ struct InboundRouteValues {
   static constexpr XdsType kType = XdsType::kRoute;
   static constexpr std::string_view kKind = "inbound-routes";
 
-  TrustDomain domain;
   std::vector<InboundHost> hosts;  // ordered by service
   Authorization authorization;
   bool any_host = false;  // a headless service: the one host, under whatever name
 
-  auto fields() const { return std::tie(domain, hosts, authorization, any_host); }
+  auto fields() const { return std::tie(hosts, authorization, any_host); }
 
   Encoding encode(const std::string& name) const {
     const std::set<RouteKey> keys = routes_of(authorization);
     http_rbac::RBACPerRoute rbac;
-    *rbac.mutable_rbac()->mutable_rules() = rbac_rules(domain, authorization);
+    *rbac.mutable_rbac()->mutable_rules() = rbac_rules(authorization);
     const google::protobuf::Any packed_rbac = pack_any(rbac);
 
     auto configuration = empty_configuration(name);
@@ -320,9 +319,8 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
     const auto entry = view.snapshot.services.find(own.name);
     if (entry && entry->headless) {
       InboundHost host{own.name, {}, own.local_cluster_name().str()};
-      inputs.push_back(make_input(
-          inbound_route_name(view, own),
-          InboundRouteValues{view.snapshot.trust_domain, {std::move(host)}, authorization, true}));
+      inputs.push_back(make_input(inbound_route_name(view, own),
+                                  InboundRouteValues{{std::move(host)}, authorization, true}));
       continue;
     }
     auto& hosts = by_target[own.target_port];
@@ -331,7 +329,7 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
       for (const ServiceName& apex : entry->apexes) add_host(hosts, apex, own);
   }
   for (auto& [target, hosts] : by_target) {
-    InboundRouteValues values{view.snapshot.trust_domain, {}, authorization, false};
+    InboundRouteValues values{{}, authorization, false};
     for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }

@@ -50,26 +50,30 @@ envoy::type::matcher::v3::StringMatcher& add_uri_matcher(
 
 }  // namespace
 
-google::protobuf::Any upstream_tls(const TrustDomain& domain, const TlsSettings& settings,
-                                   const std::string& fqdn,
+google::protobuf::Any upstream_tls(const std::vector<TrustDomain>& domains,
+                                   const TlsSettings& settings, const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities) {
   tls::UpstreamTlsContext context;
   context.set_sni(fqdn);
   context.mutable_common_tls_context()->add_alpn_protocols(kMeshAlpn);
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
-  for (const ServiceIdentity& identity : identities)
-    add_uri_matcher(validation).set_exact(spiffe_id(domain, identity).str());
-  if (identities.empty())
-    add_uri_matcher(validation).set_exact("spiffe://" + domain.str() + kNobody);
+  for (const TrustDomain& domain : domains) {
+    for (const ServiceIdentity& identity : identities)
+      add_uri_matcher(validation).set_exact(spiffe_id(domain, identity).str());
+    if (identities.empty())
+      add_uri_matcher(validation).set_exact("spiffe://" + domain.str() + kNobody);
+  }
   return pack_any(context);
 }
 
-google::protobuf::Any downstream_tls(const TrustDomain& domain, const TlsSettings& settings) {
+google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
+                                     const TlsSettings& settings) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
   // No ALPN of our own: were "osm" negotiated, Envoy would take every connection for HTTP/1.
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
-  add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
+  for (const TrustDomain& domain : domains)
+    add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
   return pack_any(context);
 }
 

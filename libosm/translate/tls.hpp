@@ -14,14 +14,16 @@ namespace osm::inline v1::translate {
 
 inline constexpr const char* kMeshAlpn = "osm";
 
-// Towards a service: its FQDN as SNI, and exactly these identities. An empty list means nobody: it
-// pins an identity that is never issued to a workload, since Envoy takes no matcher for anybody.
-google::protobuf::Any upstream_tls(const TrustDomain& domain, const TlsSettings& settings,
-                                   const std::string& fqdn,
+// Towards a service: its FQDN as SNI, and exactly these identities, of any of the domains. An empty
+// list means nobody: it pins an identity that is never issued to a workload, since Envoy takes no
+// matcher for anybody.
+google::protobuf::Any upstream_tls(const std::vector<TrustDomain>& domains,
+                                   const TlsSettings& settings, const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities);
 
-// From any workload of the trust domain; which of them may do what is RBAC's to say.
-google::protobuf::Any downstream_tls(const TrustDomain& domain, const TlsSettings& settings);
+// From any workload of the trust domains; which of them may do what is RBAC's to say.
+google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
+                                     const TlsSettings& settings);
 
 // The secrets both contexts refer to.
 std::vector<EncodedResource::Reference> tls_references();

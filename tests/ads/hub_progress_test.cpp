@@ -17,6 +17,16 @@ namespace {
 
 const model::ProxyKey kClientKey{kClient.ns, kClientId};
 
+// What the client holds now, but for its trust domains.
+CertificateGoal goal_of(HubRig& rig, const std::vector<std::string>& accepted,
+                        const std::vector<std::string>& allowed) {
+  const CertificatePtr leaf = rig.secrets.certificate_for(kClient);
+  CertificateGoal goal{leaf->issuer_id, {}, leaf->trust_bundle_pem, kDomain};
+  goal.trust_domains.accepted = std::vector<TrustDomain>(accepted.begin(), accepted.end());
+  goal.trust_domains.allowed = std::vector<TrustDomain>(allowed.begin(), allowed.end());
+  return goal;
+}
+
 // A client that holds everything of generation 1, and who was told to have moved.
 struct Fixture : HubRig {
   RigProxy client{*this, kClientId, kClient};
@@ -34,6 +44,10 @@ struct Fixture : HubRig {
     return all.front();
   }
   std::uint64_t generation() { return of_client().generation; }
+  CertificateGoal goal(const std::vector<std::string>& accepted,
+                       const std::vector<std::string>& allowed) {
+    return goal_of(*this, accepted, allowed);
+  }
 };
 
 }  // namespace
@@ -134,6 +148,92 @@ TEST_SUITE("ads::Hub progress") {
     client.hang_up();
     CHECK(moved.count(kClientKey) == 1);
     CHECK(hub.progress({kClientKey}).empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who is to know other trust domains lags until it holds all of them") {
+    const std::vector<std::string> both{"cluster.local", "new.example"};
+    const auto lag = [&](const std::vector<std::string>& accepted,
+                         const std::vector<std::string>& allowed) {
+      const CertificateProgress now = hub.certificate_progress(goal(accepted, allowed));
+      CHECK(now.lagging.size() == now.bundle_lag);
+      return now.bundle_lag;
+    };
+    client.ask_for_all();
+    client.settle();
+    CHECK(lag({"cluster.local"}, {"cluster.local"}) == 0);
+    CHECK(lag(both, both) == 1);  // what is published is of before
+
+    mesh.set_domains(both, both);
+    publish();
+    CHECK(lag(both, both) == 1);
+    client.settle();
+    CHECK(lag(both, both) == 0);
+    mesh.set_endpoints({"10.0.0.8"});
+    publish();
+    CHECK(lag(both, both) == 0);  // behind, but not in this
+    client.settle();
+
+    mesh.set_domains({"new.example"}, both);
+    publish();
+    CHECK(lag({"new.example"}, both) == 1);
+    client.settle();
+    CHECK(lag({"new.example"}, both) == 0);
+    client.refuses = [](const Response& response) { return response.type == XdsType::kCluster; };
+    mesh.set_domains(both, both);
+    publish();
+    client.settle();
+    CHECK(lag(both, both) == 1);  // it refused
+  }
+
+  TEST_CASE("a replica that starts while trust domains change waits for what proxies hold of it") {
+    HubRig rig;
+    rig.mesh.set_domains({"cluster.local", "new.example"}, {"cluster.local", "new.example"});
+    Hub hub({}, {rig.executor, rig.executor, rig.clock, rig.log, rig.metrics, rig.secrets,
+                 rig.registry});
+    CHECK(hub.certificate_progress({}).bundle_lag == 1);  // nothing is known yet
+    rig.publish();
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kSecret, kSecretNames);
+    proxy.settle();
+    const CertificateGoal of_both =
+        goal_of(rig, {"cluster.local", "new.example"}, {"cluster.local", "new.example"});
+    CHECK(rig.hub.certificate_progress(of_both).bundle_lag == 1);
+    proxy.ask_for_all();
+    proxy.settle();
+    CHECK(rig.hub.certificate_progress(of_both).bundle_lag == 0);
+  }
+
+  TEST_CASE("a leaf or a proxy certificate of another trust domain than signs now lags") {
+    HubRig rig;
+    RigProxy old(rig, kClientId, kClient);
+    old.ask_for_all();
+    old.settle();
+    CertificateGoal of_now = goal_of(rig, {"cluster.local"}, {"cluster.local"});
+    CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 0);
+    of_now.trust_domains.signing = TrustDomain("new.example");
+    CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 1);
+    // The workload's leaf alone is not enough, nor the proxy's certificate.
+    RigProxy renewed(rig, kClientId, kClient, "10.0.0.1", 24h, TrustDomain("new.example"));
+    renewed.ask_for_all();
+    renewed.settle();
+    CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 1);
+    rig.secrets.domain = TrustDomain("new.example");
+    rig.secrets.rotate(kClient);
+    rig.executor.run_until_idle();
+    renewed.settle();
+    CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 0);
+  }
+
+  TEST_CASE("a proxy of a trust domain that is none of the mesh's any more is not kept") {
+    HubRig rig;
+    RigProxy old(rig, kClientId, kClient);
+    RigProxy other(rig, kServerId, kServer, "10.0.0.2", 24h, TrustDomain("new.example"));
+    rig.hub.accept({kDomain, TrustDomain("new.example")});
+    CHECK(old.open());
+    rig.hub.accept({TrustDomain("new.example")});
+    CHECK_FALSE(old.open());
+    CHECK(old.stream().closed->code == CloseCode::kPermissionDenied);
+    CHECK(other.open());
   }
 
   TEST_CASE("who was told to reconnect is behind until it has, for ten seconds") {

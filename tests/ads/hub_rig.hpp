@@ -107,13 +107,15 @@ class RigProxy {
  public:
   RigProxy(HubRig& rig, const ProxyId& id, const ServiceIdentity& account,
            const std::string& address = "10.0.0.1",
-           std::chrono::seconds life = std::chrono::hours(24))
+           std::chrono::seconds life = std::chrono::hours(24), const TrustDomain& domain = kDomain)
       : rig_(rig), id_(++rig.last_id), stream_(std::make_shared<MemoryStream>(XdsVariant::kSotw)) {
     ads::Peer peer{{id, {account.ns, account.name}},
                    CommonName("proxy"),
                    "ipv4:" + address + ":40000",
                    rig.clock.wall_now(),
-                   rig.clock.wall_now() + life};
+                   rig.clock.wall_now() + life,
+                   {},
+                   domain};
     rig.hub.open(id_, std::move(peer), stream_);
     rig.executor.run_until_idle();
   }

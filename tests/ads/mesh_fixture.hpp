@@ -32,15 +32,16 @@ class TestCa {
   explicit TestCa(const Clock& clock) : clock_(clock) {
     auto root = certificate::make_root_pem(clock);
     REQUIRE(root.ok());
-    auto issuer = certificate::make_local_issuer(root->pem(), kDomain, clock);
-    REQUIRE(issuer.ok());
-    issuer_ = std::move(*issuer);
+    root_pem_ = root->pem();
   }
 
   CertificatePtr issue(std::string common_name, SpiffeId id, certificate::Usage usage,
                        std::chrono::seconds validity = std::chrono::hours(24)) const {
+    const TrustDomain domain = model::trust_domain_of(id);
     const certificate::Subject subject{CommonName(std::move(common_name)), std::move(id), usage};
-    auto issued = certificate::issue(*issuer_, subject, validity, {}, clock_);
+    auto issuer = certificate::make_local_issuer(root_pem_, domain, clock_);
+    REQUIRE(issuer.ok());
+    auto issued = certificate::issue(**issuer, subject, validity, {}, clock_);
     REQUIRE_MESSAGE(issued.ok(), issued.error().text());
     return std::make_shared<const certificate::Certificate>(*std::move(issued));
   }
@@ -55,13 +56,14 @@ class TestCa {
                  model::proxy_spiffe_id(kDomain, {id, {account.ns, account.name}}),
                  certificate::Usage::kProxy, validity);
   }
-  CertificatePtr workload(const ServiceIdentity& identity) const {
-    return issue(identity.name, spiffe_id(kDomain, identity), certificate::Usage::kWorkload);
+  CertificatePtr workload(const ServiceIdentity& identity,
+                          const TrustDomain& domain = kDomain) const {
+    return issue(identity.name, spiffe_id(domain, identity), certificate::Usage::kWorkload);
   }
 
  private:
   const Clock& clock_;
-  std::unique_ptr<certificate::Issuer> issuer_;
+  std::string root_pem_;
 };
 
 // Issues when asked, or later when `slow`.
@@ -87,12 +89,13 @@ class FakeSecrets final : public model::SecretSource {
   void rotate(const ServiceIdentity& identity) {
     {
       std::lock_guard lock(mutex_);
-      held_[identity] = ca_.workload(identity);
+      held_[identity] = ca_.workload(identity, domain);
     }
     changed_.notify(identity);
   }
 
   bool slow = false;
+  TrustDomain domain = kDomain;  // of what is rotated to
   std::set<ServiceIdentity> released;
 
  private:
@@ -155,6 +158,12 @@ class TestMesh {
     changes_.workloads.insert(entry.proxy);
     mesh_.snapshot.workloads = mesh_.snapshot.workloads.with(
         std::make_shared<const model::WorkloadEntry>(std::move(entry)));
+  }
+  void set_domains(const std::vector<std::string>& accepted,
+                   const std::vector<std::string>& allowed) {
+    mesh_.domains(allowed);
+    mesh_.snapshot.accepted_domains = std::vector<TrustDomain>(accepted.begin(), accepted.end());
+    changes_.everything = true;
   }
   // Of nobody's resources: `changes` stays as it is.
   void set_max_proxies(std::size_t most) { mesh_.snapshot.config.max_proxies = most; }

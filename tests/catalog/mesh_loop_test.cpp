@@ -152,6 +152,33 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(mesh.generation() == 1);
   }
 
+  TEST_CASE("other trust domains are a change of everything, the same ones are none") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    TrustDomains domains(TrustDomain("cluster.local"));
+    CHECK(mesh.loop->snapshots().load()->accepted_domains == domains.accepted);
+    const auto set = [&] {
+      mesh.loop->set_trust_domains(domains);
+      mesh.executor.run_for(1s);
+      return mesh.loop->snapshots().load();
+    };
+    set();
+    domains.signing = TrustDomain("new.example");  // of issuing: no proxy's business
+    set();
+    CHECK(mesh.generation() == 1);
+    domains.accepted = domains.allowed = {TrustDomain("cluster.local"), TrustDomain("new.example")};
+    auto now = set();
+    CHECK(now->generation == 2);
+    CHECK(now->changes.everything);
+    CHECK(now->accepted_domains == domains.accepted);
+    domains.accepted = {TrustDomain("new.example")};
+    now = set();
+    CHECK(now->accepted_domains == domains.accepted);
+    CHECK(now->allowed_domains == domains.allowed);
+    CHECK(now->changes.everything);
+  }
+
   TEST_CASE("a problem is logged once, and its end is logged") {
     Manual mesh;
     mesh.start();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "certificate/made_ca.hpp"
+#include "certificate/manager_fixture.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::certificate {
@@ -67,6 +68,26 @@ std::string pem_of(const Asked& asked) {
   return x509::to_pem(*request).value();
 }
 
+// RSA that may sign with PSS only.
+openssl::Key rsa_pss_key() {
+  const openssl::Handle<EVP_PKEY_CTX, EVP_PKEY_CTX_free> context(
+      EVP_PKEY_CTX_new_from_name(nullptr, "RSA-PSS", nullptr));
+  EVP_PKEY* key = nullptr;
+  REQUIRE(EVP_PKEY_keygen_init(context.get()) == 1);
+  REQUIRE(EVP_PKEY_generate(context.get(), &key) == 1);
+  return openssl::Key(key);
+}
+
+// By the manager, whose CA does not even see it.
+void manager_refuses(const Subject& subject, const std::string& pem, const Error& error) {
+  testing::ManagerFixture f;
+  const auto refused = f.manager->certify_request(subject, pem, hours(1));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error() == error);
+  CHECK(f.ca.attempts == 0);
+  CHECK(f.manager->list_certificates().empty());
+}
+
 void refuses(const Subject& subject, const std::string& pem, const std::string& reason) {
   ERR_raise(ERR_LIB_SSL, ERR_R_INTERNAL_ERROR);  // somebody else left this
   const Status refused = check_request(subject, pem);
@@ -75,6 +96,7 @@ void refuses(const Subject& subject, const std::string& pem, const std::string& 
   CHECK(refused.error().code == ErrorCode::kInvalidArgument);
   CHECK_MESSAGE(refused.error().message.find(reason) != std::string::npos, refused.error().message);
   CHECK(refused.error().message.find('\0') == std::string::npos);
+  manager_refuses(subject, pem, refused.error());
 }
 
 void refuses(Asked asked, const std::string& reason) { refuses(kBuyer, pem_of(asked), reason); }
@@ -128,6 +150,33 @@ TEST_SUITE("certificate::check_request") {
              .replaced = "_evil",
              .by = "\0evil"s},
             "subjectAltName is not exactly");
+    refuses(kHook,
+            pem_of({.common_names = {kHook.common_name.str()},
+                    .extensions = {{"subjectAltName", "URI:" + kHook.spiffe_id.str() +
+                                                          ",DNS:" + kHook.dns_names[0] + "_evil"}},
+                    .replaced = "_evil",
+                    .by = "\0evil"s}),
+            "subjectAltName is not exactly");
+  }
+
+  TEST_CASE("a wildcard stands for nobody") {
+    refuses({.common_names = {"*.shop.cluster.local"}}, "not exactly that common name");
+    refuses({.common_names = {"*"}}, "not exactly that common name");
+    for (const char* names :
+         {"URI:spiffe://cluster.local/ns/shop/sa/*", "URI:spiffe://cluster.local/*", "URI:*",
+          "URI:spiffe://*/ns/shop/sa/buyer", "DNS:*"})
+      refuses({.extensions = {{"subjectAltName", names}}}, "subjectAltName is not exactly");
+    // Nor does a subject's own: what is asked for and what is authenticated agree, and are refused.
+    for (const char* id : {"spiffe://cluster.local/ns/shop/sa/*", "spiffe://cluster.local/*",
+                           "spiffe://*/ns/shop/sa/buyer"}) {
+      Subject wild = kBuyer;
+      wild.spiffe_id = SpiffeId(id);
+      refuses(wild, pem_of({.extensions = {{"subjectAltName", "URI:"s + id}}}),
+              "cannot be certified");
+    }
+    Subject wild = kBuyer;
+    wild.common_name = CommonName("*.shop.cluster.local");
+    refuses(wild, pem_of({.common_names = {wild.common_name.str()}}), "cannot be certified");
   }
 
   TEST_CASE("nothing but names may be asked for") {
@@ -149,7 +198,8 @@ TEST_SUITE("certificate::check_request") {
   TEST_CASE("weak and unusual keys are refused, and keys that the requester does not hold") {
     refuses({.key = openssl::Key(EVP_RSA_gen(1024))}, "its key is not taken");
     refuses({.key = openssl::Key(EVP_RSA_gen(4104))}, "its key is not taken");
-    for (const char* group : {"P-224", "P-384", "secp256k1"})
+    refuses({.key = rsa_pss_key()}, "its key is not taken");
+    for (const char* group : {"P-224", "P-384", "P-521", "secp256k1", "brainpoolP256r1"})
       refuses({.key = openssl::Key(EVP_EC_gen(group))}, "its key is not taken");
     refuses({.key = openssl::Key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED448")), .digest = nullptr},
             "its key is not taken");
@@ -167,6 +217,15 @@ TEST_SUITE("certificate::check_request") {
     refuses(kBuyer, good.substr(0, good.size() / 2), "no PEM certificate request");
     refuses(kBuyer, good + good, "more than one");
     refuses(kBuyer, good + std::string(20'000, '\n'), "larger than 16 kB");
+    refuses({.common_names = {std::string(64 * 1024, 'x')}}, "larger than 16 kB");
+    refuses({.common_names = std::vector<std::string>(300, kBuyer.common_name.str())},
+            "not exactly that common name");
+    // Nobody is asked for a passphrase.
+    std::string encrypted = good;
+    encrypted.insert(good.find('\n') + 1,
+                     "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,"
+                     "00112233445566778899AABBCCDDEEFF\n\n");
+    refuses(kBuyer, encrypted, "no PEM certificate request");
     std::string flipped = good;
     flipped[good.size() / 2] = flipped[good.size() / 2] == 'A' ? 'B' : 'A';
     CHECK_FALSE(check_request(kBuyer, flipped).ok());
@@ -272,6 +331,10 @@ TEST_SUITE("certificate::check_answer") {
       };
     };
     ca.refuses([](Wanted& w) { w.common_name = "thief"; }, "another common name");
+    ca.refuses([](Wanted& w) { w.common_name += "\0.evil"s; }, "another common name");
+    ca.refuses([](Wanted& w) { w.common_name = "*.shop.cluster.local"; }, "another common name");
+    ca.refuses(with("subjectAltName", "URI:spiffe://cluster.local/ns/shop/sa/*"),
+               "subjectAltName is not exactly");
     ca.refuses(with("subjectAltName", "URI:spiffe://cluster.local/ns/shop/sa/thief"),
                "subjectAltName is not exactly");
     ca.refuses(

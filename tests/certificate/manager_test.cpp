@@ -4,11 +4,15 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "certificate/alternative_names.hpp"
 #include "certificate/manager_fixture.hpp"
 #include "osm/certificate_request.hpp"
 
@@ -55,6 +59,34 @@ openssl::Key requested_key(const SigningRequest& request) {
   return openssl::Key(X509_REQ_get_pubkey(x509::parse_request(request.request_pem).value().get()));
 }
 
+// Common names that are one to who compares without case, cuts at 63 or 64 letters, drops a dot, or
+// reads '_' as '-'; each for two accounts that resemble each other as much.
+std::vector<Subject> subjects_alike() {
+  const std::string longest(63, 'a');
+  std::vector<std::string> names{
+      "buyer.shop.cluster.local",  "Buyer.shop.cluster.local",   "BUYER.SHOP.CLUSTER.LOCAL",
+      "buyer.shop.cluster.local.", ".buyer.shop.cluster.local",  "buyer..shop.cluster.local",
+      "buyer.shop.cluster.loca",   "buyer-1.shop.cluster.local", "buyer_1.shop.cluster.local"};
+  for (const char* rest : {"", "a", "ab", "b", ".shop", ".Shop"}) names.push_back(longest + rest);
+  std::vector<Subject> subjects;
+  for (const std::string& name : names)
+    for (const char* account : {"buyer", "Buyer"})
+      subjects.push_back({CommonName(name),
+                          SpiffeId("spiffe://cluster.local/ns/shop/sa/" + std::string(account))});
+  return subjects;
+}
+
+// By what is in it, and by what the manager says is.
+void check_is_for(const Subject& subject, const Certificate& certificate) {
+  const openssl::CleanErrorQueue clean;
+  CHECK(certificate.subject == subject);
+  const auto leaf = x509::parse_certificate(certificate.chain_pem).value();
+  CHECK(x509::common_name(*X509_get_subject_name(leaf.get())) == subject.common_name.str());
+  CHECK(x509::same_names(x509::alternative_names(*leaf), subject));
+  const auto key = x509::parse_key(certificate.private_key.pem()).value();
+  CHECK(X509_check_private_key(leaf.get(), key.get()) == 1);
+}
+
 }  // namespace
 
 TEST_SUITE("certificate::Manager") {
@@ -87,6 +119,60 @@ TEST_SUITE("certificate::Manager") {
     CHECK(refused.error().message.find("held by another subject") != std::string::npos);
     f.manager->release_certificate(thief.common_name);
     CHECK(f.manager->issue_certificate(thief, hours(1)).ok());
+  }
+
+  TEST_CASE("over random calls nobody is handed the certificate of a name that resembles his own") {
+    const std::uint64_t seed = std::random_device{}();
+    CAPTURE(seed);
+    ManagerFixture f(seed);
+    std::mt19937_64 random(seed);
+    const auto pick = [&](std::size_t count) { return random() % count; };
+    const std::vector<Subject> subjects = subjects_alike();
+    std::map<std::string, Subject> holders;  // by common name
+    std::set<std::string> keys;
+    int held = 0, taken = 0;
+    for (int step = 0; step < 2000; ++step) {
+      CAPTURE(step);
+      const Subject& subject = subjects[pick(subjects.size())];
+      const std::string& name = subject.common_name.str();
+      CAPTURE(name);
+      const auto holder = holders.find(name);
+      switch (pick(8)) {
+        case 0:
+          f.manager->release_certificate(subject.common_name);
+          holders.erase(name);
+          break;
+        case 1:
+          if (const auto rotated = f.manager->rotate_certificate(subject.common_name)) {
+            REQUIRE(holder != holders.end());
+            check_is_for(holder->second, **rotated);
+          } else {
+            CHECK(holder == holders.end());
+          }
+          break;
+        case 2:
+          f.executor.run_for(hours(pick(3)));
+          break;
+        default: {
+          const auto issued = f.manager->issue_certificate(subject, hours(48));
+          const bool others = holder != holders.end() && holder->second != subject;
+          REQUIRE(issued.ok() != others);
+          taken += others;
+          if (others) break;
+          holders.emplace(name, subject);
+          check_is_for(subject, **issued);
+          ++held;
+        }
+      }
+    }
+    const auto list = f.manager->list_certificates();
+    CHECK(list.size() == holders.size());
+    for (const CertificatePtr& each : list) {
+      check_is_for(holders.at(each->subject.common_name.str()), *each);
+      CHECK(keys.insert(each->private_key.pem()).second);  // two names never share one
+    }
+    CHECK(held > 500);
+    CHECK(taken > 100);
   }
 
   TEST_CASE("certificates live between nine tenths and all of what was asked, at random") {

@@ -1,17 +1,15 @@
 // Watches every block that goes back to the allocator: none may still hold a key.
 #include <doctest/doctest.h>
-#include <malloc.h>
 
 #include <array>
-#include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 
 #include "certificate/fake_issuer.hpp"
+#include "certificate/freed_blocks.hpp"
 #include "certificate/local_issuer.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/system.hpp"
@@ -19,48 +17,22 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace {
-
-// Plain memory: the watched text must not be in a std::string of the test's own.
-std::array<char, 64> watched_text{};
-std::atomic<std::size_t> watched_size{0};
-std::atomic<int> leaks{0};
-
-void inspect(void* block) {
-  const std::size_t size = watched_size.load();
-  if (size == 0 || !block) return;
-  if (::memmem(block, ::malloc_usable_size(block), watched_text.data(), size)) ++leaks;
-}
-
-// Counts freed blocks that hold `text` while it lives.
-class Watch {
- public:
-  explicit Watch(std::string_view text) {
-    REQUIRE(text.size() <= watched_text.size());
-    std::memcpy(watched_text.data(), text.data(), text.size());
-    leaks = 0;
-    watched_size = text.size();
-  }
-  ~Watch() { watched_size = 0; }
-  int leaked() const { return leaks; }
-};
-
-}  // namespace
-
 void* operator new(std::size_t size) {
   if (void* block = std::malloc(size == 0 ? 1 : size)) return block;
   throw std::bad_alloc();
 }
 void operator delete(void* block) noexcept {
-  inspect(block);
+  osm::certificate::testing::inspect_freed(block);
   std::free(block);
 }
 void operator delete(void* block, std::size_t) noexcept {
-  inspect(block);
+  osm::certificate::testing::inspect_freed(block);
   std::free(block);
 }
 
 namespace osm::certificate {
+
+using testing::Watch;
 
 constexpr std::string_view kSecret = "an imaginary key, long enough for the heap";
 

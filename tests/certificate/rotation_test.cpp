@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "certificate/rotation.hpp"
@@ -19,8 +20,8 @@ using std::chrono::seconds;
 const WallTime kStart{hours(500'000)};
 constexpr seconds kLeaf = hours(48);
 
-RootWish wish(std::string name, RootRole role) {
-  return {.name = name, .role = role, .bundle_pem = "pem of " + name};
+RootWish wish(std::string name, RootRole role, const TrustDomain& domain = {}) {
+  return {.name = name, .role = role, .bundle_pem = "pem of " + name, .trust_domain = domain};
 }
 
 // A rotation under test: applies each step, as its keeper does.
@@ -130,6 +131,64 @@ TEST_SUITE("certificate: rotation") {
     }
   }
 
+  TEST_CASE("The last root of a trust domain goes in two steps: first its trust, then its names") {
+    const TrustDomain from("old.example"), to("new.example");
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive, from)};
+    it.settle();
+    it.wishes = {wish("old", RootRole::kInactive, from), wish("next", RootRole::kActive, to)};
+    it.evidence = {.complete = true, .bundle_lag = 1};
+    it.step();
+    CHECK_FALSE(it.step());
+    CHECK(it.waiting["next"] ==
+          "waits for 1 proxies without the newest trust bundle and trust domains");
+    it.evidence = {.complete = true};
+    it.step();
+    REQUIRE(it.state("old") == RootState::kDraining);
+    it.step();
+    REQUIRE(it.state("old") == RootState::kClosing);
+    CHECK(it.records[1].bundle_pem.empty());
+    CHECK(it.records[1].trust_domain == from);
+
+    SUBCASE("its names mean nobody once every proxy has replaced its connections") {
+      it.evidence = {.complete = true, .bundle_lag = 1};
+      CHECK_FALSE(it.step());
+      CHECK(it.waiting["old"] ==
+            "waits for 1 proxies without the newest trust bundle and trust domains");
+      it.evidence = {.complete = true, .leaf_lag = 1, .own_lag = 1};
+      CHECK(it.step());
+      CHECK(it.state("old") == RootState::kInactive);
+    }
+    SUBCASE("it may be wanted again meanwhile") {
+      it.wishes[0].role = RootRole::kPassive;
+      it.settle();
+      CHECK(it.state("old") == RootState::kTrusted);
+      CHECK(it.state("next") == RootState::kSigning);
+    }
+  }
+
+  TEST_CASE("A root of the domain that stays goes in one step") {
+    const TrustDomain domain("one.example");
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive, domain)};
+    it.settle();
+    it.wishes = {wish("old", RootRole::kInactive, domain), wish("next", RootRole::kActive, domain)};
+    std::set<RootState> seen;
+    while (it.step()) seen.insert(it.state("old"));
+    CHECK(seen ==
+          std::set<RootState>{RootState::kSigning, RootState::kDraining, RootState::kInactive});
+  }
+
+  TEST_CASE("A trusted root keeps its trust domain, whatever its author writes later") {
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive, TrustDomain("one.example"))};
+    it.settle();
+    it.wishes[0].trust_domain = TrustDomain("two.example");
+    CHECK_FALSE(it.step());
+    CHECK(it.records[0].trust_domain == TrustDomain("one.example"));
+    CHECK(it.waiting["old"].find("spec.trustDomain back") != std::string::npos);
+  }
+
   TEST_CASE("Who is absent is waited for no longer than a leaf lives") {
     Rotation it = Rotation::under_way();
     it.evidence = {.complete = false, .absent = 1, .waiting_for = "replica b"};
@@ -195,8 +254,9 @@ TEST_SUITE("certificate: rotation") {
     CHECK(it.waiting["old"].find("another certificate than before") != std::string::npos);
   }
 
-  // Two replicas, some proxies, three roots; wishes, crashes, absences and time as they come.
-  TEST_CASE("In no order of events does a proxy meet a certificate that it does not trust") {
+  // Two replicas, some proxies, three roots of two trust domains; wishes, crashes, absences and
+  // time as they come.
+  TEST_CASE("In no order of events does a proxy meet a peer that it does not let in") {
     const unsigned seed = std::random_device{}();
     MESSAGE("seed=" << seed);
     std::mt19937 random(seed);
@@ -210,14 +270,32 @@ TEST_SUITE("certificate: rotation") {
     struct Node {
       int replica = -1;  // -1: connected to nobody
       std::set<std::string> trusts;
-      std::string leaf;  // its root
+      std::set<TrustDomain> accepts;  // of who connects
+      std::set<TrustDomain> allows;   // of who is connected
+      std::string leaf;               // its root
+      TrustDomain shown;              // by its oldest connections to others
       WallTime leaf_ends{};
+    };
+    const auto domain_of = [](const std::string& root) {
+      return TrustDomain(root == "b" ? "b.example" : "a.example");
     };
     const auto trusted = [](const std::vector<RootRecord>& records) {
       std::set<std::string> names;
       for (const RootRecord& root : records)
-        if (root.state != RootState::kInactive) names.insert(root.name);
+        if (is_trusted(root.state)) names.insert(root.name);
       return names;
+    };
+    const auto accepted = [](const std::vector<RootRecord>& records) {
+      std::set<TrustDomain> domains;
+      for (const RootRecord& root : records)
+        if (is_trusted(root.state)) domains.insert(root.trust_domain);
+      return domains;
+    };
+    const auto allowed = [](const std::vector<RootRecord>& records) {
+      std::set<TrustDomain> domains;
+      for (const RootRecord& root : records)
+        if (root.state != RootState::kInactive) domains.insert(root.trust_domain);
+      return domains;
     };
     const auto signer = [](const std::vector<RootRecord>& records) -> std::string {
       for (const RootRecord& root : records)
@@ -226,20 +304,24 @@ TEST_SUITE("certificate: rotation") {
     };
     const std::vector<std::string> names{"a", "b", "c"};
     Rotation it;
-    it.wishes = {wish("a", RootRole::kActive)};
+    it.wishes = {wish("a", RootRole::kActive, domain_of("a"))};
     it.settle();
     std::vector<Replica> replicas(2, {it.records});
     std::vector<Node> nodes(4);
-    std::size_t rotations = 0, dropped = 0;
+    std::size_t rotations = 0, dropped = 0, moved = 0;
 
     const auto sync = [&](Node& node) {
       const Replica& from = replicas[static_cast<std::size_t>(node.replica)];
       node.trusts = trusted(from.followed);
       node.leaf = signer(from.followed);
+      // Other peers are other clusters, whose connections are new ones.
+      if (std::exchange(node.accepts, accepted(from.followed)) != accepted(from.followed))
+        node.shown = domain_of(node.leaf);
+      node.allows = allowed(from.followed);
       node.leaf_ends = it.now + kLeaf;
     };
     const auto acts_on = [&](const std::vector<RootRecord>& record) {
-      return std::pair(trusted(record), signer(record));
+      return std::tuple(trusted(record), signer(record), allowed(record));
     };
     const auto look = [&] {
       RotationEvidence seen{.complete = true, .waiting_for = "a replica"};
@@ -251,7 +333,9 @@ TEST_SUITE("certificate: rotation") {
           ++seen.absent;
           continue;
         }
-        seen.bundle_lag += node.trusts != trusted(it.records);
+        seen.bundle_lag += node.trusts != trusted(it.records) ||
+                           node.accepts != accepted(it.records) ||
+                           node.allows != allowed(it.records);
         seen.leaf_lag += node.leaf != signer(it.records);
       }
       return seen;
@@ -266,7 +350,8 @@ TEST_SUITE("certificate: rotation") {
           if (pick(20) == 0) {
             it.wishes.clear();
             for (const std::string& name : names)
-              if (pick(4) != 0) it.wishes.push_back(wish(name, static_cast<RootRole>(pick(3))));
+              if (pick(4) != 0)
+                it.wishes.push_back(wish(name, static_cast<RootRole>(pick(3)), domain_of(name)));
           }
           break;
         case 1:
@@ -298,10 +383,12 @@ TEST_SUITE("certificate: rotation") {
         default: {
           const std::string before = signer(it.records);
           const std::size_t held = trusted(it.records).size();
+          const std::size_t names_held = allowed(it.records).size();
           it.evidence = look();
           it.step();
           rotations += signer(it.records) != before;
           dropped += trusted(it.records).size() < held;
+          moved += allowed(it.records).size() < names_held;
         }
       }
       REQUIRE_FALSE(signer(it.records).empty());
@@ -310,10 +397,13 @@ TEST_SUITE("certificate: rotation") {
           if (one.leaf_ends > it.now && other.leaf_ends > it.now) {
             CAPTURE(i);
             REQUIRE(one.trusts.contains(other.leaf));
+            REQUIRE(one.accepts.contains(domain_of(other.leaf)));
+            REQUIRE(one.allows.contains(other.shown));
           }
     }
     CHECK(rotations > 50);  // it did not only wait
     CHECK(dropped > 50);
+    CHECK(moved > 10);
   }
 }
 

@@ -53,7 +53,7 @@ struct Fixture : testing::ManagerFixture {
   }
 
   seconds validity = hours(48);
-  std::unique_ptr<model::SecretSource> source;
+  std::unique_ptr<ServiceCertificates> source;
   Subscription subscription;
   std::vector<ServiceIdentity> heard;
 };
@@ -151,6 +151,81 @@ TEST_SUITE("certificate::ServiceCertificates") {
       most_in_a_second = std::max(most_in_a_second, f.ca.attempts - before);
     }
     CHECK(most_in_a_second < 30);
+  }
+
+  TEST_CASE(
+      "in another trust domain each identity gets its new name, and keeps the old meanwhile") {
+    Fixture f;
+    const TrustDomain domain("new.example");
+    const auto old = f.ready(kBuyer);
+    f.ready(kStore);
+    f.heard.clear();
+    f.ca.while_issuing = [&] { CHECK(f.source->certificate_for(kBuyer)); };
+    f.source->set_trust_domain(domain);
+    CHECK(f.source->certificate_for(kBuyer) == old);
+    f.executor.run_until_idle();
+    CHECK(std::set<ServiceIdentity>(f.heard.begin(), f.heard.end()) ==
+          std::set<ServiceIdentity>{kBuyer, kStore});
+    for (const ServiceIdentity& identity : {kBuyer, kStore}) {
+      const auto now = f.source->certificate_for(identity);
+      CHECK(now->subject == Subject{model::service_common_name(domain, identity),
+                                    spiffe_id(domain, identity), Usage::kWorkload});
+    }
+    for (const auto& held : f.manager->list_certificates())  // nothing of the old names
+      CHECK(model::trust_domain_of(held->subject.spiffe_id) == domain);
+    CHECK(f.manager->list_certificates().size() == 2);
+
+    f.heard.clear();
+    REQUIRE(f.manager->rotate_certificate(model::service_common_name(domain, kBuyer)).ok());
+    f.executor.run_until_idle();
+    CHECK(f.heard == std::vector<ServiceIdentity>{kBuyer});
+    f.source->release(kBuyer);
+    f.source->release(kStore);
+    f.executor.run_until_idle();
+    CHECK(f.manager->list_certificates().empty());
+  }
+
+  TEST_CASE("a name that cannot be issued leaves the old one in use, renewed, until it can") {
+    Fixture f;
+    const TrustDomain domain("new.example");
+    const auto old = f.ready(kBuyer);
+    f.ca.failure = kCaDown;
+    f.source->set_trust_domain(domain);
+    f.executor.run_for(seconds(10));
+    CHECK(f.source->certificate_for(kBuyer) == old);
+    f.ca.failure.reset();
+    const auto renewed = f.manager->rotate_certificate(old->subject.common_name);
+    REQUIRE(renewed.ok());
+    f.ca.failure = kCaDown;
+    f.executor.run_until_idle();
+    CHECK(f.source->certificate_for(kBuyer) == *renewed);
+    SUBCASE("and then it is") {
+      f.ca.failure.reset();
+      f.executor.run_for(minutes(6));
+      CHECK(f.source->certificate_for(kBuyer)->subject.spiffe_id == spiffe_id(domain, kBuyer));
+    }
+    SUBCASE("or the change is taken back") {
+      f.ca.failure.reset();
+      f.source->set_trust_domain(kDomain);
+      f.executor.run_for(minutes(6));
+      CHECK(f.source->certificate_for(kBuyer) == *renewed);
+    }
+    CHECK(f.manager->list_certificates().size() == 1);
+    f.source->release(kBuyer);
+    f.executor.run_until_idle();
+    CHECK(f.manager->list_certificates().empty());
+  }
+
+  TEST_CASE("an identity released while its new name is issued leaves nothing behind") {
+    Fixture f;
+    f.ready(kBuyer);
+    f.ca.while_issuing = [&] {
+      f.source->release(kBuyer);
+      f.source->set_trust_domain(TrustDomain("third.example"));
+    };
+    f.source->set_trust_domain(TrustDomain("new.example"));
+    f.executor.run_until_idle();
+    CHECK(f.manager->list_certificates().empty());
   }
 
   TEST_CASE("release forgets the certificate here and in the manager") {

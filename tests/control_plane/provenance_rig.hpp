@@ -77,7 +77,7 @@ struct Controller {
               .log = log,
               .metrics = metrics}) {
     auto started = ads::AdsServer::start(
-        {.address = "", .trust_domain = ads_test::kDomain, .server_certificate = {}},
+        {.address = "", .accepted_domains = {ads_test::kDomain}, .server_certificate = {}},
         {.executor = executor,
          .clock = clock,
          .rng = rng,
@@ -95,7 +95,7 @@ struct Controller {
                                              .proxies = *trials,
                                              .providers = {{&provider}},
                                              .workload_providers = {&provider},
-                                             .trust_domain = ads_test::kDomain,
+                                             .trust_domains = [] { return ads_test::kDomain; },
                                              .osm_namespace = "osm-system",
                                              .executor = executor,
                                              .clock = clock,

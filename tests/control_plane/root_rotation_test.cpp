@@ -67,9 +67,12 @@ struct NoRandom final : Rng {
   std::uint64_t next() override { return 0; }
 };
 
-std::shared_ptr<certificate::Issuer> new_ca(const Clock& clock) {
+const TrustDomain kDomain("cluster.local");
+
+std::shared_ptr<certificate::Issuer> new_ca(const Clock& clock,
+                                            const TrustDomain& domain = kDomain) {
   const certificate::PrivateKey pem = certificate::make_root_pem(clock).value();
-  return certificate::make_local_issuer(pem.pem(), TrustDomain("cluster.local"), clock).value();
+  return certificate::make_local_issuer(pem.pem(), domain, clock).value();
 }
 
 // What all replicas share.
@@ -85,8 +88,8 @@ struct Mesh {
   std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
 
   Mesh() { spec.set_synced(true); }
-  void wish(const std::string& name, RootRole role) {
-    spec.put(MeshRootCertificate{.name = name, .role = role});
+  void wish(const std::string& name, RootRole role, const TrustDomain& domain = kDomain) {
+    spec.put(MeshRootCertificate{.name = name, .trust_domain = domain, .role = role});
   }
   std::map<std::string, RootState> states() const {
     std::map<std::string, RootState> states;
@@ -105,10 +108,10 @@ struct Replica {
                                     .make_issuer = [this](const MeshRootCertificate& root)
                                         -> Result<std::shared_ptr<certificate::Issuer>> {
                                       auto& ca = mesh.cas[root.name];
-                                      if (!ca) ca = new_ca(mesh.clock);
+                                      if (!ca) ca = new_ca(mesh.clock, root.trust_domain);
                                       return ca;
                                     },
-                                    .trust_domain = TrustDomain("cluster.local"),
+                                    .trust_domain = kDomain,
                                     .blocking = executor,
                                     .clock = mesh.clock,
                                     .log = mesh.log,
@@ -120,19 +123,33 @@ struct Replica {
                                          .rng = mesh.rng,
                                          .log = mesh.log,
                                          .metrics = mesh.metrics});
-    REQUIRE(manager->issue_certificate(subject(), hours(24)).ok());
-    rotation->follow({.manager = *manager, .leads = [this] { return leads; }});
+    REQUIRE(manager->issue_certificate(subject(rotation->trust_domains().signing), hours(24)).ok());
+    rotation->follow({.manager = *manager,
+                      .leads = [this] { return leads; },
+                      .on_trust_domains = [this](const auto& domains) { return rename(domains); }});
   }
   ~Replica() { rotation->stop(); }
 
-  static certificate::Subject subject() {
-    return {CommonName("web.shop.cluster.local"),
-            SpiffeId("spiffe://cluster.local/ns/shop/sa/web")};
+  static certificate::Subject subject(const TrustDomain& domain) {
+    return {CommonName("web.shop." + domain.str()), spiffe_id(domain, {"shop", "web"})};
+  }
+  // As whoever keeps certificates does.
+  Status rename(const TrustDomains& domains) {
+    told.push_back(domains);
+    if (deaf) return Error{ErrorCode::kUnavailable, "not now"};
+    if (auto issued = manager->issue_certificate(subject(domains.signing), hours(24)); !issued)
+      return issued.error();
+    for (const auto& held : manager->list_certificates())
+      if (held->subject != subject(domains.signing))
+        manager->release_certificate(held->subject.common_name);
+    return {};
   }
   certificate::CertificatePtr leaf() { return manager->list_certificates().at(0); }
 
   Mesh& mesh;
   bool leads = true;
+  bool deaf = false;
+  std::vector<TrustDomains> told;
   testing::ManualExecutor executor;
   WallBoard board;
   std::unique_ptr<RootRotation> rotation;
@@ -230,14 +247,150 @@ TEST_SUITE("control_plane: root rotation") {
     CHECK(started.error().message.find("MeshRootCertificate lost") != std::string::npos);
   }
 
+  TEST_CASE("A root of another trust domain takes the mesh there, and back") {
+    const TrustDomain next("new.example");
+    const std::vector<TrustDomain> both{kDomain, next};
+    Mesh mesh;
+    auto a = std::make_unique<Replica>(mesh, "a");
+    Replica b(mesh, "b");
+    b.leads = false;
+    run(mesh, {a.get(), &b}, 3);
+    CHECK(a->rotation->trust_domains() == TrustDomains(kDomain));
+    CHECK(a->told == std::vector<TrustDomains>{kDomain});
+
+    mesh.wish("next", RootRole::kActive, next);
+    run(mesh, {a.get()});  // b does not let the new names in yet
+    REQUIRE(mesh.states().at("next") == RootState::kValidating);
+    CHECK(a->rotation->trust_domains().signing == kDomain);
+    CHECK(a->rotation->trust_domains().controller == kDomain);
+    CHECK(a->rotation->trust_domains().accepted == both);
+    CHECK(b.rotation->trust_domains() == TrustDomains(kDomain));
+
+    b.deaf = true;  // its certificates keep their names: nothing is taken from them
+    run(mesh, {a.get(), &b});
+    REQUIRE(mesh.states().at("next") == RootState::kSigning);
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kDraining);
+    CHECK(a->rotation->trust_domains().signing == next);
+    CHECK(a->rotation->trust_domains().controller == kDomain);
+    CHECK(a->rotation->trust_domains().accepted == both);
+    CHECK(a->leaf()->subject == Replica::subject(next));
+    CHECK(a->leaf()->issuer_id == a->manager->issuer_id());
+    CHECK(b.leaf()->subject == Replica::subject(kDomain));
+    const auto waits = [&](const std::string& root) {
+      for (const RootStatus& one : a->rotation->status())
+        if (one.name == root) return one.waiting_for;
+      return std::string();
+    };
+    CHECK(waits(kOwnRoot) == "waits for 1 certificates of the control plane");
+
+    SUBCASE("to the end") {}
+    SUBCASE("also when a replica starts in between") {
+      a = nullptr;
+      a = std::make_unique<Replica>(mesh, "a");
+      CHECK(a->rotation->trust_domains().signing == next);
+      CHECK(a->rotation->trust_domains().accepted == both);
+    }
+    b.deaf = false;
+    run(mesh, {a.get(), &b});
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
+    for (Replica* replica : {a.get(), &b}) {
+      CHECK(replica->rotation->trust_domains() == TrustDomains(next));
+      CHECK(replica->leaf()->subject == Replica::subject(next));
+      CHECK(replica->leaf()->trust_bundle_pem == mesh.cas.at("next")->trust_bundle_pem());
+      // Names that end are still let through until the other replica has followed, too.
+      const TrustDomains closing = replica->told.at(replica->told.size() - 2);
+      CHECK(closing.controller == next);
+      CHECK(closing.accepted == std::vector<TrustDomain>{next});
+      CHECK(closing.allowed == both);
+    }
+
+    mesh.wish("next", RootRole::kInactive, next);
+    mesh.wish("third", RootRole::kActive, kDomain);
+    run(mesh, {a.get(), &b}, 120);
+    CHECK(mesh.states().at("third") == RootState::kSigning);
+    CHECK(a->rotation->trust_domains() == TrustDomains(kDomain));
+  }
+
+  TEST_CASE("The same CA under another trust domain gives everything another name") {
+    const TrustDomain next("new.example");
+    Mesh mesh;
+    const certificate::PrivateKey pem = certificate::make_root_pem(mesh.clock).value();
+    mesh.own = certificate::make_local_issuer(pem.pem(), kDomain, mesh.clock).value();
+    mesh.cas["next"] = certificate::make_local_issuer(pem.pem(), next, mesh.clock).value();
+    Replica a(mesh, "a");
+    mesh.wish("next", RootRole::kActive, next);
+    a.deaf = true;
+    run(mesh, {&a});
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kDraining);
+    a.deaf = false;
+    run(mesh, {&a});
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
+    CHECK(a.leaf()->subject == Replica::subject(next));
+    CHECK(a.rotation->trust_domains() == TrustDomains(next));
+  }
+
+  TEST_CASE("A trusted root's object that is edited to another trust domain changes nothing") {
+    Mesh mesh;
+    Replica a(mesh, "a");
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a});
+    REQUIRE(mesh.states().at("next") == RootState::kSigning);
+    mesh.cas.clear();
+    const std::string bundle = a.manager->trust_bundle_pem();
+    mesh.wish("next", RootRole::kActive, TrustDomain("new.example"));
+    run(mesh, {&a});
+    CHECK(a.rotation->trust_domains() == TrustDomains(kDomain));
+    CHECK(a.manager->trust_bundle_pem() == bundle);
+    bool told = false;
+    for (const RootStatus& root : a.rotation->status())
+      told = told || root.waiting_for.find("spec.trustDomain back") != std::string::npos;
+    CHECK(told);
+  }
+
+  TEST_CASE("A record from before roots had trust domains is of the mesh's") {
+    Mesh mesh;
+    { const Replica a(mesh, "a"); }
+    const std::string field = ",\"trustDomain\":\"cluster.local\"";
+    const auto at = mesh.record.text.find(field);
+    REQUIRE(at != std::string::npos);
+    mesh.record.text.erase(at, field.size());
+    Replica a(mesh, "a");
+    CHECK(a.rotation->trust_domains() == TrustDomains(kDomain));
+    run(mesh, {&a});
+    CHECK(a.rotation->trust_domains() == TrustDomains(kDomain));
+  }
+
+  TEST_CASE("A mesh does not start under another trust domain than its own root is recorded with") {
+    Mesh mesh;
+    { const Replica a(mesh, "a"); }
+    testing::ManualExecutor executor(mesh.clock);
+    WallBoard board(mesh.wall, "a");
+    const auto started = RootRotation::start({.spec = mesh.spec,
+                                              .record = mesh.record,
+                                              .board = board,
+                                              .own = mesh.own,
+                                              .make_issuer = {},
+                                              .trust_domain = TrustDomain("new.example"),
+                                              .blocking = executor,
+                                              .clock = mesh.clock,
+                                              .log = mesh.log,
+                                              .metrics = mesh.metrics});
+    REQUIRE_FALSE(started.ok());
+    CHECK(started.error().code == ErrorCode::kInvalidArgument);
+    CHECK(started.error().message.find("cluster.local") != std::string::npos);
+  }
+
   TEST_CASE("The record and a replica's view are read as they were written") {
-    const std::vector<RootRecord> records{{.name = "a",
-                                           .state = RootState::kDraining,
-                                           .since = WallTime(seconds(5)),
-                                           .followed_at = WallTime(seconds(6)),
-                                           .signed_at = WallTime(seconds(4)),
-                                           .first_seen = WallTime(seconds(3)),
-                                           .bundle_pem = "pem\n\"x\""}};
+    const std::vector<RootRecord> records{
+        {.name = "a",
+         .state = RootState::kDraining,
+         .since = WallTime(seconds(5)),
+         .followed_at = WallTime(seconds(6)),
+         .signed_at = WallTime(seconds(4)),
+         .first_seen = WallTime(seconds(3)),
+         .bundle_pem = "pem\n\"x\"",
+         .trust_domain = TrustDomain("new.example")},
+        {.name = "b", .state = RootState::kClosing, .trust_domain = TrustDomain("old.example")}};
     CHECK(control_plane::parse_records(control_plane::to_text(records)).value() == records);
     const control_plane::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}};
     CHECK(control_plane::parse_view(control_plane::to_text(view)).value() == view);

@@ -20,7 +20,7 @@ SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
 
 
 class Help(DaemonTest):
-    COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
+    COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
                 ["status"], ["certificate"], ["certificate", "list"], ["certificate", "rotate"], ["version"]]
 

@@ -18,7 +18,7 @@ commonName = supplied
 [x]
 subjectAltName = URI:{uri}
 keyUsage = critical, digitalSignature
-extendedKeyUsage = clientAuth
+extendedKeyUsage = {uses}
 """
 
 
@@ -43,10 +43,10 @@ class Authority:
                 both.write((directory / "certificate.pem").read_text())
         (directory / "index").touch()
 
-    def issue(self, common_name, uri, not_before, not_after):
+    def issue(self, common_name, uri, not_before, not_after, uses="clientAuth"):
         """(certificate, key) as PEM text."""
         d = self.directory
-        (d / "config").write_text(_CONFIG.format(directory=d, uri=uri))
+        (d / "config").write_text(_CONFIG.format(directory=d, uri=uri, uses=uses))
         _openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                  "-subj", f"/CN={common_name}", "-keyout", d / "key.pem", "-out", d / "request.pem")
         _openssl("ca", "-batch", "-notext", "-config", d / "config", "-cert", self.pem, "-keyfile",

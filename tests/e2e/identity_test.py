@@ -90,11 +90,12 @@ class Identity(meshcase.MeshCase):
             self.wait_until_synced(1)
 
     def test_a_controller_with_another_identity_is_not_believed(self):
-        bootstrap = self.machine.directory / "bootstrap.yaml"
-        text = bootstrap.read_text()
-        pinned = 'exact: "spiffe://cluster.local/osm/controller"'
-        self.assertEqual(text.count(pinned), 1)
-        bootstrap.write_text(text.replace(pinned, 'exact: "spiffe://cluster.local/osm/other"'))
+        for name in ("bootstrap.yaml", "validation_context_sds_secret.yaml"):
+            file = self.machine.directory / name
+            text = file.read_text()
+            pinned = 'exact: "spiffe://cluster.local/osm/controller"'
+            self.assertEqual(text.count(pinned), 1)
+            file.write_text(text.replace(pinned, 'exact: "spiffe://cluster.local/osm/other"'))
         self.machine.start_proxy(wait=False, extra=["--component-log-level", "connection:debug"])
         self.machine.proxy.wait_for_log("CERTIFICATE_VERIFY_FAILED")
         self.assertEqual(self.rig.osm_json("proxy", "list")["proxies"], [])

@@ -8,6 +8,7 @@ import signal
 
 import meshcase
 from processes import wait_for
+from renewal import keep_renewing
 from rig import PROXY_UID
 
 HOST, PORT = "server.server", meshcase.PORT
@@ -71,7 +72,7 @@ class RootRotation(meshcase.MeshCase):
             self.assertFalse(old & {c["fingerprint"] for c in new})
 
         for machine in (self.client, self.server):
-            machine.bootstrap()  # a proxy certificate of the new root, and both roots to trust
+            keep_renewing(machine)  # a proxy certificate of the new root, and both roots to trust
         self.wait_for_states(next="signing", own="inactive", timeout=90)
         self.wait_until_synced()
         load.stop()
@@ -90,11 +91,30 @@ class RootRotation(meshcase.MeshCase):
             self.assertNotIn("client", self.proxies())
             self.client.stop_proxy()
 
+    def test_machines_that_renew_themselves_need_nobody_for_two_roots_in_a_row(self):
+        renewers = [keep_renewing(machine) for machine in (self.client, self.server)]
+        load = meshcase.Load(self.client)
+        self.addCleanup(load.stop)
+        states = {"own": "inactive"}
+        for name in ("next", "last"):
+            self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", name,
+                         "--wait", "1s", check=False)
+            self.wait_for_states(**states, **{name: "signing"}, timeout=120)
+            states[name] = "inactive"
+        self.wait_until_synced()
+        load.stop()
+        self.assertEqual(load.failures, [])
+        for process in renewers:
+            self.assertTrue(process.running())
+            self.assertEqual(process.text().count(": renewed;"), 2, process.text())
+
     def test_the_signing_root_is_not_given_up_for_one_that_cannot_be_used(self):
         broken = root("next")
-        broken["spec"]["trustDomain"] = "elsewhere.example"
+        broken["spec"]["provider"] = {"vault": {
+            "host": "127.0.0.1", "port": 1, "protocol": "http", "role": "mesh",
+            "tokenFile": "/nowhere/token"}}
         self.rig.mesh.write("roots.yaml", broken)
-        wait_for("its fault is told", lambda: "trust domain" in
+        wait_for("its fault is told", lambda: "/nowhere/token" in
                  self.roots().get("next", {}).get("waiting_for", ""))
         self.assertEqual(self.roots()["(own)"]["state"], "signing")
         self.wait_for_status(self.client, 200, HOST)

@@ -43,6 +43,7 @@ class NoRoots final : public RootRotation {
   std::unique_ptr<certificate::Issuer> issuer() override { return nullptr; }
   void follow(const RotationParticipants&) override {}
   void stop() override {}
+  TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
   std::vector<RootStatus> status() const override { return {}; }
 };
 
@@ -64,8 +65,7 @@ struct Controller {
     control_plane = *std::move(started);
     require(testing::wait_until([&] { return control_plane->waiting_for().empty(); }),
             "a control plane in memory is ready at once");
-    api = controller::make_admin_api({.trust_domain = TrustDomain("cluster.local"),
-                                      .clock = clock,
+    api = controller::make_admin_api({.clock = clock,
                                       .log = log,
                                       .store = store,
                                       .spec = *spec,

@@ -76,7 +76,7 @@ void run(Choices choices) {
   read_key(pem);
   require_clean_queue();
 
-  const auto peer = ads::identify_peer(kDomain, {{kUri}, "name", pem, "ipv4:10.0.0.7:1"});
+  const auto peer = ads::identify_peer({kDomain}, {{kUri}, "name", pem, "ipv4:10.0.0.7:1"});
   if (peer.ok()) require(peer->identity.account.ns == "bookstore", "who it is comes from the URI");
   require_clean_queue();
 

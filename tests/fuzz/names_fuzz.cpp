@@ -99,9 +99,9 @@ void certify(const certificate::Subject& subject, const TrustDomain& domain,
 
 void identify(const TrustDomain& domain, const std::string& uri, const std::string& name) {
   ads::PeerCertificate certificate{{uri}, name, "", "ipv4:10.0.0.7:41234"};
-  require(!ads::identify_peer(domain, certificate).ok(), "nobody is identified without a PEM");
+  require(!ads::identify_peer({domain}, certificate).ok(), "nobody is identified without a PEM");
   certificate.uris.push_back(uri);
-  require(!ads::identify_peer(domain, certificate).ok(), "nobody is identified by two names");
+  require(!ads::identify_peer({domain}, certificate).ok(), "nobody is identified by two names");
   require(ads::peer_host(name).size() <= name.size(), "a host is part of its address");
 }
 

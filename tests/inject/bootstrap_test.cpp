@@ -125,6 +125,25 @@ TEST_SUITE("inject::vm_bootstrap") {
                    "                matcher: {exact: \"spiffe://example.org/osm/controller\"}"));
   }
 
+  TEST_CASE("while the trust domain changes, every name that the controller may have is taken") {
+    Case bootstrap;
+    TrustDomains& domains = bootstrap.input.trust_domain;
+    domains.signing = TrustDomain("new.example");
+    domains.controller = TrustDomain("example.org");
+    domains.accepted = {TrustDomain("example.org"), TrustDomain("new.example")};
+    const std::string yaml = bootstrap.content("bootstrap.yaml");
+    CHECK(contains(yaml, "matcher: {exact: \"spiffe://example.org/osm/controller\"}"));
+    CHECK_FALSE(contains(yaml, "new.example"));
+    const std::string names = bootstrap.content("validation_context_sds_secret.yaml");
+    CHECK(contains(names,
+                   "{san_type: URI, matcher: {exact: \"spiffe://example.org/osm/controller\"}}"));
+    CHECK(contains(names,
+                   "{san_type: URI, matcher: {exact: \"spiffe://new.example/osm/controller\"}}"));
+    check_envoy_accepts(bootstrap);
+    domains.accepted.emplace_back("no\nname");
+    CHECK(contains(bootstrap.failure(), "trust domain"));
+  }
+
   TEST_CASE("the admin interface listens on loopback alone") {
     CHECK(contains(Case{}.content("bootstrap.yaml"),
                    "admin:\n  address: {socket_address: {address: 127.0.0.1, port_value: 15000}}"));

@@ -136,6 +136,66 @@ TEST_SUITE("inject::Injector") {
     }
   }
 
+  TEST_CASE("the Secret says of which CA its certificate is, and when it is to be renewed") {
+    Mesh mesh;
+    mesh.certificates.set_issuer_id("the CA");
+    mesh.ask(request_for(golden_pod("plain").pod));
+    REQUIRE(mesh.secrets.size() == 1);
+    const auto& annotations = mesh.secrets.begin()->second.annotations;
+    CHECK(annotations.size() == 2);
+    CHECK(annotations.at("openservicemesh.io/certificate-source") ==
+          certificate_source("the CA", mesh.certificates.trust_bundle_pem(),
+                             TrustDomain("cluster.local")));
+    const TrustDomain domain("cluster.local"), other("new.example");
+    CHECK(certificate_source("a", "bc", domain) != certificate_source("ab", "c", domain));
+    TrustDomains both(domain);
+    both.accepted = {domain, other};
+    CHECK(certificate_source("a", "b", domain) != certificate_source("a", "b", both));
+    both.accepted = {domain};
+    both.signing = other;
+    CHECK(certificate_source("a", "b", domain) != certificate_source("a", "b", both));
+    const std::string& after = annotations.at("openservicemesh.io/renew-certificate-after");
+    const auto years = [&](int count) {
+      const auto day = std::chrono::floor<std::chrono::days>(mesh.clock.wall_now()) +
+                       std::chrono::days(365 * count);
+      return std::to_string(static_cast<int>(std::chrono::year_month_day(day).year()));
+    };
+    CHECK(after.size() == 20);
+    CHECK(after.back() == 'Z');
+    CHECK(after > years(5));
+    CHECK(after < years(7));
+  }
+
+  TEST_CASE("what a pod's certificate is renewed with is what its Secret was made with") {
+    Mesh mesh;
+    mesh.ask(request_for(golden_pod("plain").pod));
+    const BootstrapSecret& secret = mesh.secrets.begin()->second;
+    const ProxyId proxy(secret.name.substr(std::string("envoy-bootstrap-config-").size()));
+    const auto renewed = issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
+                                               proxy, {"shop", "bookstore"});
+    REQUIRE(renewed.ok());
+    CHECK(mesh.certificates.list_certificates().empty());
+    CHECK(renewed->annotations.at(kCertificateSourceAnnotation) ==
+          secret.annotations.at(kCertificateSourceAnnotation));
+    const std::string kNames = "validation_context_sds_secret.yaml";
+    std::set<std::string> files;
+    for (const BootstrapFile& file : renewed->files) {
+      files.insert(file.name);
+      for (const BootstrapFile& before : secret.files)
+        if (before.name == file.name) {
+          CHECK(file.mode == before.mode);
+          CHECK((file.content == before.content) ==
+                (file.name == "cacert.pem" || file.name == kNames));
+        }
+    }
+    CHECK(files == std::set<std::string>{"sds_key.pem", "sds_cert.pem", "cacert.pem", kNames});
+    mesh.certificates.set_failure(Error{ErrorCode::kUnavailable, "the CA is away"});
+    const auto failed = issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
+                                              proxy, {"shop", "bookstore"});
+    REQUIRE_FALSE(failed.ok());
+    CHECK(failed.error().code == ErrorCode::kUnavailable);
+  }
+
   TEST_CASE("the same request asked again has the same answer, and one Secret") {
     Mesh mesh;
     const json::object request = request_for(golden_pod("probes").pod);

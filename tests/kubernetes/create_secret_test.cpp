@@ -18,12 +18,13 @@ struct Fixture {
     return k::create_secret(cluster, {.ns = "shop",
                                       .name = "bootstrap",
                                       .labels = {{"app", "osm"}},
+                                      .annotations = {{"made", "today"}},
                                       .data = {{"tls.key", "s3cret"}, {"empty", ""}}});
   }
 };
 
 TEST_SUITE("kubernetes::create_secret") {
-  TEST_CASE("a secret is created with its labels and its bytes in base64") {
+  TEST_CASE("a secret is created with its labels, annotations and its bytes in base64") {
     Fixture f;
     REQUIRE(f.create().ok());
     const auto object = f.cluster.memory.at(k::kSecrets, "shop", "bootstrap");
@@ -31,6 +32,7 @@ TEST_SUITE("kubernetes::create_secret") {
     CHECK(object.at("kind") == "Secret");
     CHECK(object.at("type") == "Opaque");
     CHECK(object.at("metadata").at("labels").at("app") == "osm");
+    CHECK(object.at("metadata").at("annotations").at("made") == "today");
     CHECK(object.at("data").at("tls.key") == "czNjcmV0");
     CHECK(object.at("data").at("empty") == "");
   }

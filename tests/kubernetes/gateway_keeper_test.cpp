@@ -26,12 +26,13 @@ struct Fixture : UpkeepFixture {
   }
 
   void start() {
-    keeper.emplace(with, GatewayKeeperOptions{.manager = manager,
-                                              .spec = spec,
-                                              .trust_domain = TrustDomain("cluster.local"),
-                                              .may_write = [this] { return leads; },
-                                              .on_problems = [this] { ++told; },
-                                              .mesh_config = kConfig});
+    keeper.emplace(
+        with, GatewayKeeperOptions{.manager = manager,
+                                   .spec = spec,
+                                   .trust_domains = [] { return TrustDomain("cluster.local"); },
+                                   .may_write = [this] { return leads; },
+                                   .on_problems = [this] { ++told; },
+                                   .mesh_config = kConfig});
     executor.run_for(1s);
   }
   // What MeshConfig says from now on.

@@ -17,9 +17,11 @@ using Said = std::map<std::string, std::string>;
 constexpr const char* kNs = "osm-system";
 
 struct Fixture : UpkeepFixture {
-  std::unique_ptr<LeaseBoard> board(const std::string& replica, const std::string& mesh = "osm") {
+  std::unique_ptr<LeaseBoard> board(const std::string& replica, const std::string& mesh = "osm",
+                                    const std::set<std::string>& topics = {}) {
     return std::make_unique<LeaseBoard>(
-        with, LeaseBoardOptions{.ns = kNs, .mesh_name = mesh, .replica = replica});
+        with,
+        LeaseBoardOptions{.ns = kNs, .mesh_name = mesh, .replica = replica, .topics = topics});
   }
   // "unavailable" in place of an answer.
   static Said read(const LeaseBoard& board, const std::string& topic = "status") {
@@ -60,6 +62,24 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*a) == Said{{"a", "two"}, {"b", "here"}});
     CHECK(read(*b) == Said{{"a", "two"}, {"b", "here"}});
     CHECK(read(*b, "roots") == Said{{"a", "other"}, {"b", ""}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who takes part in some topics is heard of in those alone") {
+    auto controller = board("controller"), injector = board("injector", "osm", {"leaves", "roots"});
+    REQUIRE(controller->publish("status", "mine").ok());
+    REQUIRE(injector->publish("roots", "seen").ok());
+    executor.run_for(5s);
+    const Said all{{"controller", ""}, {"injector", "seen"}};
+    CHECK(read(*controller, "roots") == all);
+    CHECK(read(*injector, "roots") == all);
+    CHECK(read(*injector, "leaves") == Said{{"controller", ""}, {"injector", ""}});
+    CHECK(read(*controller) == Said{{"controller", "mine"}});
+    CHECK(read(*injector) == Said{{"controller", "mine"}});
+    const Status refused = injector->publish("status", "too");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+    CHECK(refused.error().message.find("'status'") != std::string::npos);
+    CHECK(metrics.value("osm_replicas") == 1);  // of the controller
   }
 
   TEST_CASE_FIXTURE(Fixture, "before the first answer of the API server nobody knows who lives") {

@@ -111,6 +111,32 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(owner_of(1) == "gone");
   }
 
+  TEST_CASE_FIXTURE(Fixture, "who gets the Lease again and again deletes nothing at first sight") {
+    put_secret(name_of(1));
+    clock.advance(1h);
+    start();
+    for (int i = 0; i < 50; ++i) {
+      keeper->on_acquired();
+      executor.run_for(1s);
+    }
+    CHECK(owner_of(1) == "none");
+    executor.run_for(1min);
+    CHECK(owner_of(1) == "gone");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who gets the Lease looks at once at what nobody looked at") {
+    leads = false;
+    start();
+    put_secret(name_of(1));
+    put_pod(1, "web-0");
+    executor.run_for(30s);
+    CHECK(owner_of(1) == "none");
+    leads = true;
+    keeper->on_acquired();
+    executor.run_until_idle();
+    CHECK(owner_of(1) == "web-0");
+  }
+
   TEST_CASE_FIXTURE(Fixture,
                     "nothing is deleted while Pods are not known, or this is not our turn") {
     put_secret(name_of(1));

@@ -58,6 +58,8 @@ class QuietControlPlane final : public ControlPlane {
                                           std::chrono::milliseconds) const override {
     return object_status(key);
   }
+  TrustDomains trust_domains() const override { return {}; }
+  Status set_trust_domains(const TrustDomains&) override { return {}; }
   CertificateProgress certificate_progress(const CertificateGoal&) const override { return {}; }
   void recall_proxies(const std::string&) override {}
   void refresh_resources() override {}
@@ -94,9 +96,11 @@ struct Fixture : UpkeepFixture {
                                  .status_of = &control_plane,
                                  .keep_secrets = true,
                                  .store = &store,
+                                 .proxy_certificates = &manager,
                                  .gateway = &manager,
                                  .mesh_spec = &spec,
-                                 .trust_domain = TrustDomain("cluster.local")});
+                                 .trust_domain = TrustDomain("cluster.local"),
+                                 .roots = [this] { return roots; }});
     REQUIRE_MESSAGE(started.ok(), (started.ok() ? "" : started.error().text()));
     return *std::move(started);
   }
@@ -119,6 +123,7 @@ struct Fixture : UpkeepFixture {
   MemoryCluster cluster{api};
   testing::MemoryCertificateManager manager{clock};
   testing::MemoryMeshSpec spec;
+  std::vector<RootStatus> roots;
   QuietControlPlane control_plane;
 };
 
@@ -150,6 +155,42 @@ TEST_SUITE("kubernetes::Upkeep") {
     executor.run_for(1s);
     CHECK(ca_bundle() == "bmV3");
     CHECK(metrics.sum("osm_reconciliation_total") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "who holds the Lease knows what became of bootstrap Secrets, and who not") {
+    auto first = start("a");
+    CHECK(first->stale_secrets() == std::nullopt);
+    executor.run_for(5s);
+    const auto second = start("b");
+    executor.run_for(5s);
+    CHECK(first->stale_secrets() == 0);
+    CHECK(second->stale_secrets() == std::nullopt);
+    manager.set_trust_bundle_pem("new");
+    CHECK(first->stale_secrets() == std::nullopt);
+    executor.run_for(1s);
+    CHECK(first->stale_secrets() == 0);
+    first.reset();
+    executor.run_for(5s);
+    CHECK(second->stale_secrets() == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a root's object says how far it is, once more when it is made anew") {
+    roots = {{.name = "next",
+              .state = "validating",
+              .role = "active",
+              .since = {},
+              .waiting_for = "a proxy"}};
+    const auto upkeep = start("a");
+    for (int i = 0; i < 2; ++i) {
+      put_policy(kMeshRootCertificates, "osm-system", "next");
+      executor.run_for(5s);
+      const json::object held = api.at(kMeshRootCertificates, "osm-system", "next");
+      CHECK(text_at(map_at(held, "status"), "state") == "validating");
+      CHECK(text_at(map_at(held, "status"), "message") == "a proxy");
+      REQUIRE(api.remove(kMeshRootCertificates, "osm-system", "next", {}).ok());
+      store.remove({"MeshRootCertificate", "osm-system", "next"});
+    }
   }
 
   TEST_CASE_FIXTURE(Fixture, "of two replicas one writes, and the other when that has gone") {
@@ -216,6 +257,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(api.count(kLeases) == 0);
     CHECK(api.count(kCrds) == 0);
     CHECK_FALSE((*upkeep)->leads());
+    CHECK((*upkeep)->stale_secrets() == std::nullopt);
   }
 
   TEST_CASE_FIXTURE(Fixture, "an option that is missing is named") {
@@ -249,6 +291,17 @@ TEST_SUITE("kubernetes::Upkeep") {
                                         .gateway = &manager});
     REQUIRE_FALSE(specless.ok());
     CHECK(specless.error().message.find("UpkeepOptions.mesh_spec") == 0);
+    const auto keepless = start_upkeep({.cluster = cluster,
+                                        .blocking = executor,
+                                        .clock = clock,
+                                        .rng = rng,
+                                        .log = log,
+                                        .metrics = metrics,
+                                        .replica = "a",
+                                        .proxy_certificates = &manager,
+                                        .trust_domain = TrustDomain("cluster.local")});
+    REQUIRE_FALSE(keepless.ok());
+    CHECK(keepless.error().message.find("UpkeepOptions.keep_secrets") == 0);
   }
 
   TEST_CASE_FIXTURE(Fixture, "what has ended writes nothing more") {

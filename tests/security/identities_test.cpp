@@ -95,7 +95,7 @@ std::set<std::string> known_identities(const model::MeshSnapshot& mesh) {
   std::set<std::string> known{"spiffe://cluster.local/osm/nobody"};
   for (const auto& service : mesh.services)
     for (const ServiceIdentity& identity : service->identities)
-      known.insert(spiffe_id(mesh.trust_domain, identity).str());
+      known.insert(spiffe_id(mesh.accepted_domains.front(), identity).str());
   return known;
 }
 
@@ -133,7 +133,9 @@ TEST_SUITE("security.identities") {
     const auto known = std::set<std::string>{"spiffe://cluster.local/osm/nobody"};
     check_upstream(cluster.transport_socket().typed_config(), known);
     // No parser takes it for a workload or a proxy.
-    CHECK_FALSE(model::parse_proxy_spiffe_id(mesh.snapshot.trust_domain, *known.begin()).ok());
-    CHECK_FALSE(known.begin()->starts_with(workload_spiffe_prefix(mesh.snapshot.trust_domain)));
+    CHECK_FALSE(
+        model::parse_proxy_spiffe_id(mesh.snapshot.accepted_domains.front(), *known.begin()).ok());
+    CHECK_FALSE(
+        known.begin()->starts_with(workload_spiffe_prefix(mesh.snapshot.accepted_domains.front())));
   }
 }

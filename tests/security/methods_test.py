@@ -11,14 +11,19 @@ import mesh
 
 WHEEL = mesh.TESTS.parent / "build" / "tools" / "xds-protos"
 AGGREGATED = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
-SERVED = {AGGREGATED + "StreamAggregatedResources", AGGREGATED + "DeltaAggregatedResources"}
+STREAMS = {AGGREGATED + "StreamAggregatedResources", AGGREGATED + "DeltaAggregatedResources"}
+CERTIFICATES = "/openservicemesh.certificate.v1.ProxyCertificateService/"
+RENEW = CERTIFICATES + "RenewCertificate"
+SERVED = STREAMS | {RENEW}
 # What servers offer by habit.
 HABITS = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
           "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
           "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
           "/grpc.channelz.v1.Channelz/GetTopChannels", "/grpc.channelz.v1.Channelz/GetServers"}
 ODDITIES = {"/", "//", "/a", "/a/b/c", AGGREGATED, AGGREGATED + "StreamAggregatedResources/",
-            AGGREGATED.lower() + "StreamAggregatedResources", "/../" + AGGREGATED[1:] + "x"}
+            AGGREGATED.lower() + "StreamAggregatedResources", "/../" + AGGREGATED[1:] + "x",
+            CERTIFICATES, RENEW + "/", RENEW.lower(), CERTIFICATES + "StreamAggregatedResources",
+            AGGREGATED + "RenewCertificate"}
 OK, INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 0, 3, 7, 12, 16
 
 
@@ -34,8 +39,8 @@ class Methods(mesh.MeshTest):
         super().setUp()
         self.methods = methods_of_the_envoy_api()
         self.assertGreater(len(self.methods), 40)
-        self.assertLess(SERVED, self.methods)
-        self.methods |= HABITS | ODDITIES
+        self.assertLess(STREAMS, self.methods)
+        self.methods |= HABITS | ODDITIES | SERVED
 
     def statuses(self, identity):
         """{method: gRPC status} of a call with one empty message."""
@@ -61,18 +66,29 @@ class Methods(mesh.MeshTest):
                             connection.status(connection.open(method, b"", end=True))
         self.assertFalse(self.controller.log("proxy connected"))
 
-    def test_a_proxy_is_served_the_aggregated_methods_only(self):
+    def test_a_proxy_is_served_the_aggregated_methods_and_its_own_certificate_only(self):
         for method, status in self.statuses(self.web).items():
             with self.subTest(method):
                 if method not in SERVED:
                     # A path that is no method's may cost the stream instead.
                     self.assertIn(status, (UNIMPLEMENTED, -1) if method in ODDITIES else
                                   (UNIMPLEMENTED,))
-        for method in SERVED:
+        for method in STREAMS:
             with self.connect(self.web) as connection:
                 delta = "Delta" in method
                 stream = connection.open(method, http2.DELTA_CLUSTERS if delta else http2.CLUSTERS)
                 self.assertTrue(connection.first_bytes(stream), method)
+
+    def test_a_proxy_learns_of_itself_alone_whatever_it_asks(self):
+        with self.connect(self.web) as connection:
+            body = connection.first_bytes(connection.open(RENEW, b"", end=True))
+        self.assertIn(f"/osm/proxy/{self.uuid('web-1')}/shop/web".encode(), body)
+        self.assertNotIn(b"api", body)
+        for nonsense in (b"\xff\xff\xff", b"\x12\x03abc", b"\x12\xff\xff\x7f"):
+            with self.connect(self.web) as connection:
+                self.assertEqual(connection.status(connection.open(RENEW, nonsense, end=True)),
+                                 INVALID_ARGUMENT)
+        self.assertFalse(self.controller.log("proxy certificate renewed"))
 
     def test_a_certificate_of_the_mesh_that_is_no_proxys_is_refused(self):
         ca = self.state / "ca" / "ca.pem"

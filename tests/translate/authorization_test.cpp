@@ -172,16 +172,15 @@ class Application {
 
 class Rig {
  public:
-  explicit Rig(Protocol protocol = Protocol::kHttp) : protocol_(protocol) {
-    auto ca = certificate::load_or_create_directory_ca(
-        {directory_.file("ca"), TrustDomain("cluster.local"), clock_});
-    REQUIRE(ca.ok());
-    ca_ = std::move(*ca);
-  }
+  explicit Rig(Protocol protocol = Protocol::kHttp) : protocol_(protocol) {}
 
   Mesh& mesh() { return mesh_; }
   // Whom clients take the service to be, whatever it proves.
   void expect_server(std::vector<ServiceIdentity> identities) { expected_ = std::move(identities); }
+  // Whose certificate is of another trust domain than cluster.local.
+  void move(const ServiceIdentity& identity, const std::string& domain) {
+    domains_[identity] = TrustDomain(domain);
+  }
 
   void start(const std::vector<InboundTrafficPolicy>& inbound,
              const std::vector<ServiceIdentity>& clients) {
@@ -236,10 +235,14 @@ class Rig {
 
  private:
   certificate::Certificate issue(const ServiceIdentity& identity) {
-    certificate::Subject subject{CommonName(identity.name),
-                                 spiffe_id(TrustDomain("cluster.local"), identity),
+    const TrustDomain& domain =
+        domains_.try_emplace(identity, TrustDomain("cluster.local")).first->second;
+    auto ca =
+        certificate::load_or_create_directory_ca({directory_.file("ca"), domain, clock_});  // one
+    REQUIRE(ca.ok());
+    certificate::Subject subject{CommonName(identity.name), spiffe_id(domain, identity),
                                  certificate::Usage::kWorkload};
-    auto issued = certificate::issue(*ca_, subject, std::chrono::hours(1), {}, clock_);
+    auto issued = certificate::issue(**ca, subject, std::chrono::hours(1), {}, clock_);
     REQUIRE(issued.ok());
     return *std::move(issued);
   }
@@ -252,7 +255,7 @@ class Rig {
   Protocol protocol_;
   TemporaryDirectory directory_;
   SystemClock clock_;
-  std::unique_ptr<certificate::Issuer> ca_;
+  std::map<ServiceIdentity, TrustDomain> domains_;
   Application application_;
   Port service_port_{static_cast<std::uint16_t>(free_port())};
   Port target_port_{static_cast<std::uint16_t>(free_port())};
@@ -267,6 +270,18 @@ class Rig {
 TEST_SUITE("translate and a real Envoy") {
   TEST_CASE("any request of any client gets the answer the policies give") {
     Rig rig;
+    // While the trust domain changes it is the same, whichever of the two each is of already.
+    SUBCASE("in one trust domain") {}
+    SUBCASE("the server in the next one") {
+      rig.mesh().domains({"cluster.local", "new.example"});
+      rig.move(kServer, "new.example");
+      rig.move(kWriter, "new.example");
+    }
+    SUBCASE("some clients in the next one") {
+      rig.mesh().domains({"cluster.local", "new.example"});
+      rig.move(kReader, "new.example");
+      rig.move(kStranger, "new.example");
+    }
     rig.start(targets(), {kReader, kWriter, kStranger});
     const unsigned seed = std::random_device{}();
     MESSAGE("seed " << seed);
@@ -337,6 +352,28 @@ TEST_SUITE("translate and a real Envoy") {
     rig.mesh().snapshot.config.permissive = true;
     rig.start({}, {kStranger});
     CHECK(http_status(rig.send({kStranger, "DELETE", "/any/thing", {}})) == 200);
+  }
+
+  TEST_CASE("who is of none of the trust domains is turned away, as a client and as a server") {
+    Rig rig;
+    rig.mesh().domains({"cluster.local", "new.example"});
+    SUBCASE("with policies") {}
+    SUBCASE("in permissive mode") { rig.mesh().snapshot.config.permissive = true; }
+    // Its connections may be open yet, and are let through; new ones it cannot make.
+    rig.mesh().snapshot.allowed_domains.emplace_back("old.example");
+    const std::vector<InboundTrafficPolicy> open{
+        http_target("t", {kReader, kWriter}, {{"all", ".*", {}, {}}})};
+    SUBCASE("a client") {
+      rig.move(kReader, "old.example");
+      rig.start(open, {kReader, kWriter});
+      CHECK(http_status(rig.send({kReader, "GET", "/", {}})) == 503);
+      CHECK(http_status(rig.send({kWriter, "GET", "/", {}})) == 200);
+    }
+    SUBCASE("the server") {
+      rig.move(kServer, "old.example");
+      rig.start(open, {kReader});
+      CHECK(http_status(rig.send({kReader, "GET", "/", {}})) == 503);
+    }
   }
 
   TEST_CASE("TCP passes for the sources of a target and is cut for everybody else") {

@@ -43,6 +43,21 @@ TEST_SUITE("translate::cluster") {
     CHECK(tls_of(cluster).common_tls_context().alpn_protocols(0) == "osm");
   }
 
+  TEST_CASE("while trust domains change, identities of each are pinned, and nothing wider") {
+    auto mesh = worked_example();
+    auto entry = server_entry();
+    entry.identities = {{"server", "blue"}, {"server", "green"}};
+    mesh.put(entry).domains({"cluster.local", "new.example"});
+    const std::vector<std::string> both{
+        "spiffe://cluster.local/ns/server/sa/blue", "spiffe://cluster.local/ns/server/sa/green",
+        "spiffe://new.example/ns/server/sa/blue", "spiffe://new.example/ns/server/sa/green"};
+    CHECK(pinned(mesh.cluster(client_class(), "server/server|14001")) == both);
+    // Whose connections may still be open is nothing to a client, who makes new ones.
+    mesh.snapshot.accepted_domains = {TrustDomain("new.example")};
+    CHECK(pinned(mesh.cluster(client_class(), "server/server|14001")) ==
+          std::vector<std::string>(both.begin() + 2, both.end()));
+  }
+
   TEST_CASE("a service with no identity behind it is pinned to an identity nobody has") {
     auto mesh = worked_example();
     auto entry = server_entry();

@@ -124,7 +124,8 @@ void mutate(Random& random, Mesh& mesh) {
       mesh.snapshot.config.egress ^= true;
       break;
     case 4:
-      mesh.snapshot.trust_domain = TrustDomain(random() % 2 ? "other" : "cluster.local");
+      mesh.domains(some(random, std::vector<std::string>{"cluster.local", "new.example"}));
+      if (random() % 2) mesh.snapshot.allowed_domains.emplace_back("old.example");
       break;
     case 5:
       mesh.snapshot.config.permissive ? void(mesh.snapshot.config.permissive = false)

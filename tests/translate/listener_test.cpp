@@ -138,6 +138,33 @@ TEST_SUITE("translate::listener") {
     CHECK_FALSE(listener.has_default_filter_chain());
   }
 
+  TEST_CASE("while trust domains change, workloads of each may connect") {
+    auto mesh = worked_example();
+    mesh.domains({"cluster.local", "new.example"});
+    const auto prefixes = [&] {
+      const auto listener = mesh.listener(server_class(), "inbound-listener");
+      const auto tls =
+          unpack<DownstreamTlsContext>(listener.filter_chains(0).transport_socket().typed_config());
+      std::vector<std::string> out;
+      for (const auto& matcher : tls.common_tls_context()
+                                     .combined_validation_context()
+                                     .default_validation_context()
+                                     .match_typed_subject_alt_names())
+        out.push_back(matcher.matcher().prefix());
+      return out;
+    };
+    CHECK(prefixes() ==
+          std::vector<std::string>{"spiffe://cluster.local/ns/", "spiffe://new.example/ns/"});
+    const auto wide = mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any;
+    mesh.snapshot.accepted_domains = {TrustDomain("new.example")};
+    CHECK(prefixes() == std::vector<std::string>{"spiffe://new.example/ns/"});
+    // The end of the old names is one of routes: HTTP connections are not drained for it again.
+    const auto narrow = mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any;
+    mesh.snapshot.allowed_domains = {TrustDomain("new.example")};
+    CHECK(narrow != wide);
+    CHECK(mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any == narrow);
+  }
+
   TEST_CASE("no change of HTTP policy or mode changes a listener") {
     auto mesh = worked_example();
     const auto before = mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any;
@@ -180,6 +207,19 @@ TEST_SUITE("translate::listener") {
               .authenticated()
               .principal_name()
               .exact() == "spiffe://cluster.local/ns/client/sa/client");
+  }
+
+  TEST_CASE("a TCP chain admits its sources under the names of every domain that is allowed") {
+    auto mesh = worked_example(Protocol::kTcp);
+    mesh.snapshot.allowed_domains.emplace_back("old.example");
+    const auto listener = mesh.listener(server_class(Protocol::kTcp), "inbound-listener");
+    const auto rbac =
+        unpack<network_rbac::RBAC>(listener.filter_chains(0).filters(0).typed_config());
+    std::vector<std::string> names;
+    for (const auto& principal : rbac.rules().policies().at("server/tt").principals())
+      names.push_back(principal.authenticated().principal_name().exact());
+    CHECK(names == std::vector<std::string>{"spiffe://cluster.local/ns/client/sa/client",
+                                            "spiffe://old.example/ns/client/sa/client"});
   }
 
   TEST_CASE("a TCP chain without targets has rules without policies: nobody passes") {

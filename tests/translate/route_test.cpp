@@ -153,6 +153,28 @@ TEST_SUITE("translate::route inbound") {
         "spiffe://cluster.local/ns/");
   }
 
+  TEST_CASE("rules speak of every trust domain that is allowed, accepted now or not") {
+    auto mesh = worked_example();
+    mesh.domains({"new.example"});
+    mesh.snapshot.allowed_domains = {TrustDomain("cluster.local"), TrustDomain("new.example")};
+    const auto names = [&] {
+      std::vector<std::string> out;
+      const auto rules =
+          rules_of(mesh.routes(server_class(), "rds-inbound.14001").virtual_hosts(0));
+      REQUIRE(rules.policies().size() == 1);
+      for (const auto& principal : rules.policies().begin()->second.principals()) {
+        const auto& name = principal.authenticated().principal_name();
+        out.push_back(name.exact().empty() ? name.prefix() + "*" : name.exact());
+      }
+      return out;
+    };
+    CHECK(names() == std::vector<std::string>{"spiffe://cluster.local/ns/client/sa/client",
+                                              "spiffe://new.example/ns/client/sa/client"});
+    mesh.permissive();
+    CHECK(names() ==
+          std::vector<std::string>{"spiffe://cluster.local/ns/*", "spiffe://new.example/ns/*"});
+  }
+
   TEST_CASE("each target is a policy of its own, so that overlapping ones add up") {
     auto mesh = worked_example();
     mesh.put(kServer, {},

@@ -44,9 +44,17 @@ struct Mesh {
   model::MeshSnapshot snapshot;
 
   Mesh() {
-    snapshot.trust_domain = TrustDomain("cluster.local");
+    domains({"cluster.local"});
     snapshot.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
     snapshot.problems = std::make_shared<const std::vector<Problem>>();
+  }
+
+  // In order.
+  Mesh& domains(const std::vector<std::string>& names) {
+    snapshot.accepted_domains.clear();
+    for (const std::string& name : names) snapshot.accepted_domains.emplace_back(name);
+    snapshot.allowed_domains = snapshot.accepted_domains;
+    return *this;
   }
 
   Mesh& permissive() {

@@ -12,8 +12,9 @@ namespace osm::inline v1::kubernetes {
 namespace json = boost::json;
 
 Status create_secret(Cluster& cluster, const Secret& secret) {
-  json::object labels;
+  json::object labels, annotations;
   for (const auto& [name, value] : secret.labels) labels[name] = value;
+  for (const auto& [name, value] : secret.annotations) annotations[name] = value;
   json::object data;
   for (const auto& [name, bytes] : secret.data) {
     std::string text = base64(bytes);
@@ -24,7 +25,8 @@ Status create_secret(Cluster& cluster, const Secret& secret) {
                       {"kind", kSecrets.kind},
                       {"metadata", json::object{{"namespace", secret.ns},
                                                 {"name", secret.name},
-                                                {"labels", std::move(labels)}}},
+                                                {"labels", std::move(labels)},
+                                                {"annotations", std::move(annotations)}}},
                       {"type", "Opaque"},
                       {"data", std::move(data)}};
   Result<json::object> created = cluster.api().create(kSecrets, object);

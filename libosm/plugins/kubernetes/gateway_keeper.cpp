@@ -132,7 +132,7 @@ Status GatewayKeeper::keep(const IngressGatewayCertificate& wanted) {
 
 Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
     const IngressGatewayCertificate& wanted) {
-  const certificate::Subject subject = subject_of(wanted, options_.trust_domain);
+  const certificate::Subject subject = subject_of(wanted, options_.trust_domains().signing);
   if (subject_ && (*subject_ != subject || validity_ != wanted.validity)) release();
   OSM_TRY(certificate::CertificatePtr certificate,
           options_.manager.issue_certificate(subject, wanted.validity));

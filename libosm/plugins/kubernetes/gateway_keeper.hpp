@@ -20,15 +20,16 @@
 #include "kubernetes/surroundings.hpp"
 #include "osm/certificate.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
 
 struct GatewayKeeperOptions {
   certificate::Manager& manager;
   MeshSpec& spec;
-  TrustDomain trust_domain;
-  std::function<bool()> may_write;    // this replica is the one that does
-  std::function<void()> on_problems;  // problems() has changed. Must not block
+  std::function<TrustDomains()> trust_domains;  // of now
+  std::function<bool()> may_write;              // this replica is the one that does
+  std::function<void()> on_problems;            // problems() has changed. Must not block
   std::string mesh_name = "osm";
   ObjectKey mesh_config;  // whose problems these are
 };

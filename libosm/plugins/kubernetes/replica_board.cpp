@@ -20,6 +20,7 @@ constexpr const char* kFieldManager = "osm-replica";
 constexpr const char* kComponentLabel = "app.kubernetes.io/component";
 constexpr const char* kComponent = "replica";
 constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
+constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
 constexpr std::size_t kMaxName = 253;
 constexpr std::chrono::seconds kSpacing{1};  // from one writing to the next
@@ -38,6 +39,27 @@ std::string lease_name(const std::string& replica) {
     clean = clean.substr(0, room - digest.size() - 1) + '-' + digest;
   }
   return std::string(kNamePrefix) + clean;
+}
+
+// "roots,status"
+std::string joined(const std::set<std::string>& topics) {
+  std::string text;
+  for (const std::string& topic : topics) text += (text.empty() ? "" : ",") + topic;
+  return text;
+}
+
+std::set<std::string> split(std::string_view text) {
+  std::set<std::string> topics;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    topics.emplace(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return topics;
+}
+
+bool includes(const std::set<std::string>& takes_part, const std::string& topic) {
+  return takes_part.empty() || takes_part.contains(topic);
 }
 
 }  // namespace
@@ -65,6 +87,10 @@ LeaseBoard::~LeaseBoard() {
 }
 
 Status LeaseBoard::publish(const std::string& topic, std::string text) {
+  if (!includes(options_.topics, topic))
+    return Error{ErrorCode::kInvalidArgument,
+                 "this replica does not take part in '" + topic +
+                     "', so nobody would read it: name it in ReplicaBoardOptions.topics"};
   {
     std::lock_guard lock(mutex_);
     if (Status fits = check_board_text(ours_, topic, text); !fits.ok()) return fits;
@@ -93,9 +119,11 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
     const auto at = topics.find(topic);
     return at == topics.end() ? std::string() : at->second;
   };
-  std::map<std::string, std::string> all{{options_.replica, said(ours_)}};
+  std::map<std::string, std::string> all;
+  if (includes(options_.topics, topic)) all.emplace(options_.replica, said(ours_));
   for (const auto& [name, lease] : leases_)
-    if (name != name_ && lives(name, lease, now)) all.emplace(lease.replica, said(lease.topics));
+    if (name != name_ && includes(lease.takes_part, topic) && lives(name, lease, now))
+      all.emplace(lease.replica, said(lease.topics));
   return all;
 }
 
@@ -135,6 +163,7 @@ void LeaseBoard::write() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [topic, text] : ours_) annotations[std::string(kTopicPrefix) + topic] = text;
+    if (!options_.topics.empty()) annotations[kTopicsAnnotation] = joined(options_.topics);
     unwritten_ = false;
   }
   const json::object lease{{"apiVersion", kLeases.api_version()},
@@ -183,10 +212,11 @@ void LeaseBoard::look() {
   for (const auto& [name, lease] : present) {
     const auto before = leases_.find(name);
     changed |= before == leases_.end() || before->second.alive != lease.alive ||
-               before->second.topics != lease.topics;
+               before->second.topics != lease.topics ||
+               before->second.takes_part != lease.takes_part;
   }
   std::size_t living = 0;
-  for (const auto& [name, lease] : present) living += lease.alive;
+  for (const auto& [name, lease] : present) living += lease.alive && lease.takes_part.empty();
   with_.metrics.set("osm_replicas", {}, static_cast<double>(living));
   collect(present);
   {
@@ -207,6 +237,7 @@ void LeaseBoard::look_at(const json::object& lease, SteadyTime now, Leases& pres
             .since = now,
             .duration = std::chrono::seconds(number_at(spec, "leaseDurationSeconds")),
             .topics = {},
+            .takes_part = split(text_at(map_at(metadata, "annotations"), kTopicsAnnotation)),
             .uid = text_at(metadata, "uid")};
   if (const auto before = leases_.find(name);
       before != leases_.end() && before->second.version == seen.version)
@@ -245,7 +276,8 @@ Result<std::unique_ptr<ReplicaBoard>> make_replica_board(const ReplicaBoardOptio
                    options.metrics},
       LeaseBoardOptions{.ns = options.osm_namespace,
                         .mesh_name = options.mesh_name,
-                        .replica = options.replica}));
+                        .replica = options.replica,
+                        .topics = options.topics}));
 }
 
 }  // namespace osm::inline v1::kubernetes

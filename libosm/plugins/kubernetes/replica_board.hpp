@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/strand.hpp"
@@ -27,6 +28,7 @@ struct LeaseBoardOptions {
   std::chrono::seconds renew{5};    // less than a third of `duration`
   std::chrono::seconds look{2};     // from one list to the next
   std::chrono::minutes collect{5};  // what stood still for so long
+  std::set<std::string> topics{};   // that this replica takes part in; empty: all
 };
 
 class LeaseBoard final : public ReplicaBoard {
@@ -52,6 +54,7 @@ class LeaseBoard final : public ReplicaBoard {
     SteadyTime since;  // it stands still, as seen from here
     std::chrono::seconds duration;
     Topics topics;
+    std::set<std::string> takes_part{};  // empty: in all
     std::string uid;
     bool alive = true;  // when it was last looked at
   };

@@ -8,6 +8,7 @@
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/pod.hpp"
 #include "kubernetes/resources.hpp"
+#include "kubernetes/secret_text.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -16,6 +17,7 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::minutes kSweep{1};
+constexpr std::chrono::seconds kRetry{5};  // of one that came to nothing
 constexpr std::size_t kDeletionsPerSweep = 500;
 constexpr std::string_view kPrefix = "envoy-bootstrap-config-";
 
@@ -44,6 +46,17 @@ bool has_owner(const json::object& secret) {
 
 SecretKeeper::SecretKeeper(const Surroundings& surroundings, SecretKeeperOptions options)
     : with_(surroundings), options_(std::move(options)), strand_(with_.blocking) {
+  if (options_.certificates != nullptr)
+    renewer_.emplace(with_,
+                     BootstrapRenewerOptions{
+                         .store = options_.store,
+                         .certificates = *options_.certificates,
+                         .trust_domains = options_.trust_domains,
+                         .mesh_name = options_.mesh_name,
+                         .may_write = options_.may_write,
+                         .list = [this](ListRequest request) { return list(std::move(request)); },
+                         .sweep = [this] { sweep(); }},
+                     strand_);
   strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
 }
 
@@ -62,6 +75,14 @@ void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
     if (std::exchange(touched_, true)) return;
   }
   strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
+}
+
+void SecretKeeper::on_acquired() {
+  strand_.post([this] { sweep(); });
+}
+
+std::optional<std::size_t> SecretKeeper::stale() const {
+  return renewer_ ? renewer_->stale() : std::nullopt;
 }
 
 SecretKeeper::Owners SecretKeeper::owners() const {
@@ -111,28 +132,38 @@ void SecretKeeper::adopt_new(const Owners& present) {
     // What could not be done now is done by the next sweep.
     if (!secrets.ok()) return;
     bool settled = true;
-    for (const json::object& secret : *secrets)
+    for (const json::object& secret : *secrets) {
+      if (has_owner(secret) && renewer_) renewer_->look_at(secret);
       settled &= has_owner(secret) || adopt(secret, owner).ok();
+    }
     if (settled) kept_.insert(claim);
   }
 }
 
 void SecretKeeper::sweep() {
-  // Before every Pod is known, each Secret looks like an orphan.
-  if (options_.may_write() && options_.store.has_synced()) {
-    const auto secrets = list({.resource = kSecrets});
-    if (secrets.ok()) {
-      const Owners present = owners();
-      deletions_left_ = kDeletionsPerSweep;
-      orphans_now_.clear();
-      for (const json::object& secret : *secrets) look_at(secret, present);
-      orphans_ = std::exchange(orphans_now_, {});
-    }
-  } else {
+  const bool may_write = options_.may_write();
+  if (!may_write) {
     kept_.clear();
     orphans_.clear();
+    if (renewer_) renewer_->forget();
   }
-  sweep_timer_ = strand_.post_after(jittered(with_.rng, kSweep), [this] { sweep(); });
+  const bool done = !may_write || look_at_all();
+  const std::chrono::nanoseconds next = done ? std::chrono::nanoseconds(kSweep) : kRetry;
+  sweep_timer_ = strand_.post_after(jittered(with_.rng, next), [this] { sweep(); });
+}
+
+bool SecretKeeper::look_at_all() {
+  // Before every Pod is known, each Secret looks like an orphan.
+  if (!options_.store.has_synced()) return false;
+  const auto secrets = list({.resource = kSecrets});
+  if (!secrets.ok()) return false;
+  const Owners present = owners();
+  deletions_left_ = kDeletionsPerSweep;
+  orphans_now_.clear();
+  if (renewer_) renewer_->look_at_all(*secrets);
+  for (const json::object& secret : *secrets) look_at(secret, present);
+  orphans_ = std::exchange(orphans_now_, {});
+  return true;
 }
 
 void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
@@ -163,20 +194,27 @@ Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
                                                      {"kind", kPods.kind},
                                                      {"name", owner.name},
                                                      {"uid", owner.uid}}}}}}};
-  const auto patched = with_.api.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
-                                       {.type = PatchType::kMerge, .body = json::serialize(patch)});
-  if (patched.ok()) return {};
+  auto patched = with_.api.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
+                                 {.type = PatchType::kMerge, .body = json::serialize(patch)});
+  if (patched.ok()) {
+    erase_data(*patched);
+    if (renewer_) renewer_->look_at(*patched);
+    return {};
+  }
   with_.log.debug("a bootstrap Secret cannot be given to its Pod",
                   {{"secret", name_of(secret)}, {"detail", patched.error().text()}});
   return patched.error();
 }
 
 void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
-  orphans_now_.insert(claim);
+  const SteadyTime now = with_.clock.steady_now();
+  const auto before = orphans_.find(claim);
+  const SteadyTime since = before == orphans_.end() ? now : before->second;
+  orphans_now_.emplace(claim, since);
   const json::value& metadata = map_at(secret, "metadata");
   // Two clocks must agree: the API server's on its age, and ours in that the Pod stays away.
   const std::string limit = kubernetes_time(with_.clock.wall_now() - options_.patience);
-  if (text_at(metadata, "creationTimestamp") > limit || !orphans_.contains(claim)) return;
+  if (text_at(metadata, "creationTimestamp") > limit || now - since < kSweep) return;
   if (deletions_left_ == 0 || pod_exists(claim)) return;
   --deletions_left_;
   const Status removed = with_.api.remove(

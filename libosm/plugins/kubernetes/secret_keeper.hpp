@@ -1,5 +1,6 @@
 // Looks after the bootstrap Secrets that the injector makes: each belongs to its Pod once that
-// exists, so that Kubernetes takes it away with it; one whose Pod never came is deleted.
+// exists, so that Kubernetes takes it away with it; one whose Pod never came is deleted; and what
+// is in them is renewed (bootstrap_renewer.hpp).
 //
 // A Secret is ours by its labels and its name; no other is ever touched. Only metadata is read: the
 // keys stay in the API server. Secrets are not watched: Pods are, and every minute all are listed.
@@ -8,11 +9,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/strand.hpp"
+#include "kubernetes/bootstrap_renewer.hpp"
 #include "kubernetes/surroundings.hpp"
 #include "osm/object_store.hpp"
 
@@ -22,7 +25,9 @@ struct SecretKeeperOptions {
   const ObjectStore& store;  // of Pods with a proxy UUID
   std::function<bool()> may_write;
   std::string mesh_name;
-  std::chrono::minutes patience{10};  // with a Secret whose Pod does not come
+  std::chrono::minutes patience{10};              // with a Secret whose Pod does not come
+  certificate::Manager* certificates = nullptr;   // null: what is in them is not renewed
+  std::function<TrustDomains()> trust_domains{};  // of now
 };
 
 class SecretKeeper {
@@ -35,6 +40,10 @@ class SecretKeeper {
 
   // These objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
+  // This replica may write from now on. Thread: any. Blocking: no.
+  void on_acquired();
+  // As BootstrapRenewer::stale().
+  std::optional<std::size_t> stale() const;
 
  private:
   // A proxy's UUID and the namespace it counts in.
@@ -48,6 +57,7 @@ class SecretKeeper {
 
   void round();
   void sweep();
+  bool look_at_all();
   // The Pod of each claim: the oldest that mounts the claim's Secret.
   Owners owners() const;
   void adopt_new(const Owners& owners);
@@ -65,11 +75,12 @@ class SecretKeeper {
   bool touched_ = false;
 
   // On the strand.
-  std::set<Claim> kept_;            // Secrets that have an owner, or are none of ours
-  std::set<Claim> orphans_;         // of the last sweep
-  std::set<Claim> orphans_now_;     // of this one
-  std::size_t deletions_left_ = 0;  // in this sweep
+  std::set<Claim> kept_;                     // Secrets that have an owner, or are none of ours
+  std::map<Claim, SteadyTime> orphans_;      // of the last sweep, since when; and of
+  std::map<Claim, SteadyTime> orphans_now_;  // this one
+  std::size_t deletions_left_ = 0;           // in this sweep
   Strand strand_;
+  std::optional<BootstrapRenewer> renewer_;
   Subscription round_timer_;
   Subscription sweep_timer_;
 };

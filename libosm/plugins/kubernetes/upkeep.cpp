@@ -11,6 +11,7 @@
 #include "kubernetes/preset.hpp"
 #include "kubernetes/reconciler.hpp"
 #include "kubernetes/resources.hpp"
+#include "kubernetes/root_status_writer.hpp"
 #include "kubernetes/secret_keeper.hpp"
 #include "kubernetes/status_writer.hpp"
 #include "kubernetes/webhooks.hpp"
@@ -27,10 +28,16 @@ Surroundings surroundings_of(const UpkeepOptions& options) {
           options.rng,           options.log,      options.metrics};
 }
 
+UpkeepOptions with_domains(UpkeepOptions options) {
+  if (!options.trust_domains)
+    options.trust_domains = [only = options.trust_domain] { return TrustDomains(only); };
+  return options;
+}
+
 class ClusterUpkeep final : public Upkeep {
  public:
   explicit ClusterUpkeep(const UpkeepOptions& options)
-      : options_(options),
+      : options_(with_domains(options)),
         with_(surroundings_of(options)),
         reconciler_(with_),
         preset_strand_(with_.blocking) {
@@ -56,7 +63,14 @@ class ClusterUpkeep final : public Upkeep {
         replicas_ = options_.board->subscribe([this] { status_->on_replicas(); });
     }
     if (options_.keep_secrets)
-      secrets_.emplace(with_, SecretKeeperOptions{*options_.store, may_write, options_.mesh_name});
+      secrets_.emplace(with_, SecretKeeperOptions{.store = *options_.store,
+                                                  .may_write = may_write,
+                                                  .mesh_name = options_.mesh_name,
+                                                  .certificates = options_.proxy_certificates,
+                                                  .trust_domains = options_.trust_domains});
+    if (options_.roots)
+      roots_.emplace(with_,
+                     RootStatusWriterOptions{options_.roots, may_write, options_.osm_namespace});
     if (options_.store != nullptr)
       objects_ = options_.store->subscribe(
           [this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
@@ -82,6 +96,7 @@ class ClusterUpkeep final : public Upkeep {
     status_.reset();
     gateway_.reset();
     secrets_.reset();
+    roots_.reset();
     started_lease_ = nullptr;
     lease_.reset();
   }
@@ -91,9 +106,13 @@ class ClusterUpkeep final : public Upkeep {
     return lease != nullptr && lease->held();
   }
 
+  std::optional<std::size_t> stale_secrets() const override {
+    return secrets_ ? secrets_->stale() : std::nullopt;
+  }
+
   static bool needs_lease(const UpkeepOptions& options) {
     return options.follow_preset || options.status_of != nullptr || options.keep_secrets ||
-           options.gateway != nullptr;
+           options.gateway != nullptr || options.roots != nullptr;
   }
 
  private:
@@ -116,7 +135,7 @@ class ClusterUpkeep final : public Upkeep {
   void keep_gateway(const std::function<bool()>& may_write) {
     gateway_.emplace(with_, GatewayKeeperOptions{.manager = *options_.gateway,
                                                  .spec = *options_.mesh_spec,
-                                                 .trust_domain = options_.trust_domain,
+                                                 .trust_domains = options_.trust_domains,
                                                  .may_write = may_write,
                                                  .on_problems =
                                                      [this] {
@@ -129,11 +148,13 @@ class ClusterUpkeep final : public Upkeep {
   void on_objects(const std::vector<ObjectKey>& keys) {
     if (status_) status_->on_objects(keys);
     if (secrets_) secrets_->on_objects(keys);
+    if (roots_) roots_->on_objects(keys);
   }
 
   void on_acquired() {
     if (status_) status_->on_mesh();
     if (gateway_) gateway_->on_acquired();
+    if (secrets_) secrets_->on_acquired();
     if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
   }
 
@@ -177,6 +198,7 @@ class ClusterUpkeep final : public Upkeep {
   std::optional<GatewayKeeper> gateway_;
   std::optional<StatusWriter> status_;
   std::optional<SecretKeeper> secrets_;
+  std::optional<RootStatusWriter> roots_;
   std::optional<Lease> lease_;
   std::atomic<const Lease*> started_lease_{nullptr};
   Strand preset_strand_;
@@ -196,6 +218,12 @@ Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options) {
   if ((options.status_of != nullptr || options.keep_secrets) && options.store == nullptr)
     return Error{ErrorCode::kInvalidArgument,
                  "UpkeepOptions.store: required: statuses and Secrets belong to its objects"};
+  if (options.proxy_certificates != nullptr &&
+      (!options.keep_secrets || options.trust_domain.str().empty()))
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "UpkeepOptions.keep_secrets, trust_domain: required: proxy certificates are renewed "
+        "in bootstrap Secrets"};
   if (options.gateway != nullptr &&
       (options.mesh_spec == nullptr || options.trust_domain.str().empty()))
     return Error{ErrorCode::kInvalidArgument,

@@ -1,65 +1,18 @@
 #!/usr/bin/env python3
 """cert-manager as the mesh's CA, the real one: its controller on a real API server signs for both
 daemons, for pods and their proxies; and what is said when it denies, or does not answer."""
-import base64
 import json
-import signal
-import sys
 
 import kubecase
 import kubeobjects as k8s
 import mesh
 import meshcase
 import objects
+from cert_manager import CertManager
 from processes import wait_for
 
-TOOLS = mesh._ROOT / "build/tools/cert-manager"
 MANIFESTS = mesh._ROOT / "deploy/kubernetes-cert-manager"
-APPROVER = "certificaterequests-approver"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-
-
-class CertManager:
-    """The controller, as an administrator outside of the cluster's pods."""
-
-    CONTROLLERS = ["issuers", "clusterissuers", "certificaterequests-issuer-ca"]
-
-    def __init__(self, cluster):
-        if not (TOOLS / "bin/controller").exists():
-            sys.exit(f"{TOOLS / 'bin/controller'} is missing: tools/setup --kubernetes builds it")
-        self.cluster, self.process = cluster, None
-
-    def install(self):
-        self.cluster.kubectl("apply", "-f", TOOLS / "crds")
-        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
-
-    def start(self, approves=True):
-        """`approves`: without being asked, as it does unless its approver is turned off."""
-        controllers = self.CONTROLLERS + [APPROVER] * approves
-        self.process = self.cluster._start(
-            "cert-manager", TOOLS / "bin/controller", f"--kubeconfig={self.cluster.kubeconfig}",
-            "--leader-elect=false", f"--controllers={','.join(controllers)}",
-            "--metrics-listen-address=127.0.0.1:9402", "--v=1")
-
-    def stop(self):
-        self.process.end(signal.SIGKILL)
-
-    def add_issuers(self):
-        """Issuer and ClusterIssuer `osm-ca`, over one CA."""
-        pki = self.cluster.pki
-        data = {name: base64.b64encode(path.read_bytes()).decode()
-                for name, path in (("tls.crt", pki.ca), ("tls.key", pki.ca_key))}
-        api = self.cluster.api
-        for ns in (mesh.SYSTEM, "kube-system"):
-            api.apply({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-                       "metadata": {"name": "ca", "namespace": ns}, "data": data})
-        for kind, ns in (("Issuer", mesh.SYSTEM), ("ClusterIssuer", None)):
-            metadata = {"name": "osm-ca", **({"namespace": ns} if ns else {})}
-            api.apply({"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": metadata,
-                       "spec": {"ca": {"secretName": "ca"}}})
-            api.wait_for("is ready", kind, ns, "osm-ca", lambda o: any(
-                c["type"] == "Ready" and c["status"] == "True"
-                for c in o.get("status", {}).get("conditions", [])), 40)
 
 
 class CertManagerTest(kubecase.MeshCase):
@@ -68,9 +21,7 @@ class CertManagerTest(kubecase.MeshCase):
         cluster = installed.cluster
         cluster.kubectl("apply", "-f", mesh.MANIFESTS / "namespace.yaml")
         CertManagerTest.cert_manager = CertManager(cluster)
-        CertManagerTest.cert_manager.install()
-        CertManagerTest.cert_manager.start()
-        CertManagerTest.cert_manager.add_issuers()
+        CertManagerTest.cert_manager.set_up()
         cluster.kubectl("apply", "-k", MANIFESTS)
         installed.wait_until_up("osm-controller", "osm-injector")
 

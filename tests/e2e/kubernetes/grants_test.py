@@ -7,6 +7,7 @@ import mesh
 import objects
 import rbac_test
 from processes import wait_for
+from rotation import root
 
 NS = "shop"
 # Grants that no test can wait for, and what proves that they are needed.
@@ -19,9 +20,6 @@ NOT_HERE = {
         "what others wrote where nothing may be, and an apply leaves: kubernetes::Reconciler",
     ("osm-controller", "list", "endpoints"): "an API server without EndpointSlices",
     ("osm-controller", "watch", "endpoints"): "an API server without EndpointSlices",
-    ("osm-controller", "get", "meshrootcertificates.config.openservicemesh.io"): "ADR 0024",
-    ("osm-controller", "patch", "meshrootcertificates/status.config.openservicemesh.io"):
-        "ADR 0024",
     ("osm-controller", "patch", "virtualmachines/status.workload.openservicemesh.io"):
         "e2e.kubernetes.hybrid"}
 
@@ -78,13 +76,18 @@ class GrantsTest(kubecase.MeshCase):
         wait_for("the CRD has no other version", lambda: "v9" not in {
             v["name"] for v in cls.api.get("CustomResourceDefinition", None, crd)["spec"][
                 "versions"]}, 30)
-        # The replica goes, and takes its Lease with it.
-        cls.cluster.kubectl("rollout", "restart", "-n", mesh.SYSTEM, "deployment/osm-controller")
-        cls.wait_until_available(mesh.SYSTEM, "osm-controller")
+        # A replica goes, and takes its Lease with it; whoever starts first makes the record.
+        for daemon in ("osm-injector", "osm-controller"):
+            cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
+            cls.restart(mesh.SYSTEM, daemon)
+            cls.api.get("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
         # The MeshConfig comes from its preset, and follows it.
         cls.api.delete("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
         wait_for("the MeshConfig is back", lambda: cls.api.find(
             "MeshConfig", mesh.SYSTEM, "osm-mesh-config"), 90)
+        # The CA that is there anyway, declared.
+        cls.api.apply(root("declared", {"tresor": {"ca": {"secretRef": {
+            "name": "osm-ca-bundle", "namespace": mesh.SYSTEM}}}}))
 
     def granted(self, account):
         """{(verb, resource, namespace or "*")}; by name counts as its resource."""

@@ -17,10 +17,12 @@ ENVOY_IMAGE, INIT_IMAGE = "envoyproxy/envoy", "openservicemesh/init"
 
 def images(programs):
     """What stands for the images of the mesh."""
-    def daemon(name):
-        return Image([f"/{name}"], files={f"/{name}": programs.bin / name})
+    def daemon(name, *more):
+        return Image([f"/{name}"], files={f"/{name}": programs.bin / name,
+                                          **{f"/image/bin/{m}": programs.bin / m for m in more}})
 
-    return {"osm-controller": daemon("osm-controller"), "osm-injector": daemon("osm-injector"),
+    return {"osm-controller": daemon("osm-controller", "osm"),
+            "osm-injector": daemon("osm-injector"),
             "envoyproxy/envoy": Image(["envoy"], files={"/image/bin/envoy": programs.envoy}),
             "envoyproxy/envoy-distroless": Image(
                 ["envoy"], files={"/image/bin/envoy": programs.envoy}),

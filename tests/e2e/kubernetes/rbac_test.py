@@ -41,10 +41,14 @@ EVERYWHERE = {
 AT_HOME = {
     "osm-controller": {
         "meshconfigs.config.openservicemesh.io": {"watch", "create"}, "secrets": {"create"},
-        "meshrootcertificates.config.openservicemesh.io": {"get", "list", "watch"},
+        "meshrootcertificates.config.openservicemesh.io": READ,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
+        "configmaps": {"create"},
         "leases.coordination.k8s.io": {"create", "list", "patch", "delete"}},
-    "osm-injector": {"meshconfigs.config.openservicemesh.io": READ}}
+    "osm-injector": {
+        "meshconfigs.config.openservicemesh.io": READ,
+        "meshrootcertificates.config.openservicemesh.io": READ, "configmaps": {"create"},
+        "leases.coordination.k8s.io": {"create", "list", "patch", "delete"}}}
 # {(resource, namespace, name): verbs} of objects by their names.
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 KEEP_UP = {"get", "patch", "update"}
@@ -52,6 +56,7 @@ BY_NAME = {
     "osm-controller": {
         ("meshconfigs.config.openservicemesh.io", SYSTEM, "osm-mesh-config"): {"get", "patch"},
         ("configmaps", SYSTEM, "preset-mesh-config"): {"get"},
+        ("configmaps", SYSTEM, "osm-root-rotation"): {"get", "patch"},
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
@@ -66,6 +71,7 @@ BY_NAME = {
             "virtualmachines.workload.openservicemesh.io")}},
     "osm-injector": {
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
+        ("configmaps", SYSTEM, "osm-root-rotation"): {"get"},
         ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "osm-webhook-osm"): KEEP_UP}}
 # What Kubernetes grants everybody: to ask about oneself.

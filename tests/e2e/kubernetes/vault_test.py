@@ -2,19 +2,15 @@
 """Vault as the CA of a mesh on Kubernetes, both real: the daemons log in as their ServiceAccounts,
 and Vault asks the API server who they are."""
 import json
-import os
 import pathlib
-import sys
 
 import kubecase
 import kubeobjects as k8s
 import mesh
 import objects
-from netns import Switch
 from processes import wait_for
-from vault_server import PORT, Vault, documented_commands
+from vault_service import let_vault_ask, start_vault
 
-VAULT = pathlib.Path(os.environ.get("OSM_VAULT", mesh._ROOT / "build/tools/vault/bin/vault"))
 MANIFESTS = mesh._ROOT / "deploy/kubernetes-vault"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
@@ -22,52 +18,15 @@ IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 class VaultOnKubernetes(kubecase.MeshCase):
     @staticmethod
     def install(installed):
-        if not VAULT.exists():
-            sys.exit(f"{VAULT} is missing: tools/setup --vault builds it")
-        cluster, rig = installed.cluster, VaultOnKubernetes.rig
-        vault = Vault(rig, VAULT, cluster.pki, Switch.ADDRESS, "DNS:vault.vault.svc")
-        VaultOnKubernetes.vault = vault
-        for block in ("authorities", "role", "token"):
-            vault.run(documented_commands()[block])
-        VaultOnKubernetes.let_vault_ask(cluster, vault)
-
+        cluster = installed.cluster
+        VaultOnKubernetes.vault = start_vault(VaultOnKubernetes.rig, cluster)
+        let_vault_ask(cluster, VaultOnKubernetes.vault)
         cluster.kubectl("apply", "-f", mesh.MANIFESTS / "namespace.yaml")
-        ports = [{"name": "https", "port": PORT}]
-        cluster.api.apply(
-            k8s.namespace("vault"),
-            {"apiVersion": "v1", "kind": "Service", "metadata": {
-                "name": "vault", "namespace": "vault"},
-             "spec": {"clusterIP": "None", "ports": ports}},
-            {"apiVersion": "v1", "kind": "Endpoints", "metadata": {
-                "name": "vault", "namespace": "vault"},
-             "subsets": [{"addresses": [{"ip": Switch.ADDRESS}], "ports": ports}]},
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-                "name": "vault-ca", "namespace": mesh.SYSTEM},
-             "data": {"ca.pem": pathlib.Path(cluster.pki.ca).read_text()}})
+        cluster.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "vault-ca", "namespace": mesh.SYSTEM},
+            "data": {"ca.pem": pathlib.Path(cluster.pki.ca).read_text()}})
         cluster.kubectl("apply", "-k", MANIFESTS)
         installed.wait_until_up("osm-controller", "osm-injector")
-
-    @staticmethod
-    def let_vault_ask(cluster, vault):
-        """The documented commands, but that this Vault is no pod: it is told where the API server
-        is, and as whom to ask it for TokenReviews."""
-        cluster.api.apply(
-            k8s.account("kube-system", "vault"),
-            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-             "metadata": {"name": "vault"},
-             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                         "name": "system:auth-delegator"},
-             "subjects": [{"kind": "ServiceAccount", "name": "vault",
-                           "namespace": "kube-system"}]})
-        reviewer = vault.directory / "reviewer"
-        reviewer.write_text(cluster.api.token_of("kube-system", "vault"))
-        here = "kubernetes_host=https://kubernetes.default.svc"
-        commands = documented_commands()["kubernetes"]
-        if commands.count(here) != 1:
-            raise AssertionError(f"the documented commands do not say {here}")
-        vault.run(commands.replace(here, f"kubernetes_host={cluster.server} "
-                                         f"kubernetes_ca_cert=@{cluster.pki.ca} "
-                                         f'token_reviewer_jwt="$(cat {reviewer})"'))
 
     def daemon_log(self, app):
         run = self.mesh.run_of(self.pods(mesh.SYSTEM, app)[0]).run

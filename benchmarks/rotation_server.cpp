@@ -1,0 +1,152 @@
+#include "rotation_server.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "certificate/key_id.hpp"
+#include "counting_sinks.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/control_plane.hpp"
+#include "osm/directory_ca.hpp"
+#include "osm/replica_board.hpp"
+#include "osm/root_rotation.hpp"
+#include "osm/system.hpp"
+#include "osm/testing/thread_executor.hpp"
+
+namespace osm::bench {
+namespace {
+
+using certificate::Issuer;
+
+class RotationServer final : public MeasuredServer {
+ public:
+  RotationServer(const MeshSize& size, RotationDirectories directories)
+      : mesh_(size),
+        directories_(std::move(directories)),
+        record_(make_file_record(directories_.record)) {
+    mesh_.fill(spec_, provider_);
+  }
+  ~RotationServer() override {
+    if (rotation_) rotation_->stop();
+  }
+
+  Status start() {
+    OSM_TRY(auto own, load(directories_.ca));
+    OSM_TRY(rotation_, RootRotation::start({.spec = spec_,
+                                            .record = *record_,
+                                            .board = *board_,
+                                            .own = std::move(own),
+                                            .make_issuer =
+                                                [this](const MeshRootCertificate&) {
+                                                  return load(directories_.next_ca);
+                                                },
+                                            .trust_domain = kTrustDomain,
+                                            .blocking = blocking_,
+                                            .clock = clock_,
+                                            .log = log_,
+                                            .metrics = metrics_}));
+    manager_ = certificate::make_manager({.issuer = rotation_->issuer(),
+                                          .executor = blocking_,
+                                          .clock = clock_,
+                                          .rng = rng_,
+                                          .log = log_,
+                                          .metrics = metrics_});
+    OSM_TRY(control_plane_, ControlPlane::start({.spec = spec_,
+                                                 .providers = {{&provider_, true}},
+                                                 .workload_providers = {&provider_},
+                                                 .certificates = *manager_,
+                                                 .executor = executor_,
+                                                 .blocking_executor = blocking_,
+                                                 .clock = clock_,
+                                                 .rng = rng_,
+                                                 .log = log_,
+                                                 .metrics = metrics_,
+                                                 .trust_domain = rotation_->trust_domains(),
+                                                 .ads_address = "127.0.0.1:0"}));
+    rotation_->follow({.manager = *manager_, .control_plane = control_plane_.get(), .leads = [] {
+                         return true;
+                       }});
+    while (!control_plane_->waiting_for().empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return {};
+  }
+
+  std::string address() const override { return control_plane_->ads_address(); }
+
+  Status apply(Change change) override {
+    mesh_.apply(change, spec_, provider_);
+    return {};
+  }
+
+  std::map<std::string, double> metrics() const override {
+    auto values = metrics_.values();
+    const CertificateProgress progress = control_plane_->certificate_progress(goal());
+    values["proxies"] = static_cast<double>(progress.proxies);
+    values["lag"] = static_cast<double>(progress.bundle_lag + progress.leaf_lag + own_lag());
+    values["rotated"] = rotated() ? 1 : 0;
+    return values;
+  }
+
+ private:
+  Result<std::shared_ptr<Issuer>> load(const std::string& directory) const {
+    OSM_TRY(auto issuer,
+            certificate::load_or_create_directory_ca(
+                {.directory = directory, .trust_domain = kTrustDomain, .clock = clock_}));
+    return std::shared_ptr<Issuer>(std::move(issuer));
+  }
+
+  CertificateGoal goal() const {
+    CertificateGoal goal{.issuer_id = manager_->issuer_id(),
+                         .issuer_key_id = {},
+                         .trust_bundle_pem = manager_->trust_bundle_pem(),
+                         .trust_domains = control_plane_->trust_domains()};
+    for (const auto& held : manager_->list_certificates())
+      if (held->issuer_id == goal.issuer_id && held->subject.usage == certificate::Usage::kWorkload)
+        goal.issuer_key_id = certificate::issuer_key_id(held->chain_pem);
+    return goal;
+  }
+
+  std::size_t own_lag() const {
+    std::size_t lag = 0;
+    for (const auto& held : manager_->list_certificates())
+      lag += held->issuer_id != manager_->issuer_id() ||
+             held->trust_bundle_pem != manager_->trust_bundle_pem();
+    return lag;
+  }
+
+  bool rotated() const {
+    bool signs = false, forgotten = false;
+    for (const RootStatus& root : rotation_->status()) {
+      signs = signs || (root.name == kNextRoot && root.state == "signing");
+      forgotten = forgotten || (root.name == kOwnRoot && root.state == "inactive");
+    }
+    return signs && forgotten;
+  }
+
+  SyntheticMesh mesh_;
+  const RotationDirectories directories_;
+  SystemClock clock_;
+  RandomRng rng_{1};
+  WarningLog log_;
+  CountingMetrics metrics_;
+  testing::MemoryMeshSpec spec_;
+  testing::MemoryEndpointsProvider provider_;
+  testing::ThreadExecutor executor_{2};
+  testing::ThreadExecutor blocking_{2};
+  const std::unique_ptr<RotationRecord> record_;
+  const std::unique_ptr<ReplicaBoard> board_ = make_local_board("bench", executor_);
+  std::unique_ptr<RootRotation> rotation_;
+  std::unique_ptr<certificate::Manager> manager_;
+  std::unique_ptr<ControlPlane> control_plane_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MeasuredServer>> start_rotation_server(
+    const MeshSize& size, const RotationDirectories& directories) {
+  auto server = std::make_unique<RotationServer>(size, directories);
+  if (Status started = server->start(); !started) return started.error();
+  return std::unique_ptr<MeasuredServer>(std::move(server));
+}
+
+}  // namespace osm::bench

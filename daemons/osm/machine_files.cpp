@@ -1,0 +1,262 @@
+#include "machine_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "osm/vm_bootstrap.hpp"
+
+namespace osm::cli {
+namespace {
+
+constexpr const char* kCertificate = "sds_cert.pem";
+constexpr const char* kTrustBundle = "cacert.pem";
+constexpr const char* kBootstrap = "bootstrap.yaml";
+constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
+constexpr std::string_view kFreeSpace = "Check the directory's free space and permissions";
+
+const std::string kKey(inject::kProxyKeyFile);
+
+Error storage(const std::string& path, std::string_view remedy) {
+  const int reason = errno;
+  return {ErrorCode::kStorage,
+          fmt::format("{}: {}. {}", path, std::generic_category().message(reason), remedy)};
+}
+
+// Closes and, until committed, removes.
+class TemporaryFile {
+ public:
+  TemporaryFile(std::string path, mode_t mode)
+      : path_(std::move(path)),
+        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)) {}
+  ~TemporaryFile() {
+    if (fd_ < 0) return;
+    ::close(fd_);
+    if (!kept_) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  int fd() const { return fd_; }
+  void keep() { kept_ = true; }
+  bool commit(const std::string& final_path) {
+    kept_ = ::rename(path_.c_str(), final_path.c_str()) == 0;
+    return kept_;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+  bool kept_ = false;
+};
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty())
+    return Error{ErrorCode::kStorage,
+                 fmt::format("{}: cannot be read, or is empty. Is --dir what `osm vm bootstrap "
+                             "--out` wrote, and this user root?",
+                             path)};
+  return text.str();
+}
+
+using X509Handle = std::unique_ptr<X509, decltype(&X509_free)>;
+using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+
+// Result: when the certificate ends, whose key the other file must hold.
+Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& files) {
+  const auto open = [](const std::string& pem) {
+    return std::unique_ptr<BIO, decltype(&BIO_free)>(
+        BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  };
+  const X509Handle leaf(PEM_read_bio_X509(open(files.chain_pem).get(), nullptr, nullptr, nullptr),
+                        X509_free);
+  const KeyHandle key(
+      PEM_read_bio_PrivateKey(open(files.key.pem()).get(), nullptr, nullptr, nullptr),
+      EVP_PKEY_free);
+  const bool pair = leaf && key && X509_check_private_key(leaf.get(), key.get()) == 1;
+  // An error left in the queue would fail the thread's next TLS handshake.
+  ERR_clear_error();
+  std::tm fields{};
+  if (!leaf || ASN1_TIME_to_tm(X509_get0_notAfter(leaf.get()), &fields) != 1)
+    return Error{ErrorCode::kInvalidSyntax,
+                 fmt::format("{}/{}: holds no certificate. {}", directory, kCertificate, kRepeat)};
+  if (!pair)
+    return Error{
+        ErrorCode::kInvalidCertificate,
+        fmt::format("{}/{}: is not the key of {}. {}", directory, kKey, kCertificate, kRepeat)};
+  return WallTime{std::chrono::seconds(::timegm(&fields))};
+}
+
+// What Envoy was told of the controller. The file is ours: libosm/inject/envoy_bootstrap.cpp.
+Status read_bootstrap(const std::string& path, const std::string& text, ProxyFiles& files) {
+  static const std::regex kAddress(
+      R"re(socket_address: \{address: "([^"]+)", port_value: (\d+)\})re");
+  static const std::regex kId(R"re(exact: "(spiffe://[^"/]+/osm/controller)")re");
+  const std::string cluster =
+      text.substr(std::min(text.find("cluster_name: osm-controller"), text.size()));
+  std::smatch address;
+  if (std::regex_search(cluster, address, kAddress)) {
+    const std::string host = address[1];
+    files.controller =
+        (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + address[2].str();
+  }
+  for (std::sregex_iterator at(text.begin(), text.end(), kId), end; at != end; ++at)
+    files.controller_ids.push_back((*at)[1]);
+  if (files.controller.empty() || files.controller_ids.empty())
+    return Error{
+        ErrorCode::kInvalidSyntax,
+        fmt::format("{}: names no controller, or not whom to take for it. {}", path, kRepeat)};
+  return {};
+}
+
+std::string staged_name(const std::string& name) { return '.' + name + ".new"; }
+
+}  // namespace
+
+Status write_file(const File& file, const WriteOptions& options) {
+  const std::string path = options.directory + '/' + file.name;
+  TemporaryFile temporary(fmt::format("{}/.{}.{}", options.directory, file.name, ::getpid()),
+                          file.mode);
+  if (temporary.fd() < 0) return storage(path, kFreeSpace);
+  if (file.proxys && options.owner && ::fchown(temporary.fd(), *options.owner, *options.owner)) {
+    return storage(path, "Run as root, or leave --owner to the current user");
+  }
+  if (::fchmod(temporary.fd(), file.mode) || !write_all(temporary.fd(), file.content) ||
+      ::fsync(temporary.fd()) || !temporary.commit(path)) {
+    return storage(path, kFreeSpace);
+  }
+  return {};
+}
+
+ProxyFilesLock::ProxyFilesLock(ProxyFilesLock&& other) noexcept
+    : directory_(std::move(other.directory_)), fd_(std::exchange(other.fd_, -1)) {}
+
+ProxyFilesLock::~ProxyFilesLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory) {
+  return lock(directory, LOCK_EX | LOCK_NB);
+}
+
+Result<ProxyFilesLock> ProxyFilesLock::wait(const std::string& directory) {
+  return lock(directory, LOCK_EX);
+}
+
+Result<ProxyFilesLock> ProxyFilesLock::lock(const std::string& directory, int how) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
+  ProxyFilesLock locked(directory, fd);
+  if (::flock(fd, how) != 0)
+    return Error{ErrorCode::kUnavailable,
+                 directory + ": another `osm vm renew` is at it; one at a time is enough"};
+  // Without the new key the certificate is that of the key that is there.
+  if (locked.staged(kCertificate) && !locked.staged(kKey))
+    if (Status ended = locked.commit(kCertificate); !ended.ok()) return ended.error();
+  locked.discard();
+  return locked;
+}
+
+Result<ProxyFiles> ProxyFilesLock::read() const {
+  ProxyFiles files;
+  const std::string prefix = directory_ + '/';
+  OSM_TRY(const std::string bootstrap, read_file(prefix + kBootstrap));
+  if (Status read = read_bootstrap(prefix + kBootstrap, bootstrap, files); !read.ok())
+    return read.error();
+  OSM_TRY(files.chain_pem, read_file(prefix + kCertificate));
+  OSM_TRY(std::string key, read_file(prefix + kKey));
+  files.key = certificate::PrivateKey(std::move(key));
+  OSM_TRY(files.trust_bundle_pem, read_file(prefix + kTrustBundle));
+  OSM_TRY(files.not_after, check_pair(directory_, files));
+  struct stat status {};
+  if (::fstatat(fd_, kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return storage(prefix + kKey, kRepeat);
+  files.owner = status.st_uid;
+  files.group = status.st_gid;
+  return files;
+}
+
+Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
+  const auto all = [&]() -> Status {
+    const bool certificate = !files.chain_pem.empty();
+    // The key's is the first that is there and the last to go: see take().
+    if (certificate) {
+      if (Status done = stage(kKey, files.key.pem()); !done.ok()) return done;
+      if (Status done = stage(kCertificate, files.chain_pem); !done.ok()) return done;
+    }
+    if (Status done = stage(kTrustBundle, files.trust_bundle_pem); !done.ok()) return done;
+    if (certificate) {
+      if (Status done = commit(kKey); !done.ok()) return done;
+      if (Status done = commit(kCertificate); !done.ok()) return done;
+    }
+    return commit(kTrustBundle);
+  };
+  Status done = all();
+  if (!done.ok() && (staged(kKey) || !staged(kCertificate))) discard();
+  if (::fsync(fd_) != 0 && done.ok()) return storage(directory_, kFreeSpace);
+  return done;
+}
+
+Status ProxyFilesLock::stage(const std::string& name, std::string_view content) const {
+  const std::string path = directory_ + '/' + name;
+  struct stat present {};
+  if (::lstat(path.c_str(), &present) != 0) return storage(path, kRepeat);
+  if (!S_ISREG(present.st_mode))
+    return Error{ErrorCode::kStorage, fmt::format("{}: is no file. {}", path, kRepeat)};
+  TemporaryFile temporary(directory_ + '/' + staged_name(name), 0600);
+  if (temporary.fd() < 0) return storage(path, kFreeSpace);
+  struct stat made {};
+  if (::fstat(temporary.fd(), &made) != 0) return storage(path, kFreeSpace);
+  if ((made.st_uid != present.st_uid || made.st_gid != present.st_gid) &&
+      ::fchown(temporary.fd(), present.st_uid, present.st_gid) != 0)
+    return storage(path, "Run as root, so that the file stays its owner's");
+  if (::fchmod(temporary.fd(), present.st_mode & 07777) != 0 ||
+      !write_all(temporary.fd(), content) || ::fsync(temporary.fd()) != 0)
+    return storage(path, kFreeSpace);
+  temporary.keep();
+  return {};
+}
+
+Status ProxyFilesLock::commit(const std::string& name) const {
+  if (::renameat(fd_, staged_name(name).c_str(), fd_, name.c_str()) != 0)
+    return storage(directory_ + '/' + name, kFreeSpace);
+  return {};
+}
+
+bool ProxyFilesLock::staged(const std::string& name) const {
+  return ::faccessat(fd_, staged_name(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void ProxyFilesLock::discard() const {
+  for (const std::string& name : {std::string(kCertificate), std::string(kTrustBundle), kKey})
+    ::unlinkat(fd_, staged_name(name).c_str(), 0);
+}
+
+}  // namespace osm::cli

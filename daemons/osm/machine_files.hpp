@@ -1,0 +1,85 @@
+// The files of one machine, as `osm vm bootstrap` writes them: each is there whole or not at all.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osm/certificate.hpp"
+#include "osm/clock.hpp"
+#include "osm/result.hpp"
+
+namespace osm::cli {
+
+struct WriteOptions {
+  std::string directory;       // absolute
+  std::optional<uid_t> owner;  // of the proxy's files
+};
+
+struct File {
+  std::string name;
+  mode_t mode = 0600;
+  bool proxys = true;
+  std::string_view content;
+};
+
+// In place of the one of that name. Failure: kStorage naming the file and the remedy.
+Status write_file(const File& file, const WriteOptions& options);
+
+// What a machine has to speak to the controller with.
+struct ProxyFiles {
+  std::string controller;                   // HOST:PORT, as bootstrap.yaml says
+  std::vector<std::string> controller_ids;  // the SPIFFE ids that bootstrap.yaml takes for it
+  std::string chain_pem;
+  certificate::PrivateKey key;
+  std::string trust_bundle_pem;
+  WallTime not_after;  // of the certificate
+  uid_t owner = 0;     // of the key: who speaks to the controller
+  gid_t group = 0;
+};
+
+// What replaces them; the key and the chain are empty when the certificate stays.
+struct NewProxyFiles {
+  certificate::PrivateKey key;
+  std::string chain_pem;
+  std::string trust_bundle_pem;
+};
+
+// The one who changes a machine's certificate.
+class ProxyFilesLock {
+ public:
+  ProxyFilesLock(ProxyFilesLock&& other) noexcept;
+  ProxyFilesLock& operator=(ProxyFilesLock&&) = delete;
+  ~ProxyFilesLock();
+
+  // Also ends what one that was killed had begun. Failure: kStorage, kUnavailable (another is at
+  // it).
+  static Result<ProxyFilesLock> take(const std::string& directory);
+  // The same, once the other has ended. Failure: kStorage. Blocking: until then.
+  static Result<ProxyFilesLock> wait(const std::string& directory);
+
+  // Failure: kStorage, kInvalidSyntax naming the file and the remedy.
+  Result<ProxyFiles> read() const;
+
+  // With the owners and modes of those that are there. Everything is written before the first is
+  // renamed, so that a key is beside another's certificate for no longer than two renames take; and
+  // whoever is killed between them, the next take() does the second. Failure: kStorage.
+  Status replace(const NewProxyFiles& files) const;
+
+ private:
+  ProxyFilesLock(std::string directory, int fd) : directory_(std::move(directory)), fd_(fd) {}
+
+  static Result<ProxyFilesLock> lock(const std::string& directory, int how);
+  Status stage(const std::string& name, std::string_view content) const;
+  Status commit(const std::string& name) const;
+  bool staged(const std::string& name) const;
+  void discard() const;
+
+  std::string directory_;
+  int fd_;
+};
+
+}  // namespace osm::cli

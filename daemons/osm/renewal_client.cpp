@@ -1,0 +1,137 @@
+#include "renewal_client.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace osm::cli {
+namespace {
+
+namespace tls = grpc::experimental;
+
+constexpr const char* kMethod =
+    "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
+
+// What a stranger in the controller's place was taken for.
+class Stranger {
+ public:
+  void is(std::string names) {
+    const std::lock_guard lock(mutex_);
+    names_ = std::move(names);
+  }
+  std::string names() const {
+    const std::lock_guard lock(mutex_);
+    return names_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string names_;
+};
+
+// After the handshake, which has verified the chain: whose certificate it is.
+class ControllerVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  ControllerVerifier(std::vector<std::string> ids, std::shared_ptr<Stranger> stranger)
+      : ids_(std::move(ids)), stranger_(std::move(stranger)) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* status) override {
+    std::vector<std::string> uris;
+    for (const grpc::string_ref& uri : request->uri_names())
+      uris.emplace_back(uri.data(), uri.size());
+    const bool known =
+        uris.size() == 1 && std::find(ids_.begin(), ids_.end(), uris.front()) != ids_.end();
+    *status = known ? grpc::Status::OK
+                    : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "not the controller");
+    if (!known) stranger_->is(uris.empty() ? "nobody" : fmt::format("{}", fmt::join(uris, ", ")));
+    return true;
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::vector<std::string> ids_;
+  const std::shared_ptr<Stranger> stranger_;
+};
+
+std::shared_ptr<grpc::Channel> connect(const ProxyFiles& files,
+                                       const std::shared_ptr<Stranger>& stranger) {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
+      files.trust_bundle_pem,
+      std::vector<tls::IdentityKeyCertPair>{{files.key.pem(), files.chain_pem}}));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_verify_server_certs(true);
+  // Names are the verifier's: the controller's certificate has no host's.
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<ControllerVerifier>(files.controller_ids, stranger));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(files.controller, tls::TlsCredentials(options), arguments);
+}
+
+Error explain(const ProxyFiles& files, const grpc::Status& status, const std::string& stranger) {
+  const std::string who = "the controller at " + files.controller;
+  if (!stranger.empty())
+    return {ErrorCode::kInvalidCertificate,
+            fmt::format("{} shows a certificate of {}, not of {}: it was told nothing. Check "
+                        "--controller; if it is right, run `osm vm bootstrap` again",
+                        files.controller, stranger, fmt::join(files.controller_ids, " or "))};
+  const std::string& detail = status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {ErrorCode::kUnavailable,
+              who +
+                  " renews no certificates: it is of an older version. Update it, or run `osm vm "
+                  "bootstrap` again before the certificate ends"};
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {ErrorCode::kDeadlineExceeded,
+              who + " did not answer in time: is it reachable from here, or --timeout too short?"};
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return {ErrorCode::kUnavailable,
+              fmt::format("{}: {}. This may pass; if the mesh's root was replaced meanwhile, run "
+                          "`osm vm bootstrap` for this machine again",
+                          who, detail)};
+    default:
+      return {ErrorCode::kPermissionDenied, fmt::format("{}: {}", who, detail)};
+  }
+}
+
+}  // namespace
+
+Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
+                                       std::chrono::milliseconds timeout) {
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what it says, the status says too
+  const auto stranger = std::make_shared<Stranger>();
+  grpc::TemplatedGenericStub<RenewalRequest, RenewalResponse> stub(connect(files, stranger));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  RenewalResponse response;
+  std::promise<grpc::Status> ended;
+  stub.UnaryCall(&context, kMethod, {}, &request, &response,
+                 [&](grpc::Status status) { ended.set_value(std::move(status)); });
+  const grpc::Status status = ended.get_future().get();
+  if (!status.ok()) return explain(files, status, stranger->names());
+  return response;
+}
+
+}  // namespace osm::cli

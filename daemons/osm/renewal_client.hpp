@@ -1,0 +1,22 @@
+// Asks the controller's ADS port about this machine's certificate: gRPC over mutual TLS, in which
+// the controller proves by its certificate who it is. docs/adr/0028
+#pragma once
+
+#include <chrono>
+
+#include "machine_files.hpp"
+#include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
+#include "osm/result.hpp"
+
+namespace osm::cli {
+
+using RenewalRequest = openservicemesh::certificate::v1::RenewCertificateRequest;
+using RenewalResponse = openservicemesh::certificate::v1::RenewCertificateResponse;
+
+// One call on a connection of its own. Nothing is sent to who is not the controller: its chain ends
+// in the machine's trust bundle, and its only URI SAN is one that the bootstrap names.
+// Failure: the controller's own words, or why it could not be asked. Blocking: up to the time-out.
+Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
+                                       std::chrono::milliseconds timeout);
+
+}  // namespace osm::cli

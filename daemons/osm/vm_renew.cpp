@@ -1,0 +1,201 @@
+#include "vm_renew.hpp"
+
+#include <openssl/sha.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "command.hpp"
+#include "machine_files.hpp"
+#include "osm/certificate_request.hpp"
+#include "osm/json_log.hpp"
+#include "osm/result.hpp"
+#include "osm/system.hpp"
+#include "renewal_client.hpp"
+#include "signals.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace wire = openservicemesh::certificate::v1;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstRetry{1000};
+constexpr milliseconds kLastRetry{5 * 60 * 1000};
+
+// What became of a look.
+struct Outcome {
+  const char* result = "current";  // or "trust bundle replaced", "renewed"
+  WallTime not_after;
+  std::string serial_number{};  // of a new certificate
+};
+
+// The proxy's user speaks to the controller: interception leaves its traffic alone and nobody
+// else's, and what reads a stranger's answer is not root.
+class AsProxyUser {
+ public:
+  explicit AsProxyUser(const ProxyFiles& files) {
+    if (::geteuid() != 0 || files.owner == 0) return;
+    switched_ = ::setegid(files.group) == 0 && ::seteuid(files.owner) == 0;
+  }
+  ~AsProxyUser() {
+    if (switched_ && (::seteuid(0) != 0 || ::setegid(0) != 0)) std::abort();
+  }
+  AsProxyUser(const AsProxyUser&) = delete;
+  AsProxyUser& operator=(const AsProxyUser&) = delete;
+
+ private:
+  bool switched_ = false;
+};
+
+std::string sha256(const std::string& text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+Result<certificate::KeyParameters> key_parameters(const RenewalResponse& response) {
+  switch (response.key_type()) {
+    case wire::KEY_TYPE_ECDSA_P256:
+      return certificate::KeyParameters{KeyType::kEcdsaP256};
+    case wire::KEY_TYPE_ED25519:
+      return certificate::KeyParameters{KeyType::kEd25519};
+    case wire::KEY_TYPE_RSA:
+      return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(response.rsa_key_bits())};
+    default:
+      return Error{ErrorCode::kUnavailable,
+                   "the controller asks for a kind of key that this version does not know: update "
+                   "this command"};
+  }
+}
+
+struct Renewed {
+  NewProxyFiles files;
+  certificate::Certificate certificate;
+};
+
+// A new key, certified; `told` is what the controller wants.
+Result<Renewed> obtain(const ProxyFiles& files, const RenewalResponse& told, milliseconds timeout) {
+  OSM_TRY(const certificate::KeyParameters parameters, key_parameters(told));
+  const certificate::Subject subject{CommonName(told.common_name()), SpiffeId(told.spiffe_id()),
+                                     certificate::Usage::kProxy};
+  OSM_TRY(certificate::KeyAndRequest made, certificate::make_request(subject, parameters));
+  RenewalRequest request;
+  request.set_trust_bundle_sha256(sha256(files.trust_bundle_pem));
+  request.set_request_pem(made.request_pem);
+  OSM_TRY(const RenewalResponse answer, ask_controller(files, request, timeout));
+  OSM_TRY(certificate::Certificate certificate,
+          certificate::check_answer({.subject = subject,
+                                     .request_pem = made.request_pem,
+                                     .chain_pem = answer.certificate_chain_pem(),
+                                     .trust_bundle_pem = answer.trust_bundle_pem(),
+                                     .validity = certificate::kProxyCertificateValidity},
+                                    SystemClock()));
+  return Renewed{{std::move(made.key), certificate.chain_pem, answer.trust_bundle_pem()},
+                 std::move(certificate)};
+}
+
+Result<Outcome> renew_once(const RenewOptions& options) {
+  OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::take(options.directory));
+  OSM_TRY(ProxyFiles files, lock.read());
+  if (!options.controller.empty()) files.controller = options.controller;
+  if (files.not_after <= SystemClock().wall_now())
+    return Error{ErrorCode::kCertificateExpired,
+                 options.directory + "/sds_cert.pem ended at " + net::rfc3339(files.not_after) +
+                     ", so it proves nothing any more: run `osm vm bootstrap` for this machine "
+                     "again"};
+  Outcome outcome{.not_after = files.not_after};
+  NewProxyFiles fresh;
+  {
+    const AsProxyUser user(files);
+    RenewalRequest question;
+    question.set_trust_bundle_sha256(sha256(files.trust_bundle_pem));
+    OSM_TRY(const RenewalResponse told, ask_controller(files, question, options.timeout));
+    if (told.certificate_current() && !options.force) {
+      if (told.trust_bundle_pem().empty()) return outcome;
+      fresh.trust_bundle_pem = told.trust_bundle_pem();
+      outcome.result = "trust bundle replaced";
+    } else {
+      OSM_TRY(Renewed renewed, obtain(files, told, options.timeout));
+      fresh = std::move(renewed.files);
+      outcome = {"renewed", renewed.certificate.not_after, renewed.certificate.serial_number};
+    }
+  }
+  if (Status replaced = lock.replace(fresh); !replaced.ok()) return replaced.error();
+  return outcome;
+}
+
+void tell(const RenewOptions& options, const Outcome& outcome) {
+  const std::string until = net::rfc3339(outcome.not_after);
+  if (options.as_json) {
+    boost::json::object line{
+        {"directory", options.directory}, {"result", outcome.result}, {"not_after", until}};
+    if (!outcome.serial_number.empty()) line["serial_number"] = outcome.serial_number;
+    std::cout << boost::json::serialize(line) << std::endl;
+    return;
+  }
+  std::cout << options.directory << ": " << outcome.result << "; the certificate lasts until "
+            << until;
+  if (!outcome.serial_number.empty()) std::cout << ", serial number " << outcome.serial_number;
+  std::cout << std::endl;
+}
+
+// Between a half and all of it: machines that were started together do not ask together.
+milliseconds jittered(milliseconds pause, Rng& rng) {
+  const milliseconds half = pause / 2;
+  return half + milliseconds(static_cast<long>(rng.next() % 1024) * half.count() / 1024);
+}
+
+// Result: whether it was asked to end.
+bool wait_for_end(const sigset_t& awaited, milliseconds pause) {
+  const auto end = std::chrono::steady_clock::now() + pause;
+  for (;;) {
+    const auto left = std::max(std::chrono::nanoseconds{0},
+                               std::chrono::nanoseconds(end - std::chrono::steady_clock::now()));
+    const timespec time{static_cast<time_t>(left.count() / 1'000'000'000),
+                        static_cast<long>(left.count() % 1'000'000'000)};
+    if (::sigtimedwait(&awaited, nullptr, &time) > 0) return true;
+    if (errno != EINTR) return false;
+  }
+}
+
+int renew_forever(const RenewOptions& options) {
+  const sigset_t awaited = daemon::block_signals();
+  RandomRng rng;
+  std::string told;  // what is as it was is not told again
+  milliseconds retry = kFirstRetry;
+  milliseconds pause{};
+  do {
+    const Result<Outcome> outcome = renew_once(options);
+    const std::string text = outcome.ok() ? outcome->result : outcome.error().message;
+    if (text != std::exchange(told, text) || (outcome.ok() && text != Outcome{}.result)) {
+      if (outcome.ok())
+        tell(options, *outcome);
+      else
+        fail(outcome.error());
+    }
+    pause = outcome.ok() ? *options.every : std::min(*options.every, retry);
+    retry = outcome.ok() ? kFirstRetry : std::min(retry * 2, kLastRetry);
+  } while (!wait_for_end(awaited, jittered(pause, rng)));
+  return kDone;
+}
+
+}  // namespace
+
+int renew_machine(const RenewOptions& options) {
+  if (options.every) return renew_forever(options);
+  const Result<Outcome> outcome = renew_once(options);
+  if (!outcome.ok()) return fail(outcome.error());
+  tell(options, *outcome);
+  return kDone;
+}
+
+}  // namespace osm::cli

@@ -1,0 +1,75 @@
+// Proxies that ask about their own certificate: who may ask, and how often. What is answered is
+// the business of whoever issues.
+//
+// Thread: every function on the strand; the answer may come on any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ads/hub.hpp"
+#include "ads/peer.hpp"
+#include "ads/unary_call.hpp"
+#include "model/mesh_snapshot.hpp"
+#include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
+#include "osm/clock.hpp"
+#include "osm/log.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::ads {
+
+inline constexpr const char* kRenewMethod =
+    "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
+
+// Of one proxy, within a minute; questions without a request for a certificate do not count.
+inline constexpr unsigned kMaxCertificatesPerMinute = 10;
+// Of all proxies, at once.
+inline constexpr std::size_t kMaxWaitingRenewals = 256;
+
+using RenewalRequest = openservicemesh::certificate::v1::RenewCertificateRequest;
+using RenewalAnswer = Result<openservicemesh::certificate::v1::RenewCertificateResponse>;
+
+// Who asks is proven: the certificate by TLS, the workload by the mesh of now.
+struct RenewalQuestion {
+  Peer peer;
+  std::shared_ptr<const model::WorkloadEntry> workload;
+  RenewalRequest request;
+};
+
+// Answers once, at once or later, on any thread; one that drops `done` answers nothing. Must not
+// block.
+using RenewCertificate =
+    std::function<void(RenewalQuestion question, std::function<void(RenewalAnswer)> done)>;
+
+class Renewals {
+ public:
+  // All outlive it; `renew` empty: nobody issues.
+  Renewals(const Hub& hub, const Clock& clock, LogSink& log, const RenewCertificate& renew)
+      : hub_(hub), clock_(clock), log_(log), renew_(renew) {}
+
+  // `peer` is what TLS proved, or why that is not a proxy.
+  void answer(Result<Peer> peer, const std::string& bytes, const std::shared_ptr<UnaryCall>& call);
+
+ private:
+  struct Window {
+    SteadyTime since;
+    unsigned certificates = 0;
+  };
+
+  Result<RenewalQuestion> read(Result<Peer> peer, const std::string& bytes) const;
+  bool too_often(const model::ProxyKey& proxy);
+
+  const Hub& hub_;
+  const Clock& clock_;
+  LogSink& log_;
+  const RenewCertificate& renew_;
+  std::map<model::ProxyKey, Window> windows_;  // those of the last minute or two
+  SteadyTime forgotten_at_{};
+  std::shared_ptr<std::atomic<std::size_t>> waiting_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
+};
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,106 @@
+#include "control_plane/proxy_renewals.hpp"
+
+#include <openssl/sha.h>
+
+#include <memory>
+#include <utility>
+
+#include "certificate/key_id.hpp"
+#include "model/names.hpp"
+#include "osm/certificate_request.hpp"
+
+namespace osm::inline v1::control_plane {
+namespace {
+
+namespace wire = openservicemesh::certificate::v1;
+
+// Until the signing CA has signed something, what is held is looked through no more often.
+constexpr std::chrono::seconds kLookAgain{1};
+
+std::string sha256(const std::string& text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+wire::KeyType key_type(KeyType type) {
+  switch (type) {
+    case KeyType::kRsa:
+      return wire::KEY_TYPE_RSA;
+    case KeyType::kEd25519:
+      return wire::KEY_TYPE_ED25519;
+    case KeyType::kEcdsaP256:
+      break;
+  }
+  return wire::KEY_TYPE_ECDSA_P256;
+}
+
+}  // namespace
+
+void ProxyRenewals::answer(ads::RenewalQuestion question,
+                           std::function<void(ads::RenewalAnswer)> done) {
+  Response response = describe(question);
+  if (question.request.request_pem().empty()) return done(std::move(response));
+  strand_.post([this, question = std::move(question), response = std::move(response),
+                done = std::move(done)] { done(certify(question, response)); });
+}
+
+ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& question) {
+  const certificate::Subject subject = options_.proxy_subject(question.workload->workload);
+  Response response;
+  response.set_certificate_current(is_current(question.peer, subject));
+  if (std::string bundle = options_.certificates.trust_bundle_pem();
+      sha256(bundle) != question.request.trust_bundle_sha256())
+    response.set_trust_bundle_pem(std::move(bundle));
+  response.set_common_name(subject.common_name.str());
+  response.set_spiffe_id(subject.spiffe_id.str());
+  const MeshConfig config = options_.spec.get_mesh_config();
+  response.set_key_type(key_type(config.key_type));
+  if (config.key_type == KeyType::kRsa)
+    response.set_rsa_key_bits(static_cast<std::uint32_t>(config.rsa_key_bits));
+  return response;
+}
+
+bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject& subject) {
+  // While the mesh changes its trust domain it still takes names of the one before.
+  if (model::proxy_spiffe_id(peer.trust_domain, peer.identity) != subject.spiffe_id) return false;
+  const auto life = peer.not_after - peer.not_before;
+  if (options_.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
+  const std::string signer = signing_key_id();
+  return signer.empty() || peer.issuer_key_id == signer;
+}
+
+// As a certificate says that the signing CA made: nobody else knows it of every kind of CA.
+std::string ProxyRenewals::signing_key_id() {
+  const std::string id = options_.certificates.issuer_id();
+  const SteadyTime now = options_.clock.steady_now();
+  if (id == signer_ && (!signing_key_id_.empty() || now - looked_at_ < kLookAgain))
+    return signing_key_id_;
+  signer_ = id;
+  signing_key_id_.clear();
+  looked_at_ = now;
+  for (const auto& held : options_.certificates.list_certificates()) {
+    // The control plane's own is signed by the root before (docs/adr/0024).
+    if (held->issuer_id != id || held->subject.usage == certificate::Usage::kController) continue;
+    signing_key_id_ = certificate::issuer_key_id(held->chain_pem);
+    break;
+  }
+  return signing_key_id_;
+}
+
+ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, Response response) {
+  const Workload& workload = question.workload->workload;
+  OSM_TRY(const certificate::CertificatePtr issued,
+          options_.issue(workload, question.request.request_pem(),
+                         certificate::kProxyCertificateValidity));
+  options_.log.info("proxy certificate renewed", {{"workload", workload.name.str()},
+                                                  {"uuid", workload.proxy_id.str()},
+                                                  {"address", question.peer.address},
+                                                  {"serial_number", issued->serial_number}});
+  response.set_certificate_chain_pem(issued->chain_pem);
+  response.set_trust_bundle_pem(issued->trust_bundle_pem);
+  return response;
+}
+
+}  // namespace osm::inline v1::control_plane

@@ -1,0 +1,64 @@
+// Answers what proxies ask about their own certificate: whether it is current, and, when they send
+// a request, another one. Who asks, for which workload and how often is settled before (ads).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "ads/renewals.hpp"
+#include "base/strand.hpp"
+#include "osm/certificate.hpp"
+#include "osm/clock.hpp"
+#include "osm/executor.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/result.hpp"
+#include "osm/workload.hpp"
+
+namespace osm::inline v1::control_plane {
+
+// All outlive it.
+struct ProxyRenewalsOptions {
+  certificate::Manager& certificates;
+  MeshSpec& spec;
+  Executor& blocking_executor;  // issuing waits for the CA here, one at a time
+  const Clock& clock;
+  LogSink& log;
+  // As ControlPlane has them.
+  std::function<certificate::Subject(const Workload&)> proxy_subject;
+  std::function<Result<certificate::CertificatePtr>(const Workload&, const std::string& request_pem,
+                                                    std::chrono::seconds validity)>
+      issue;
+};
+
+class ProxyRenewals {
+ public:
+  explicit ProxyRenewals(const ProxyRenewalsOptions& options)
+      : options_(options), strand_(options.blocking_executor) {}
+  ~ProxyRenewals() { stop(); }
+
+  // A question is answered at once, a request when the CA has answered.
+  // Thread: one call at a time. Blocking: no.
+  void answer(ads::RenewalQuestion question, std::function<void(ads::RenewalAnswer)> done);
+
+  // Answers nobody any more, and waits for a CA that is being asked. Idempotent.
+  void stop() { strand_.stop(); }
+
+ private:
+  using Response = openservicemesh::certificate::v1::RenewCertificateResponse;
+
+  Response describe(const ads::RenewalQuestion& question);
+  bool is_current(const ads::Peer& peer, const certificate::Subject& subject);
+  std::string signing_key_id();
+  ads::RenewalAnswer certify(const ads::RenewalQuestion& question, Response response);
+
+  const ProxyRenewalsOptions options_;
+  // Which CA signs, and the id of its key: "" until it has signed something. Of answer()'s thread.
+  std::string signer_;
+  std::string signing_key_id_;
+  SteadyTime looked_at_{};
+  Strand strand_;
+};
+
+}  // namespace osm::inline v1::control_plane

@@ -1,0 +1,82 @@
+#include "inject/pod_certificate.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/digest.hpp"
+#include "inject/envoy_bootstrap.hpp"
+#include "inject/pod_names.hpp"
+#include "model/names.hpp"
+
+namespace osm::inline v1::inject {
+namespace {
+
+// Longer than any pod is likely to live; the CA's own end caps it.
+constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
+
+std::string rfc3339(WallTime time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(std::chrono::floor<std::chrono::seconds>(time - day));
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+// After 7/12 to 2/3 of its life, by its fingerprint: many that were issued in one minute are not
+// renewed in one.
+WallTime renew_after(const certificate::Certificate& certificate) {
+  const std::chrono::nanoseconds life = certificate.not_after - certificate.not_before;
+  const int share = digest_of(certificate.fingerprint).bytes[0];
+  return certificate.not_before + life / 3 * 2 - life / 12 / 256 * share;
+}
+
+}  // namespace
+
+std::string certificate_source(const std::string& issuer_id, const std::string& trust_bundle_pem,
+                               const TrustDomains& trust_domain) {
+  DigestBuilder digest;
+  digest.add(issuer_id).add(trust_bundle_pem).add(trust_domain.signing.str());
+  for (const TrustDomain& accepted : trust_domain.accepted) digest.add(accepted.str());
+  return digest.finish().hex();
+}
+
+Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
+                                                  const TrustDomain& trust_domain,
+                                                  const ProxyId& proxy,
+                                                  const ServiceAccount& account) {
+  const certificate::Subject subject{model::pod_common_name(proxy, account.ns),
+                                     model::proxy_spiffe_id(trust_domain, {proxy, account}),
+                                     certificate::Usage::kProxy};
+  auto issued = manager.issue_certificate(subject, kProxyValidity);
+  // The Secret keeps it, nobody else.
+  manager.release_certificate(subject.common_name);
+  if (!issued.ok()) return issued.error().with_context("the proxy certificate");
+  return issued;
+}
+
+BootstrapFile key_file(const certificate::Certificate& certificate) {
+  return {std::string(kProxyKeyFile), 0600, true, certificate.private_key.pem()};
+}
+
+std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
+                                                  const TrustDomains& trust_domain) {
+  return {{kCertificateSourceAnnotation,
+           certificate_source(certificate.issuer_id, certificate.trust_bundle_pem, trust_domain)},
+          {kRenewCertificateAfterAnnotation, rfc3339(renew_after(certificate))}};
+}
+
+Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
+                                             const TrustDomains& trust_domain, const ProxyId& proxy,
+                                             const ServiceAccount& account) {
+  OSM_TRY(const certificate::CertificatePtr issued,
+          issue_for_pod(manager, trust_domain.signing, proxy, account));
+  PodCertificate result{certificate_files(*issued, trust_domain, std::string(kBootstrapDirectory)),
+                        annotations_of(*issued, trust_domain)};
+  result.files.insert(result.files.begin(), key_file(*issued));
+  return result;
+}
+
+}  // namespace osm::inline v1::inject

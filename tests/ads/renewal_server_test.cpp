@@ -1,0 +1,186 @@
+// The unary method of the server as a machine meets it: real gRPC over real mutual TLS.
+#include <doctest/doctest.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <future>
+
+#include "ads/ads_server.hpp"
+#include "ads/grpc_client.hpp"
+#include "ads/grpc_service.hpp"
+#include "ads/mesh_fixture.hpp"
+#include "osm/system.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/thread_executor.hpp"
+
+using namespace osm;
+using namespace osm::ads_test;
+using namespace std::chrono_literals;
+using osm::testing::wait_until;
+using translate_test::kClient;
+
+namespace {
+
+using Response = openservicemesh::certificate::v1::RenewCertificateResponse;
+using Done = std::function<void(ads::RenewalAnswer)>;
+
+struct World {
+  SystemClock clock;
+  RandomRng rng{1};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  TestCa ca{clock};
+  osm::testing::ThreadExecutor executor{2};
+  SnapshotCell<model::MeshSnapshot> snapshots;
+  FakeSecrets secrets{ca};
+  FakeRegistry registry;
+  TestMesh mesh;
+  CertificatePtr server_certificate = ca.controller();
+  CertificatePtr client_certificate = ca.proxy(kClientId, kClient);
+  std::mutex mutex;
+  std::vector<Done> waiting;  // for an answer
+  bool slow = false;
+  std::unique_ptr<ads::AdsServer> server;
+
+  explicit World(bool renews = true) {
+    snapshots.publish(mesh.next());
+    ads::AdsServerDependencies dependencies{executor, clock,     rng,     log,
+                                            metrics,  snapshots, secrets, registry};
+    if (renews)
+      dependencies.renew_certificate = [this](ads::RenewalQuestion question, Done done) {
+        answer(question, std::move(done));
+      };
+    ads::AdsServerOptions options;
+    options.address = "127.0.0.1:0";
+    options.server_certificate = [this] { return server_certificate; };
+    auto started = ads::AdsServer::start(options, dependencies);
+    REQUIRE_MESSAGE(started.ok(), started.error().text());
+    server = std::move(*started);
+  }
+
+  void answer(const ads::RenewalQuestion& question, Done done) {
+    const std::lock_guard lock(mutex);
+    if (slow) return waiting.push_back(std::move(done));
+    Response response;
+    response.set_spiffe_id(question.peer.identity.id.str());
+    response.set_certificate_chain_pem(question.request.request_pem());
+    done(response);
+  }
+  std::size_t held() {
+    const std::lock_guard lock(mutex);
+    return waiting.size();
+  }
+};
+
+// One call that is under way.
+class Caller {
+ public:
+  Caller(World& world, const CertificatePtr& certificate, const std::string& pem,
+         std::chrono::milliseconds patience = 20s)
+      : stub_(channel(world.server->address(), world.server_certificate->trust_bundle_pem,
+                      certificate.get())) {
+    request_.set_request_pem(pem);
+    context_.set_deadline(std::chrono::system_clock::now() + patience);
+    stub_.UnaryCall(&context_, ads::kRenewMethod, {}, &request_, &response,
+                    [this](grpc::Status status) { ended_.set_value(std::move(status)); });
+  }
+  ~Caller() {
+    context_.TryCancel();
+    if (!told_) ended_.get_future().wait();
+  }
+  grpc::Status status() {
+    told_ = true;
+    return ended_.get_future().get();
+  }
+  void leave() { context_.TryCancel(); }
+
+  Response response;
+
+ private:
+  grpc::TemplatedGenericStub<ads::RenewalRequest, Response> stub_;
+  grpc::ClientContext context_;
+  ads::RenewalRequest request_;
+  std::promise<grpc::Status> ended_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+TEST_SUITE("ads::GrpcCall") {
+  TEST_CASE("a proxy is answered as whom its certificate says, beside its stream") {
+    World world;
+    AdsClient stream(channel(world.server->address(), world.server_certificate->trust_bundle_pem,
+                             world.client_certificate.get()));
+    stream.ask(XdsType::kCluster);
+    stream.take(XdsType::kCluster);
+    Caller caller(world, world.client_certificate, "a request");
+    const grpc::Status status = caller.status();
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+    CHECK(caller.response.spiffe_id() == kClientId.str());
+    CHECK(caller.response.certificate_chain_pem() == "a request");
+    // The stream is the one it was: it was neither superseded nor counted as another proxy's.
+    stream.ask(XdsType::kSecret, {"root-cert"});
+    stream.take(XdsType::kSecret, {"root-cert"});
+    CHECK(world.metrics.sum("osm_streams_superseded_total") == 0);
+  }
+
+  TEST_CASE("who has no proxy's certificate of this mesh is not answered") {
+    World world;
+    const TestCa other(world.clock);
+    for (const CertificatePtr& stranger : {CertificatePtr(), other.proxy(kClientId, kClient)})
+      CHECK(Caller(world, stranger, "x").status().error_code() == grpc::StatusCode::UNAVAILABLE);
+    for (const CertificatePtr& wrong : {world.ca.workload(kClient), world.ca.controller(),
+                                        world.ca.proxy(kClientId, {"client", "other"})}) {
+      const grpc::Status status = Caller(world, wrong, "x").status();
+      // A server's certificate does not even pass the handshake.
+      CHECK((status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
+             status.error_code() == grpc::StatusCode::UNAVAILABLE));
+    }
+  }
+
+  TEST_CASE("a request of more than 32 kB is refused, and the server goes on") {
+    World world;
+    CHECK(Caller(world, world.client_certificate, std::string(40'000, 'x')).status().error_code() ==
+          grpc::StatusCode::INVALID_ARGUMENT);
+    CHECK(Caller(world, world.client_certificate, "a request").status().ok());
+  }
+
+  TEST_CASE("where nobody renews the method is unimplemented") {
+    World world(false);
+    CHECK(Caller(world, world.client_certificate, "").status().error_code() ==
+          grpc::StatusCode::UNIMPLEMENTED);
+  }
+
+  TEST_CASE("calls of one certificate are counted until they are over, and one that is left ends") {
+    World world;
+    world.slow = true;
+    std::vector<std::unique_ptr<Caller>> callers;
+    const auto call = [&] {
+      callers.push_back(std::make_unique<Caller>(world, world.client_certificate, ""));
+    };
+    for (std::size_t i = 0; i < ads::kMaxStreamsPerCertificate; ++i) call();
+    REQUIRE(wait_until([&] { return world.held() == ads::kMaxStreamsPerCertificate; }));
+    CHECK(Caller(world, world.client_certificate, "").status().error_code() ==
+          grpc::StatusCode::RESOURCE_EXHAUSTED);
+    callers.front()->leave();
+    CHECK(callers.front()->status().error_code() == grpc::StatusCode::CANCELLED);
+    CHECK(wait_until([&] {
+      call();
+      return wait_until([&] { return world.held() > ads::kMaxStreamsPerCertificate; }, 100ms);
+    }));
+    // Those who left are answered too, which is nothing.
+    const std::lock_guard lock(world.mutex);
+    for (const Done& done : world.waiting) done(Response());
+    CHECK(callers.at(1)->status().ok());
+  }
+
+  TEST_CASE("shutdown ends a call that nobody has answered, and an answer afterwards is nothing") {
+    World world;
+    world.slow = true;
+    Caller caller(world, world.client_certificate, "a request");
+    REQUIRE(wait_until([&] { return world.held() == 1; }));
+    CHECK(world.server->shutdown(2s).ok());
+    CHECK(caller.status().error_code() == grpc::StatusCode::UNAVAILABLE);
+    world.server.reset();
+    world.waiting.at(0)(Response());
+  }
+}

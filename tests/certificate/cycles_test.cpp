@@ -1,0 +1,112 @@
+// What a certificate that was released leaves behind: nothing, a hundred thousand times.
+#include <doctest/doctest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "certificate/freed_blocks.hpp"
+#include "certificate/local_issuer.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/log.hpp"
+#include "osm/metrics.hpp"
+#include "osm/system.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+
+namespace osm::certificate {
+namespace {
+
+// A sanitizer makes memory grow by itself, and tells of leaks in its own way.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMeasured = false;
+constexpr int kCycles = 500;
+#else
+constexpr bool kMeasured = true;
+constexpr int kCycles = 100'000;
+#endif
+constexpr int kWarmUp = kCycles / 50;
+constexpr int kNames = 1000;
+// Pages that the allocator keeps: a leak of eleven bytes in a cycle is more.
+constexpr long kMostGrowth = 1024 * 1024;
+
+// How every P-256 key begins in PKCS#8, up to its secret number: 36 bytes, so whole groups of
+// base64.
+constexpr std::string_view kKeysBegin = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg";
+
+// Sinks that keep nothing.
+struct NoLog final : LogSink {
+  bool enabled(LogLevel) const override { return true; }
+  void write(LogLevel, std::string_view, std::initializer_list<LogField>) override {}
+};
+struct NoMetrics final : MetricsSink {
+  void add(std::string_view, MetricLabels, double) override {}
+  void set(std::string_view, MetricLabels, double) override {}
+  void observe(std::string_view, MetricLabels, double) override {}
+};
+
+// Free memory is handed back first, so that what is counted is what is held.
+long resident_bytes() {
+  ::malloc_trim(0);
+  std::ifstream statm("/proc/self/statm");
+  long total = 0;
+  long resident = 0;
+  statm >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+struct Mesh {
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  NoLog log;
+  NoMetrics metrics;
+  RandomRng rng{1};
+  std::unique_ptr<Manager> manager =
+      make_manager({.issuer = make_local_issuer(make_root_pem(clock).value().pem(),
+                                                TrustDomain("cluster.local"), clock)
+                                  .value(),
+                    .executor = executor,
+                    .clock = clock,
+                    .rng = rng,
+                    .log = log,
+                    .metrics = metrics});
+
+  // Result: how many keys began otherwise.
+  int cycle(int times) {
+    int others = 0;
+    for (int i = 0; i < times; ++i) {
+      const std::string name = "w" + std::to_string(i % kNames);
+      const Subject subject{CommonName(name + ".shop.cluster.local"),
+                            SpiffeId("spiffe://cluster.local/ns/shop/sa/" + name)};
+      const auto issued = manager->issue_certificate(subject, std::chrono::hours(48));
+      REQUIRE(issued.ok());
+      others += (*issued)->private_key.pem().find(kKeysBegin) == std::string::npos;
+      manager->release_certificate(subject.common_name);
+      executor.run_until_idle();
+    }
+    return others;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("certificate::Manager over many cycles" * doctest::skip()) {
+  TEST_CASE("a hundred thousand certificates come and go: no memory, no name, no key stays") {
+    Mesh mesh;
+    REQUIRE(mesh.cycle(kWarmUp) == 0);
+    const long before = resident_bytes();
+    const testing::Watch watch(kKeysBegin);
+    REQUIRE(mesh.cycle(kCycles) == 0);
+    const long growth = resident_bytes() - before;
+    MESSAGE("resident memory grew by " << growth / 1024 << " kB over " << kCycles << " cycles");
+    CHECK(watch.leaked() == 0);
+    CHECK(mesh.manager->list_certificates().empty());
+    CHECK(mesh.executor.timers() == 1);
+    if (kMeasured) CHECK(growth <= kMostGrowth);
+  }
+}
+
+}  // namespace osm::certificate

@@ -1,0 +1,234 @@
+// What a proxy is told of its own certificate, and what it is given.
+#include "control_plane/proxy_renewals.hpp"
+
+#include <doctest/doctest.h>
+#include <openssl/sha.h>
+
+#include <optional>
+
+#include "certificate/local_issuer.hpp"
+#include "model/names.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/certificate_request.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+namespace {
+
+using namespace osm;
+using std::chrono::hours;
+
+namespace wire = openservicemesh::certificate::v1;
+
+const TrustDomain kDomain{"cluster.local"};
+const ProxyId kId{"11111111-1111-4111-8111-111111111111"};
+
+// The one CA, until it is another.
+class ChangingIssuer final : public certificate::Issuer {
+ public:
+  explicit ChangingIssuer(const Clock& clock) : clock_(clock) { change(); }
+  void change() {
+    ca_ = certificate::make_local_issuer(certificate::make_root_pem(clock_).value().pem(), kDomain,
+                                         clock_)
+              .value();
+    bundle_ += ca_->trust_bundle_pem();
+  }
+  Result<std::string> sign(const certificate::SigningRequest& request) override {
+    return ca_->sign(request);
+  }
+  std::string trust_bundle_pem() const override { return bundle_; }
+  std::string id() const override { return ca_->id(); }
+  WallTime not_after() const override { return ca_->not_after(); }
+
+ private:
+  const Clock& clock_;
+  std::shared_ptr<certificate::Issuer> ca_;
+  std::string bundle_;
+};
+
+struct NoRandom final : Rng {
+  std::uint64_t next() override { return 0; }
+};
+
+struct Rig {
+  testing::ManualClock clock;
+  testing::ManualExecutor executor{clock};
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  NoRandom rng;
+  testing::MemoryMeshSpec spec;
+  TrustDomain domain = kDomain;
+  ChangingIssuer* issuer = nullptr;
+  std::unique_ptr<certificate::Manager> manager = make();
+  Workload workload{.name = {"shop", "web-1"},
+                    .proxy_id = kId,
+                    .account = {"shop", "web"},
+                    .address = "10.0.0.1",
+                    .ports = {},
+                    .services = {}};
+  control_plane::ProxyRenewals renewals{
+      {.certificates = *manager,
+       .spec = spec,
+       .blocking_executor = executor,
+       .clock = clock,
+       .log = log,
+       .proxy_subject = [this](const Workload& of) { return subject(of); },
+       .issue =
+           [this](const Workload& of, const std::string& request, auto validity) {
+             return manager->certify_request(subject(of), request, validity);
+           }}};
+  certificate::CertificatePtr mine = certified();
+
+  std::unique_ptr<certificate::Manager> make() {
+    auto made = std::make_unique<ChangingIssuer>(clock);
+    issuer = made.get();
+    return certificate::make_manager({.issuer = std::move(made),
+                                      .executor = executor,
+                                      .clock = clock,
+                                      .rng = rng,
+                                      .log = log,
+                                      .metrics = metrics});
+  }
+  certificate::Subject subject(const Workload& of) const {
+    return {model::proxy_common_name(of.proxy_id, {of.name.ns, of.name.name}),
+            model::proxy_spiffe_id(domain, {of.proxy_id, of.account}), certificate::Usage::kProxy};
+  }
+  certificate::CertificatePtr certified() {
+    const auto made = certificate::make_request(subject(workload)).value();
+    return manager->certify_request(subject(workload), made.request_pem, hours(24)).value();
+  }
+  // As TLS would show it.
+  ads::RenewalQuestion question(const std::string& request_pem = "") const {
+    ads::RenewalQuestion question;
+    question.peer = ads::identify_peer({kDomain}, {{mine->subject.spiffe_id.str()},
+                                                   mine->subject.common_name.str(),
+                                                   mine->chain_pem,
+                                                   "ipv4:10.0.0.1:1"})
+                        .value();
+    question.workload =
+        std::make_shared<const model::WorkloadEntry>(model::WorkloadEntry{{"shop", kId}, workload});
+    question.request.set_request_pem(request_pem);
+    return question;
+  }
+  std::optional<ads::RenewalAnswer> ask(ads::RenewalQuestion question) {
+    std::optional<ads::RenewalAnswer> answer;
+    renewals.answer(std::move(question), [&](ads::RenewalAnswer given) { answer = given; });
+    executor.run_until_idle();
+    return answer;
+  }
+  wire::RenewCertificateResponse told(const std::string& bundle = "") {
+    ads::RenewalQuestion asked = question();
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256(reinterpret_cast<const unsigned char*>(bundle.data()), bundle.size(), digest);
+    asked.request.set_trust_bundle_sha256(digest, sizeof digest);
+    return ask(std::move(asked)).value().value();
+  }
+  // Something that the CA of now signed, as in any mesh with proxies.
+  void issue_a_leaf(const std::string& name) {
+    REQUIRE(manager
+                ->issue_certificate({CommonName(name + ".shop.cluster.local"),
+                                     SpiffeId("spiffe://cluster.local/ns/shop/sa/" + name)},
+                                    hours(24))
+                .ok());
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("control_plane::ProxyRenewals") {
+  TEST_CASE("a certificate is current until two thirds of its life are over") {
+    Rig rig;
+    CHECK(rig.told().certificate_current());
+    rig.clock.advance(hours(15));
+    CHECK(rig.told().certificate_current());
+    rig.clock.advance(hours(2));
+    CHECK_FALSE(rig.told().certificate_current());
+  }
+
+  TEST_CASE("a certificate of a CA that does not sign any more is not current") {
+    Rig rig;
+    rig.issue_a_leaf("web");
+    CHECK(rig.told().certificate_current());
+    rig.issuer->change();
+    // Nothing was signed yet by which the new one could be known.
+    CHECK(rig.told().certificate_current());
+    rig.clock.advance(std::chrono::seconds(1));
+    rig.issue_a_leaf("api");
+    CHECK_FALSE(rig.told().certificate_current());
+    rig.mine = rig.certified();
+    CHECK(rig.told().certificate_current());
+  }
+
+  TEST_CASE("a certificate with another name than the proxy would get now is not current") {
+    Rig rig;
+    rig.domain = TrustDomain("example.org");
+    CHECK_FALSE(rig.told().certificate_current());
+    CHECK(rig.told().spiffe_id().find("spiffe://example.org/osm/proxy/") == 0);
+  }
+
+  TEST_CASE("the trust bundle is sent to who does not have it, whatever its certificate") {
+    Rig rig;
+    const std::string before = rig.manager->trust_bundle_pem();
+    CHECK(rig.told(before).trust_bundle_pem().empty());
+    CHECK(rig.told("").trust_bundle_pem() == before);
+    rig.issuer->change();
+    CHECK(rig.told(before).trust_bundle_pem() == rig.manager->trust_bundle_pem());
+    CHECK(rig.told(before).trust_bundle_pem() != before);
+  }
+
+  TEST_CASE("who asks is told what to request, with the kind of key that the mesh wants") {
+    Rig rig;
+    CHECK(rig.told().common_name() == rig.mine->subject.common_name.str());
+    CHECK(rig.told().spiffe_id() == rig.mine->subject.spiffe_id.str());
+    CHECK(rig.told().key_type() == wire::KEY_TYPE_ECDSA_P256);
+    MeshConfig config;
+    config.key_type = KeyType::kRsa;
+    config.rsa_key_bits = 3072;
+    rig.spec.set_mesh_config(config);
+    CHECK(rig.told().key_type() == wire::KEY_TYPE_RSA);
+    CHECK(rig.told().rsa_key_bits() == 3072);
+  }
+
+  TEST_CASE("a request is certified, for the workload's own proxy and over its own key") {
+    Rig rig;
+    const certificate::Subject subject = rig.subject(rig.workload);
+    const auto made = certificate::make_request(subject).value();
+    const auto answer = rig.ask(rig.question(made.request_pem)).value();
+    REQUIRE_MESSAGE(answer.ok(), answer.error().text());
+    const auto taken =
+        certificate::check_answer({.subject = subject,
+                                   .request_pem = made.request_pem,
+                                   .chain_pem = answer->certificate_chain_pem(),
+                                   .trust_bundle_pem = answer->trust_bundle_pem(),
+                                   .validity = certificate::kProxyCertificateValidity},
+                                  rig.clock);
+    REQUIRE_MESSAGE(taken.ok(), taken.error().text());
+    CHECK(taken->serial_number != rig.mine->serial_number);
+  }
+
+  TEST_CASE("a request for another's name is refused, whoever signed it") {
+    Rig rig;
+    Workload other = rig.workload;
+    other.proxy_id = ProxyId("22222222-2222-4222-8222-222222222222");
+    certificate::Subject renamed = rig.subject(rig.workload);
+    renamed.common_name = CommonName("controller.osm-system");
+    certificate::Subject workloads = rig.subject(rig.workload);
+    workloads.spiffe_id = SpiffeId("spiffe://cluster.local/ns/shop/sa/web");
+    for (const certificate::Subject& subject : {rig.subject(other), renamed, workloads}) {
+      const auto made = certificate::make_request(subject).value();
+      const auto answer = rig.ask(rig.question(made.request_pem)).value();
+      REQUIRE_FALSE(answer.ok());
+      CHECK(answer.error().code == ErrorCode::kInvalidArgument);
+    }
+    CHECK(rig.ask(rig.question("no request"))->error().code == ErrorCode::kInvalidArgument);
+  }
+
+  TEST_CASE("once it is stopped nobody is certified any more") {
+    Rig rig;
+    rig.renewals.stop();
+    const auto made = certificate::make_request(rig.subject(rig.workload)).value();
+    CHECK_FALSE(rig.ask(rig.question(made.request_pem)));
+  }
+}

@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""`osm vm renew`: a machine's certificate is replaced over the wire, by the machine itself.
+
+usage: renew_test.py --bin DIRECTORY
+"""
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+
+from authority import Authority  # noqa: E402
+from daemon import (DaemonTest, account, machine, mesh_config, namespace, run,  # noqa: E402
+                    service, wait_for)
+
+SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
+        service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api")]
+WEB = machine("shop", "web-1", "web", "10.1.0.3", "web")
+FILES = ("sds_key.pem", "sds_cert.pem", "cacert.pem")
+CONTROLLER = "spiffe://cluster.local/osm/controller"
+
+
+def openssl(*arguments, **more):
+    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, check=True,
+                          text=True, timeout=30, **more).stdout
+
+
+class RenewTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.write("shop.yaml", *SHOP)
+        self.write("web.yaml", WEB)
+        self.controller = self.start()
+        self.controller.wait_until_ready()
+        self.out = self.folder / "web-1"
+        self.assertEqual(self.osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
+                                  self.controller.addresses["ads_address"], "--out", self.out)[0], 0)
+
+    def tearDown(self):
+        self.assertEqual(self.controller.stop(), 0)
+
+    def command(self, *flags):
+        return [str(a) for a in (self.bin / "osm", "vm", "renew", "--dir", self.out, *flags)]
+
+    def renew(self, *flags):
+        """(exit code, stdout, stderr)"""
+        ran = subprocess.run(self.command(*flags), capture_output=True, text=True, timeout=60)
+        return ran.returncode, ran.stdout, ran.stderr
+
+    def contents(self):
+        return {name: (self.out / name).read_text() for name in FILES}
+
+    def serial(self):
+        return openssl("x509", "-noout", "-serial", "-in",
+                       self.out / "sds_cert.pem").split("=")[1].strip().lower().lstrip("0")
+
+    def assert_whole(self):
+        """The key is the certificate's, and nothing was left beside them."""
+        self.assertEqual(openssl("pkey", "-pubout", "-in", self.out / "sds_key.pem"),
+                         openssl("x509", "-noout", "-pubkey", "-in", self.out / "sds_cert.pem"))
+        self.assertEqual([p.name for p in self.out.iterdir() if p.name.startswith(".")], [])
+
+    def assert_failed(self, *parts, flags=("--force",)):
+        """It fails with these words, and the machine has what it had."""
+        before = self.contents()
+        code, out, err = self.renew(*flags)
+        self.assertEqual((code, out), (1, ""), err)
+        for part in parts:
+            self.assertIn(part, err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertEqual(self.contents(), before)
+        self.assert_whole()
+
+    def install(self, chain, key):
+        for name, text in (("sds_cert.pem", chain), ("sds_key.pem", key)):
+            (self.out / name).write_text(text)
+
+    def issued(self, label, uri, begin, end):
+        """(chain, key) under the mesh's CA; `begin` and `end` are hours from now."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        authority = Authority(self.folder / f"authority-{label}", self.state / "ca" / "ca.pem")
+        return authority.issue("x", uri, now + datetime.timedelta(hours=begin),
+                               now + datetime.timedelta(hours=end))
+
+    def uri(self):
+        text = openssl("x509", "-noout", "-ext", "subjectAltName", "-in", self.out / "sds_cert.pem")
+        return text.split("URI:")[1].strip()
+
+
+class Renew(RenewTest):
+    def test_what_is_current_stays_as_it_is(self):
+        before = self.contents()
+        code, out, err = self.renew()
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("current; the certificate lasts until 20", out)
+        self.assertEqual(self.contents(), before)
+        self.assertFalse(self.controller.log("proxy certificate renewed"))
+
+    def test_a_renewed_certificate_is_over_a_new_key_with_owners_and_modes_as_before(self):
+        before = self.contents()
+        stats = {name: (self.out / name).stat() for name in FILES}
+        code, out, err = self.renew("--force", "-o", "json")
+        self.assertEqual((code, err), (0, ""))
+        answer = json.loads(out)
+        self.assertEqual(answer["result"], "renewed")
+        self.assertEqual(answer["serial_number"].lower().lstrip("0"), self.serial())
+        after = self.contents()
+        self.assertNotEqual(after["sds_key.pem"], before["sds_key.pem"])
+        self.assertNotEqual(after["sds_cert.pem"], before["sds_cert.pem"])
+        self.assert_whole()
+        for name in FILES:
+            now = (self.out / name).stat()
+            self.assertEqual((now.st_mode, now.st_uid, now.st_gid),
+                             (stats[name].st_mode, stats[name].st_uid, stats[name].st_gid), name)
+        [line] = self.controller.log("proxy certificate renewed")
+        self.assertEqual(line["workload"], "shop/web-1")
+        self.assertEqual(line["serial_number"].lower().lstrip("0"), self.serial())
+        self.assertNotIn("PRIVATE", json.dumps(self.controller.lines))
+        # It is the one that speaks from now on.
+        self.assertEqual(self.renew()[0], 0)
+
+    def test_a_certificate_past_two_thirds_of_its_life_is_replaced_and_a_younger_one_is_not(self):
+        uri = self.uri()
+        self.install(*self.issued("young", uri, -1, 1))
+        self.assertIn("current", self.renew()[1])
+        self.install(*self.issued("old", uri, -3, 1))
+        old = self.serial()
+        self.assertIn("renewed", self.renew()[1])
+        self.assertNotEqual(self.serial(), old)
+        self.assert_whole()
+
+    def test_a_trust_bundle_that_is_not_the_meshs_is_replaced_and_the_certificate_stays(self):
+        before = self.contents()
+        (self.out / "cacert.pem").write_text("# as it was\n" + before["cacert.pem"])
+        code, out, _ = self.renew()
+        self.assertEqual(code, 0)
+        self.assertIn("trust bundle replaced", out)
+        self.assertEqual(self.contents(), before)
+        self.assertFalse(self.controller.log("proxy certificate renewed"))
+
+    def test_the_key_is_of_the_kind_that_the_mesh_asks_for(self):
+        for algorithm, expected in (("RSA", "Private-Key: (2048 bit"), ("Ed25519", "ED25519"),
+                                    ("ECDSA", "prime256v1")):
+            with self.subTest(algorithm):
+                self.write("config.yaml", mesh_config(certificate={"keyAlgorithm": algorithm}))
+                wait_for("the setting", lambda: self.controller.admin(
+                    "/v1/vm/subject?name=web-1&namespace=shop")[1]["key_algorithm"] == algorithm)
+                self.assertEqual(self.renew("--force")[0], 0)
+                self.assertIn(expected, openssl("pkey", "-noout", "-text", "-in",
+                                                self.out / "sds_key.pem"))
+
+    def test_a_machine_that_has_left_the_mesh_gets_nothing(self):
+        (self.mesh / "web.yaml").unlink()
+        wait_for("the machine to go", lambda: self.controller.metric("osm_mesh_workloads") == 1)
+        self.assert_failed("unknown-proxy", "shop")
+        self.assertFalse(self.controller.log("proxy certificate renewed"))
+
+    def test_a_machine_of_another_account_gets_nothing_with_the_certificate_of_the_former(self):
+        changed = json.loads(json.dumps(WEB))
+        changed["spec"]["serviceAccount"] = "api"
+        # The UUID is the machine's, and so the same.
+        self.write("web.yaml", changed)
+        wait_for("the change", lambda: "/api" in self.controller.admin(
+            "/v1/vm/subject?name=web-1&namespace=shop")[1]["spiffe_id"])
+        self.assert_failed("identity-mismatch", "shop/api")
+
+    def test_a_certificate_that_has_ended_asks_nobody_and_says_what_to_run(self):
+        self.install(*self.issued("ended", self.uri(), -3, -1))
+        self.assert_failed("sds_cert.pem ended at 20", "`osm vm bootstrap`", flags=())
+
+    def test_more_certificates_than_anybody_needs_are_refused_for_a_minute(self):
+        for _ in range(10):
+            self.assertEqual(self.renew("--force")[0], 0)
+        self.assert_failed("within a minute")
+        self.assertEqual(self.renew()[0], 0)
+
+    def test_who_is_no_machines_directory_is_told(self):
+        for missing in ("bootstrap.yaml", "sds_cert.pem", "sds_key.pem", "cacert.pem"):
+            with self.subTest(missing):
+                (self.out / missing).rename(self.folder / missing)
+                code, _, err = self.renew()
+                self.assertEqual(code, 1)
+                self.assertIn(f"{self.out}/{missing}", err)
+                (self.folder / missing).rename(self.out / missing)
+        (self.out / "bootstrap.yaml").write_text("node: {}\n")
+        self.assertIn("names no controller", self.renew()[2])
+
+    def test_one_changes_the_files_at_a_time_and_an_administrators_word_waits_for_its_turn(self):
+        held = os.open(self.out, os.O_RDONLY)
+        self.addCleanup(os.close, held)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        self.assert_failed("another `osm vm renew`")
+        before = self.contents()
+        bootstrap = subprocess.Popen(
+            [self.bin / "osm", "vm", "bootstrap", "web-1", "-n", "shop", "--controller",
+             self.controller.addresses["ads_address"], "--out", self.out, "--state-dir",
+             self.state], stdout=subprocess.DEVNULL)
+        self.addCleanup(lambda: bootstrap.poll() is None and bootstrap.kill())
+        wait_for("its certificate", lambda: len(self.controller.log(
+            "proxy certificate issued for a machine")) == 2)
+        self.assertEqual(self.contents(), before)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        self.assertEqual(bootstrap.wait(20), 0)
+        self.assertNotEqual(self.contents(), before)
+        self.assert_whole()
+
+    def test_a_key_that_is_not_the_certificates_is_told(self):
+        self.install((self.out / "sds_cert.pem").read_text(),
+                     openssl("genpkey", "-algorithm", "ed25519"))
+        code, _, err = self.renew()
+        self.assertEqual(code, 1)
+        self.assertIn("sds_key.pem: is not the key of sds_cert.pem. Run `osm vm bootstrap`", err)
+
+    def test_one_that_was_killed_between_two_files_is_ended_by_the_next(self):
+        old = (self.out / "sds_cert.pem").read_text()
+        self.assertEqual(self.renew("--force")[0], 0)
+        serial = self.serial()
+        (self.out / "sds_cert.pem").rename(self.out / ".sds_cert.pem.new")
+        (self.out / "sds_cert.pem").write_text(old)  # beside the key of the new one
+        self.assertEqual(self.renew()[0], 0)
+        self.assertEqual(self.serial(), serial)
+        self.assert_whole()
+
+    def test_what_one_that_was_killed_had_only_prepared_is_dropped(self):
+        before = self.contents()
+        for name in FILES:
+            (self.out / f".{name}.new").write_text("half")
+        self.assertEqual(self.renew()[0], 0)
+        self.assertEqual(self.contents(), before)
+        self.assert_whole()
+
+    def test_wrong_usage(self):
+        self.assertEqual(self.renew("--every", "0s")[0], 2)
+        self.assertEqual(self.renew("--every", "soon")[0], 2)
+        self.assertEqual(self.renew("--every", "1m", "--force")[0], 2)
+
+
+class Staying(RenewTest):
+    def stay(self):
+        process = subprocess.Popen(self.command("--every", "1s"), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        out, err = [], []
+        for stream, lines in ((process.stdout, out), (process.stderr, err)):
+            reader = threading.Thread(target=lambda s=stream, l=lines: l.extend(iter(s.readline, "")))
+            reader.start()
+            self.addCleanup(stream.close)
+            self.addCleanup(reader.join)
+        return process, out, err
+
+    def test_it_looks_again_and_again_says_what_changed_and_ends_when_told(self):
+        process, out, err = self.stay()
+        wait_for("the first look", lambda: out)
+        self.assertIn("current", out[0])
+        before = self.serial()
+        self.install(*self.issued("old", self.uri(), -3, 1))
+        wait_for("it to be renewed", lambda: len(out) > 1)
+        self.assertIn("renewed", out[1])
+        self.assertNotEqual(self.serial(), before)
+
+        (self.mesh / "web.yaml").unlink()
+        wait_for("the failure", lambda: err)
+        self.assertIn("unknown-proxy", err[0])
+        self.write("web.yaml", WEB)
+        wait_for("it to go on", lambda: len(out) > 2)
+        self.assertIn("current", out[2])
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 0)
+        self.assertEqual((len(out), len(err)), (3, 1), out + err)
+
+    def test_a_controller_that_is_away_is_waited_for(self):
+        process, out, err = self.stay()
+        wait_for("the first look", lambda: out)
+        self.controller.stop()
+        wait_for("the failure", lambda: err)
+        self.assertIn(self.controller.addresses["ads_address"], err[0])
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 0)
+
+
+class Stranger:
+    """A TLS server in the controller's place. `heard`: what was said to it."""
+
+    def __init__(self, chain, key):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(chain, key)
+        context.set_alpn_protocols(["h2"])
+        self.context, self.heard, self.shaken = context, b"", 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                plain, _ = self.listener.accept()
+            except OSError:
+                return
+            plain.settimeout(5)
+            try:
+                with self.context.wrap_socket(plain, server_side=True) as tls:
+                    self.shaken += 1
+                    self.heard += tls.recv(65536)
+            except OSError:
+                plain.close()
+
+    def stop(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+
+
+class InTheControllersPlace(RenewTest):
+    def stranger(self, uris, ca=None):
+        """Whoever has a certificate with these URIs, for servers, of the mesh's CA or another."""
+        folder = self.folder / hashlib.sha256(repr((uris, ca)).encode()).hexdigest()[:8]
+        folder.mkdir()
+        (folder / "extensions").write_text(
+            "subjectAltName=" + ",".join(f"URI:{uri}" for uri in uris) +
+            "\nextendedKeyUsage=serverAuth,clientAuth\nkeyUsage=critical,digitalSignature\n")
+        ca = ca or self.state / "ca" / "ca.pem"
+        openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-subj", "/CN=osm-controller.osm-system", "-keyout", folder / "key", "-out",
+                folder / "request")
+        openssl("x509", "-req", "-in", folder / "request", "-CA", ca, "-CAkey", ca, "-set_serial",
+                7, "-days", 1, "-extfile", folder / "extensions", "-out", folder / "chain")
+        stranger = Stranger(folder / "chain", folder / "key")
+        self.addCleanup(stranger.stop)
+        return stranger
+
+    def test_a_certificate_of_the_mesh_that_is_not_the_controllers_is_told_nothing(self):
+        for uris in (["spiffe://cluster.local/ns/shop/sa/web"], [self.uri()],
+                     ["spiffe://cluster.local/osm/admin"], [CONTROLLER + "/x"],
+                     ["spiffe://evil.local/osm/controller"], ["spiffe://cluster.local/osm/Controller"],
+                     [CONTROLLER, "spiffe://cluster.local/ns/shop/sa/web"]):
+            with self.subTest(uris):
+                stranger = self.stranger(uris)
+                self.assert_failed(f"shows a certificate of {uris[0]}", f"not of {CONTROLLER}",
+                                   flags=("--controller", stranger.address))
+                self.assertEqual(stranger.heard, b"")
+                self.assertGreater(stranger.shaken, 0)  # its chain was good
+
+    def test_the_controllers_name_under_another_ca_is_told_nothing(self):
+        ca = Authority(self.folder / "other").pem
+        stranger = self.stranger([CONTROLLER], ca)
+        self.assert_failed(stranger.address, flags=("--controller", stranger.address))
+        self.assertEqual(stranger.heard, b"")
+
+    def test_who_has_both_is_spoken_to(self):
+        stranger = self.stranger([CONTROLLER])
+        self.renew("--controller", stranger.address, "--timeout", "2")
+        self.assertIn(b"PRI * HTTP/2.0", stranger.heard)
+
+
+if __name__ == "__main__":
+    run()

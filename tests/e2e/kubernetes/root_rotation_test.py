@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""A root of the mesh follows another under load, with two controllers of which one is killed: no
+request fails, running sidecars take their new certificates from their Secrets, and in the end who
+has only the old one is turned away."""
+import os
+import signal
+import time
+
+import kubecase
+import mesh
+import shop
+from processes import wait_for
+from rotation import (BUNDLE, CERTIFICATE, KEY, RENEW_AFTER, VOLUME, RotationCase, certificates_in,
+                      documented_commands, serial_of)
+
+NEXT = "mesh-2027"
+SHOP = f"{shop.SHOP}/books-bought"
+REFUSED = "certificate verify failed"
+
+
+class RootRotation(RotationCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", "--replicas=2")
+        cls.wait_until_available(mesh.SYSTEM, "osm-controller")
+
+    def test_a_proxy_certificate_is_renewed_in_its_secret(self):
+        self.wait_for_steady_load()
+        since, before = time.time(), self.envoys()
+        pod = self.pod_of("bookstore", "bookstore")
+        secret, old = self.secret_of(pod), serial_of(self.files_of(pod)[CERTIFICATE])
+        self.api.patch("Secret", "bookstore", secret, {"metadata": {"annotations": {
+            RENEW_AFTER: "2020-01-01T00:00:00Z"}}})
+
+        def renewed():
+            serial = serial_of(self.files_of(pod)[CERTIFICATE])
+            return None if serial == old else serial
+
+        new = wait_for("the Secret has another certificate", renewed, 100, interval=1)
+        annotations = self.api.get("Secret", "bookstore", secret)["metadata"]["annotations"]
+        self.assertGreater(annotations[RENEW_AFTER], "2030")
+
+        def taken_up():
+            serials = self.in_use(pod)[0]
+            return new in serials and old not in serials
+
+        wait_for("Envoy has it, and the old one no more", taken_up, 20)
+        self.assertEqual(before, self.envoys())
+        self.judge(since)
+
+    def test_a_root_follows_another_and_nobody_notices(self):
+        self.wait_for_steady_load()
+        since, before = time.time(), self.envoys()
+        old_files = self.files_of(self.quiet)
+        own = self.root_in("osm-ca-bundle")
+        self.assertEqual({"(own)": "signing"}, self.record())
+
+        # As of a kubelet that is late: this sidecar goes on with the old certificate.
+        self.quiet.run.volumes.refresh = lambda: None
+        grant, declare = documented_commands()
+        with self.subTest("what is not granted is told, and nothing happens"):
+            self.shell(declare.partition("kubectl wait")[0])
+            wait_for("it says what to do", lambda: "get and create that Secret" in self.api.get(
+                "MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"], 20)
+            self.wait_for_states(own="signing", mesh_2027="inactive")
+        for commands in (grant, declare):
+            self.shell(commands)
+        ca = self.root_in(f"{NEXT}-ca")
+        self.wait_for_states(mesh_2027="signing", own="draining")
+        with self.subTest("kubectl shows it"):
+            self.assertRegex(self.cluster.kubectl("get", "mrc", "-n", mesh.SYSTEM),
+                             rf"{NEXT} +active +signing")
+        with self.subTest("running sidecars take their new certificates up, and trust both roots"):
+            self.wait_until_taken_up(ca, but={self.quiet.name})
+            bundle = certificates_in(self.files_of(self.quiet)[BUNDLE])
+            self.assertEqual({serial_of(own), serial_of(ca)}, set(map(serial_of, bundle)))
+            self.assertEqual(before, self.envoys())
+        with self.subTest("a pod that is made meanwhile is served"):
+            late = self.start_idle_pod("late")
+            self.wait_for_answer(late, 200, SHOP)
+            self.assertTrue(self.signed_by(self.files_of(late)[CERTIFICATE], ca))
+        with self.subTest("it waits for the sidecar that has the old certificate, and says so"):
+            wait_for("it is named", lambda: self.quiet.name in
+                     self.roots()["(own)"]["waiting_for"], 40)
+        with self.subTest("another replica goes on when the one that takes the steps is killed"):
+            holder = self.holder()
+            os.kill(self.leader().containers[0].process.pid, signal.SIGKILL)
+            wait_for("another one takes the steps", lambda: self.holder() != holder, 40)
+            self.wait_until_available(mesh.SYSTEM, "osm-controller")
+            self.wait_for_states(mesh_2027="signing", own="draining")
+
+        del self.quiet.run.volumes.refresh
+        self.wait_for_states(timeout=100, mesh_2027="signing", own="inactive")
+        self.check_all_is_of(ca)
+        self.wait_until_taken_up(ca)
+        self.assertLessEqual(before.items(), self.envoys().items())
+        self.wait_for_answer(late, 200, SHOP)
+        self.judge(since)
+        self.check_that_the_old_certificate_is_refused(old_files)
+
+    def check_that_the_old_certificate_is_refused(self, old_files):
+        """A sidecar that starts with what its Secret held before the rotation."""
+        run, paths = self.quiet.run, self.quiet.run.volumes
+        run.volumes.refresh = lambda: None
+        self.addCleanup(self.api.delete, "Deployment", "bookbuyer", "quiet")
+        path = run.volume_paths[VOLUME]
+        files = paths._written[path]
+        paths._write(path, {name: (old_files[name].encode() if name in (CERTIFICATE, KEY) else
+                                   content, mode) for name, (content, mode) in files.items()})
+        refused = self.refusals()
+        envoy = next(c for c in run.init_all if c.name == "envoy")
+        envoy.signal(signal.SIGKILL)
+        wait_for("the controllers refuse it", lambda: self.refusals() > refused, 20)
+        for controller in self.agent.pods(mesh.SYSTEM, "osm-controller"):
+            connected = self.osm(controller, "proxy", "list")["proxies"]
+            self.assertNotIn(self.quiet.name, [p["name"] for p in connected])
+
+    def refusals(self):
+        return sum(self.agent.log_of(run, "osm-controller").read_text(errors="replace").count(
+            REFUSED) for run in self.agent.pods(mesh.SYSTEM, "osm-controller"))
+
+
+if __name__ == "__main__":
+    kubecase.main()

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""What real Envoys do about peers that are not who they must be: expired, from the future, of
+another CA, of another identity; and about somebody in the controller's place who has a genuine
+certificate of the mesh (docs/security.md, threats 11 and 12).
+
+usage: peers_test.py --bin DIRECTORY --envoy FILE
+"""
+import datetime
+import pathlib
+import ssl
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+
+import meshcase  # noqa: E402
+from authority import Authority  # noqa: E402
+from impostor import Impostor  # noqa: E402
+from netns import Switch  # noqa: E402
+from processes import wait_for  # noqa: E402
+from rig import ADS_PORT, PROXY_UID  # noqa: E402
+from xds_client import WorkloadCertificate, http_over  # noqa: E402
+
+HOST, PORT, PATH = "server.server", meshcase.PORT, "/books-bought"
+SERVER_NAME = "server.server.svc.cluster.local"
+DOMAIN = "spiffe://cluster.local"
+CLIENT, SERVER = f"{DOMAIN}/ns/client/sa/client", f"{DOMAIN}/ns/server/sa/server"
+CONTROLLER = f"{DOMAIN}/osm/controller"
+BOTH = "clientAuth, serverAuth"
+FAILURES = ("fail_verify_error", "fail_verify_no_cert", "fail_verify_san")
+
+
+class Peers(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client, self.server = self.add_client_and_server()
+        self.start_mesh()
+        self.serve(self.server)
+        self.wait_for_status(self.client, 200, HOST)
+        self.mesh = self.rig.state / "ca" / "ca.pem"
+
+    def issue(self, label, uri, uses=BOTH, days_ago=1, days_left=1, ca=None):
+        """(chain, key) files of what the mesh would not issue; of another CA with ca=False."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        label = label.replace(" ", "-").replace("'", "")
+        authority = Authority(self.rig.directory / f"authority-{label}",
+                              self.mesh if ca is None else None)
+        files = [self.rig.directory / f"{label}.{part}" for part in ("pem", "key")]
+        issued = authority.issue("x", uri, now - datetime.timedelta(days=days_ago),
+                                 now + datetime.timedelta(days=days_left), uses)
+        for file, text in zip(files, issued):
+            file.touch(mode=0o600)
+            file.write_text(text)
+        return files
+
+    def wrong(self, uri, other, uses=BOTH):
+        """{kind: (identity, which of Envoy's counters tells)} of those who must be refused."""
+        return {
+            "expired": (self.issue("expired", uri, uses, 3, -1), "fail_verify_error"),
+            "not valid yet": (self.issue("not yet", uri, uses, -1, 3), "fail_verify_error"),
+            "another CA, the same names": (self.issue("other ca", uri, uses, ca=False),
+                                           "fail_verify_error"),
+            "the mesh's CA, another identity": (self.issue("other identity", other, uses),
+                                                "fail_verify_san")}
+
+    def counters(self, machine, scope):
+        """{counter: sum} of failed verifications where the names begin with `scope`."""
+        stats = machine.stats(r"ssl\.fail_verify")
+        return {kind: sum(value for name, value in stats.items()
+                          if name.startswith(scope) and name.endswith(f".ssl.{kind}"))
+                for kind in FAILURES}
+
+    def assert_counted(self, machine, scope, before, counter):
+        """Of all failures, `counter` alone rose."""
+        wait_for(f"{machine.name} counts {counter}",
+                 lambda: self.counters(machine, scope)[counter] > before[counter])
+        after = self.counters(machine, scope)
+        for other in set(FAILURES) - {counter}:
+            self.assertEqual(after[other], before[other], other)
+
+    def test_a_server_that_is_not_the_one_is_sent_nothing(self):
+        self.server.stop_proxy()
+        self.server.namespace.run(self.server.directory / "intercept.sh", "--remove")
+
+        def ask(identity):
+            """(status, what the impostor heard)"""
+            with Impostor(self.server.namespace, self.server.address, PORT, identity) as impostor:
+                status = self.client.get(HOST, PORT, PATH)[0]
+            return status, impostor.heard
+
+        for kind, (identity, counter) in self.wrong(SERVER, CLIENT).items():
+            with self.subTest(kind):
+                before = self.counters(self.client, "cluster.")
+                self.assertEqual(ask(identity), (503, []))
+                self.assert_counted(self.client, "cluster.", before, counter)
+        with self.subTest("a machine's proxy certificate is no server's"):
+            own = [self.server.directory / file for file in ("sds_cert.pem", "sds_key.pem")]
+            self.assertEqual(ask(own), (503, []))
+        with self.subTest("the right one, made in the same way, is spoken to"):
+            before = self.counters(self.client, "cluster.")
+            self.assertNotEqual(ask(self.issue("right", SERVER))[1], [])
+            self.assertEqual(self.counters(self.client, "cluster."), before)
+
+    def dial(self, identity):
+        """(status, body) of a request straight to the server's Envoy, past our own."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["osm"])
+        if identity:
+            context.load_cert_chain(*identity)
+        plain = self.client.namespace.connect(self.server.address, PORT, uid=PROXY_UID)
+        with context.wrap_socket(plain, server_hostname=SERVER_NAME) as tls:
+            return http_over(tls, HOST, PATH)
+
+    def test_a_client_that_is_not_the_one_is_told_nothing(self):
+        cases = self.wrong(CLIENT, f"{DOMAIN}/osm/proxy/11111111-2222-4333-8444-555555555555/"
+                                   "client/client")
+        cases["none"] = (None, "fail_verify_no_cert")
+        cases["another trust domain"] = (
+            self.issue("foreign", "spiffe://evil.local/ns/client/sa/client"), "fail_verify_san")
+        for kind, (identity, counter) in cases.items():
+            with self.subTest(kind):
+                before = self.counters(self.server, "listener.")
+                with self.assertRaises(OSError):  # ssl.SSLError is one
+                    self.dial(identity)
+                self.assert_counted(self.server, "listener.", before, counter)
+        before = self.counters(self.server, "listener.")
+        with self.subTest("another workload is known, and not allowed"):
+            self.assertEqual(self.dial(self.issue("other", f"{DOMAIN}/ns/other/sa/other"))[0], 403)
+        with self.subTest("a name that only resembles the client's is not allowed"):
+            for i, uri in enumerate((CLIENT + "x", CLIENT + "/", f"{DOMAIN}/ns/Client/sa/client",
+                                     f"{DOMAIN}/ns/*/sa/*", f"{DOMAIN}/ns/client/sa/../sa/client")):
+                self.assertEqual(self.dial(self.issue(f"alike {i}", uri))[0], 403, uri)
+        with self.subTest("the right one, made in the same way, is answered"):
+            self.assertEqual(self.dial(self.issue("right", CLIENT))[0], 200)
+        self.assertEqual(self.counters(self.server, "listener."), before)
+
+    def test_a_genuine_certificate_of_the_mesh_does_not_make_a_controller(self):
+        genuine = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
+        hook = f"{DOMAIN}/osm/webhook/osm-injector, DNS:osm-injector.osm-system.svc"
+        cases = {
+            "a workload's own": ((genuine.chain, genuine.key), "fail_verify_san"),
+            "a webhook's": (self.issue("hook", hook, "serverAuth"), "fail_verify_san"),
+            "an administrator's": (self.issue("admin", f"{DOMAIN}/osm/admin", "serverAuth"),
+                                   "fail_verify_san"),
+            "longer than the controller's": (self.issue("longer", CONTROLLER + "/x", "serverAuth"),
+                                             "fail_verify_san"),
+            "another trust domain's controller's": (
+                self.issue("foreign", "spiffe://evil.local/osm/controller", "serverAuth"),
+                "fail_verify_san"),
+            "the controller's, expired": (self.issue("old", CONTROLLER, "serverAuth", 3, -1),
+                                          "fail_verify_error"),
+            "another CA's controller's": (self.issue("ca", CONTROLLER, "serverAuth", ca=False),
+                                          "fail_verify_error")}
+        right = self.issue("right", CONTROLLER, "serverAuth")
+        scope = "cluster.osm-controller."
+        self.rig.stop_controller()
+
+        def in_its_place(identity):
+            return Impostor(self.rig.switch.namespace, Switch.ADDRESS, ADS_PORT, identity)
+
+        for kind, (identity, counter) in cases.items():
+            with self.subTest(kind):
+                before = self.counters(self.client, scope)
+                with in_its_place(identity) as impostor:
+                    self.assert_counted(self.client, scope, before, counter)
+                self.assertEqual(impostor.heard, [])
+        with self.subTest("the right one, made in the same way, is spoken to"):
+            with in_its_place(right) as impostor:
+                wait_for("Envoy speaks", lambda: impostor.heard)
+            self.assertTrue(impostor.heard[0].startswith(b"PRI * HTTP/2.0"))
+        with self.subTest("and the real one is come back to"):
+            self.rig.start_controller()
+            self.wait_until_synced()
+            self.assertEqual(self.client.get(HOST, PORT, PATH)[0], 200)
+
+
+if __name__ == "__main__":
+    meshcase.main()
