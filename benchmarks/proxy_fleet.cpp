@@ -114,6 +114,9 @@ ProxyFleet::ProxyFleet(const std::string& address, const std::vector<Credentials
 
 void ProxyFleet::connect(Proxy& proxy, const Credentials& credentials) {
   auto stream = std::make_unique<Stream>(proxy);
+  // It tries again, as Envoy does: a thousand handshakes at once may take a busy machine longer
+  // than the ten seconds that the server gives each.
+  stream->context.set_wait_for_ready(true);
   stream->channel = channel_to(address_, credentials);
   stream->call = grpc::GenericStub(stream->channel).PrepareCall(&stream->context, kMethod, &queue_);
   stream->call->StartCall(&stream->tags[kStart]);

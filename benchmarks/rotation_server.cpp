@@ -1,5 +1,6 @@
 #include "rotation_server.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -100,9 +101,12 @@ class RotationServer final : public MeasuredServer {
                          .issuer_key_id = {},
                          .trust_bundle_pem = manager_->trust_bundle_pem(),
                          .trust_domains = control_plane_->trust_domains()};
-    for (const auto& held : manager_->list_certificates())
-      if (held->issuer_id == goal.issuer_id && held->subject.usage == certificate::Usage::kWorkload)
-        goal.issuer_key_id = certificate::issuer_key_id(held->chain_pem);
+    const auto all = manager_->list_certificates();
+    const auto newest = std::find_if(all.begin(), all.end(), [&](const auto& held) {
+      return held->issuer_id == goal.issuer_id &&
+             held->subject.usage == certificate::Usage::kWorkload;
+    });
+    if (newest != all.end()) goal.issuer_key_id = certificate::issuer_key_id((*newest)->chain_pem);
     return goal;
   }
 

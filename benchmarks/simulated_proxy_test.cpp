@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "envoy/config/cluster/v3/cluster.pb.h"
 #include "envoy/config/endpoint/v3/endpoint.pb.h"
 #include "envoy/config/listener/v3/listener.pb.h"
@@ -162,6 +164,21 @@ TEST_SUITE("bench::SimulatedProxy") {
     f.configure();
     CHECK(f.receive(response(XdsType::kCluster, "c2", cluster("a"))) ==
           Texts{"EDS e1 a", "CDS c2"});
+  }
+
+  TEST_CASE("on another stream it says what it holds, and its node first") {
+    Fixture f;
+    f.configure();
+    const std::vector<std::string> requests = f.proxy.open();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      DiscoveryRequest request;
+      REQUIRE(request.ParseFromString(requests[i]));
+      CHECK(request.node().id() == (i == 0 ? "node" : ""));
+      CHECK(request.response_nonce().empty());
+    }
+    Texts said = sent(SimulatedProxy::Reaction{.type = XdsType::kCluster, .requests = requests});
+    std::sort(said.begin(), said.end());
+    CHECK(said == Texts{"CDS c1", "EDS e1 a,b", "LDS l1", "RDS r1 in", "SDS s1 own"});
   }
 
   TEST_CASE("bytes that are no response are told from responses") {

@@ -37,8 +37,8 @@ struct CaSurroundings {
 // none of here. Thread: any but an event loop's. Blocking: until the CA answers.
 Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with);
 
-// The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its own.
-// Failure, thread, blocking: as above.
+// The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its
+// own. Failure, thread, blocking: as above.
 Result<std::shared_ptr<certificate::Issuer>> make_root(CaSurroundings with,
                                                        const MeshRootCertificate& described);
 

@@ -26,6 +26,7 @@ namespace {
 constexpr const char* kCertificate = "sds_cert.pem";
 constexpr const char* kTrustBundle = "cacert.pem";
 constexpr const char* kBootstrap = "bootstrap.yaml";
+constexpr const char* kNames = "validation_context_sds_secret.yaml";
 constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
 constexpr std::string_view kFreeSpace = "Check the directory's free space and permissions";
 
@@ -114,11 +115,34 @@ Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& file
   return WallTime{std::chrono::seconds(::timegm(&fields))};
 }
 
+// The SPIFFE ids that a file takes for the controller.
+std::vector<std::string> ids_of(const std::string& text) {
+  static const std::regex kId(R"re(exact: "(spiffe://[^"/]+/osm/controller)")re");
+  std::vector<std::string> ids;
+  for (std::sregex_iterator at(text.begin(), text.end(), kId), end; at != end; ++at)
+    ids.push_back((*at)[1]);
+  return ids;
+}
+
+// The file with these in place of those that it names, if it names any.
+Result<std::string> with_ids(const std::string& text, const std::vector<std::string>& ids) {
+  constexpr std::string_view kList = "    match_typed_subject_alt_names:\n";
+  std::string out = text.substr(0, text.find(kList)).append(kList);
+  for (const std::string& id : ids) {
+    static const std::regex kId("spiffe://[a-z0-9.-]+/osm/controller");
+    if (!std::regex_match(id, kId))
+      return Error{ErrorCode::kInvalidSyntax, "the controller names itself '" + id +
+                                                  "', which this version does not know: update "
+                                                  "this command"};
+    out += fmt::format("    - {{san_type: URI, matcher: {{exact: \"{}\"}}}}\n", id);
+  }
+  return out;
+}
+
 // What Envoy was told of the controller. The file is ours: libosm/inject/envoy_bootstrap.cpp.
 Status read_bootstrap(const std::string& path, const std::string& text, ProxyFiles& files) {
   static const std::regex kAddress(
       R"re(socket_address: \{address: "([^"]+)", port_value: (\d+)\})re");
-  static const std::regex kId(R"re(exact: "(spiffe://[^"/]+/osm/controller)")re");
   const std::string cluster =
       text.substr(std::min(text.find("cluster_name: osm-controller"), text.size()));
   std::smatch address;
@@ -127,8 +151,7 @@ Status read_bootstrap(const std::string& path, const std::string& text, ProxyFil
     files.controller =
         (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + address[2].str();
   }
-  for (std::sregex_iterator at(text.begin(), text.end(), kId), end; at != end; ++at)
-    files.controller_ids.push_back((*at)[1]);
+  files.controller_ids = ids_of(text);
   if (files.controller.empty() || files.controller_ids.empty())
     return Error{
         ErrorCode::kInvalidSyntax,
@@ -190,6 +213,13 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
   OSM_TRY(const std::string bootstrap, read_file(prefix + kBootstrap));
   if (Status read = read_bootstrap(prefix + kBootstrap, bootstrap, files); !read.ok())
     return read.error();
+  OSM_TRY(const std::string names, read_file(prefix + kNames));
+  files.named_ids = ids_of(names);
+  files.controller_ids.insert(files.controller_ids.end(), files.named_ids.begin(),
+                              files.named_ids.end());
+  std::sort(files.controller_ids.begin(), files.controller_ids.end());
+  files.controller_ids.erase(std::unique(files.controller_ids.begin(), files.controller_ids.end()),
+                             files.controller_ids.end());
   OSM_TRY(files.chain_pem, read_file(prefix + kCertificate));
   OSM_TRY(std::string key, read_file(prefix + kKey));
   files.key = certificate::PrivateKey(std::move(key));
@@ -206,17 +236,25 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
 Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
   const auto all = [&]() -> Status {
     const bool certificate = !files.chain_pem.empty();
+    if (!files.controller_ids.empty()) {
+      OSM_TRY(const std::string before, read_file(directory_ + '/' + kNames));
+      OSM_TRY(const std::string after, with_ids(before, files.controller_ids));
+      if (Status done = stage(kNames, after); !done.ok()) return done;
+      if (Status done = commit(kNames); !done.ok()) return done;
+    }
     // The key's is the first that is there and the last to go: see take().
     if (certificate) {
       if (Status done = stage(kKey, files.key.pem()); !done.ok()) return done;
       if (Status done = stage(kCertificate, files.chain_pem); !done.ok()) return done;
     }
-    if (Status done = stage(kTrustBundle, files.trust_bundle_pem); !done.ok()) return done;
+    const bool bundle = !files.trust_bundle_pem.empty();
+    if (bundle)
+      if (Status done = stage(kTrustBundle, files.trust_bundle_pem); !done.ok()) return done;
     if (certificate) {
       if (Status done = commit(kKey); !done.ok()) return done;
       if (Status done = commit(kCertificate); !done.ok()) return done;
     }
-    return commit(kTrustBundle);
+    return bundle ? commit(kTrustBundle) : Status();
   };
   Status done = all();
   if (!done.ok() && (staged(kKey) || !staged(kCertificate))) discard();
@@ -255,7 +293,8 @@ bool ProxyFilesLock::staged(const std::string& name) const {
 }
 
 void ProxyFilesLock::discard() const {
-  for (const std::string& name : {std::string(kCertificate), std::string(kTrustBundle), kKey})
+  for (const std::string& name :
+       {std::string(kCertificate), std::string(kTrustBundle), std::string(kNames), kKey})
     ::unlinkat(fd_, staged_name(name).c_str(), 0);
 }
 

@@ -32,7 +32,8 @@ Status write_file(const File& file, const WriteOptions& options);
 // What a machine has to speak to the controller with.
 struct ProxyFiles {
   std::string controller;                   // HOST:PORT, as bootstrap.yaml says
-  std::vector<std::string> controller_ids;  // the SPIFFE ids that bootstrap.yaml takes for it
+  std::vector<std::string> controller_ids;  // the SPIFFE ids that Envoy takes for it, ordered
+  std::vector<std::string> named_ids;       // of them, those that can be replaced, in their order
   std::string chain_pem;
   certificate::PrivateKey key;
   std::string trust_bundle_pem;
@@ -41,11 +42,12 @@ struct ProxyFiles {
   gid_t group = 0;
 };
 
-// What replaces them; the key and the chain are empty when the certificate stays.
+// What replaces them; what is empty stays.
 struct NewProxyFiles {
   certificate::PrivateKey key;
   std::string chain_pem;
   std::string trust_bundle_pem;
+  std::vector<std::string> controller_ids;
 };
 
 // The one who changes a machine's certificate.

@@ -163,7 +163,7 @@ int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
     std::this_thread::sleep_for(kPoll);
   } while (steady_clock::now() < deadline);
   std::cerr << "osm: not done yet, and it goes on; `osm certificate status` shows how far it is. A "
-               "machine's own\ncertificate is renewed by running `osm vm bootstrap` again.\n";
+               "machine's own\ncertificate is renewed by `osm vm renew` on that machine.\n";
   return 2;
 }
 

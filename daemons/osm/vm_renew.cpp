@@ -32,7 +32,7 @@ constexpr milliseconds kLastRetry{5 * 60 * 1000};
 
 // What became of a look.
 struct Outcome {
-  const char* result = "current";  // or "trust bundle replaced", "renewed"
+  const char* result = "current";  // or "trust bundle replaced", "names replaced", "renewed"
   WallTime not_after;
   std::string serial_number{};  // of a new certificate
 };
@@ -103,6 +103,13 @@ Result<Renewed> obtain(const ProxyFiles& files, const RenewalResponse& told, mil
                  std::move(certificate)};
 }
 
+// Whether Envoy is to know the controller by other names; one of before this does not say.
+bool other_names(const ProxyFiles& files, const RenewalResponse& told) {
+  const auto& names = told.controller_spiffe_ids();
+  return !names.empty() &&
+         !std::equal(names.begin(), names.end(), files.named_ids.begin(), files.named_ids.end());
+}
+
 Result<Outcome> renew_once(const RenewOptions& options) {
   OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::take(options.directory));
   OSM_TRY(ProxyFiles files, lock.read());
@@ -120,14 +127,21 @@ Result<Outcome> renew_once(const RenewOptions& options) {
     question.set_trust_bundle_sha256(sha256(files.trust_bundle_pem));
     OSM_TRY(const RenewalResponse told, ask_controller(files, question, options.timeout));
     if (told.certificate_current() && !options.force) {
-      if (told.trust_bundle_pem().empty()) return outcome;
       fresh.trust_bundle_pem = told.trust_bundle_pem();
-      outcome.result = "trust bundle replaced";
+      if (!fresh.trust_bundle_pem.empty())
+        outcome.result = "trust bundle replaced";
+      else if (other_names(files, told))
+        outcome.result = "names replaced";
+      else
+        return outcome;
     } else {
       OSM_TRY(Renewed renewed, obtain(files, told, options.timeout));
       fresh = std::move(renewed.files);
       outcome = {"renewed", renewed.certificate.not_after, renewed.certificate.serial_number};
     }
+    if (other_names(files, told))
+      fresh.controller_ids = {told.controller_spiffe_ids().begin(),
+                              told.controller_spiffe_ids().end()};
   }
   if (Status replaced = lock.replace(fresh); !replaced.ok()) return replaced.error();
   return outcome;

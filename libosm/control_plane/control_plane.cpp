@@ -65,6 +65,7 @@ class Impl final : public ControlPlane {
         .blocking_executor = options_.blocking_executor,
         .clock = options_.clock,
         .log = options_.log,
+        .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
         .issue =
             [this](const Workload& workload, const std::string& request, auto validity) {

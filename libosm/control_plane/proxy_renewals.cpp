@@ -55,6 +55,8 @@ ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& ques
     response.set_trust_bundle_pem(std::move(bundle));
   response.set_common_name(subject.common_name.str());
   response.set_spiffe_id(subject.spiffe_id.str());
+  for (const TrustDomain& domain : options_.trust_domains().accepted)
+    response.add_controller_spiffe_ids(model::controller_spiffe_id(domain).str());
   const MeshConfig config = options_.spec.get_mesh_config();
   response.set_key_type(key_type(config.key_type));
   if (config.key_type == KeyType::kRsa)
@@ -67,12 +69,12 @@ bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject
   if (model::proxy_spiffe_id(peer.trust_domain, peer.identity) != subject.spiffe_id) return false;
   const auto life = peer.not_after - peer.not_before;
   if (options_.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
-  const std::string signer = signing_key_id();
+  const std::string signer = signing_key_id(model::trust_domain_of(subject.spiffe_id));
   return signer.empty() || peer.issuer_key_id == signer;
 }
 
 // As a certificate says that the signing CA made: nobody else knows it of every kind of CA.
-std::string ProxyRenewals::signing_key_id() {
+std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
   const std::string id = options_.certificates.issuer_id();
   const SteadyTime now = options_.clock.steady_now();
   if (id == signer_ && (!signing_key_id_.empty() || now - looked_at_ < kLookAgain))
@@ -81,8 +83,11 @@ std::string ProxyRenewals::signing_key_id() {
   signing_key_id_.clear();
   looked_at_ = now;
   for (const auto& held : options_.certificates.list_certificates()) {
-    // The control plane's own is signed by the root before (docs/adr/0024).
-    if (held->issuer_id != id || held->subject.usage == certificate::Usage::kController) continue;
+    // The root before signs the control plane's own, and names that it has not replaced yet
+    // (docs/adr/0024, 0027).
+    if (held->issuer_id != id || held->subject.usage == certificate::Usage::kController ||
+        model::trust_domain_of(held->subject.spiffe_id) != domain)
+      continue;
     signing_key_id_ = certificate::issuer_key_id(held->chain_pem);
     break;
   }

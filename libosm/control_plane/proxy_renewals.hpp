@@ -14,6 +14,7 @@
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/result.hpp"
+#include "osm/trust_domains.hpp"
 #include "osm/workload.hpp"
 
 namespace osm::inline v1::control_plane {
@@ -26,6 +27,7 @@ struct ProxyRenewalsOptions {
   const Clock& clock;
   LogSink& log;
   // As ControlPlane has them.
+  std::function<TrustDomains()> trust_domains;
   std::function<certificate::Subject(const Workload&)> proxy_subject;
   std::function<Result<certificate::CertificatePtr>(const Workload&, const std::string& request_pem,
                                                     std::chrono::seconds validity)>
@@ -50,7 +52,7 @@ class ProxyRenewals {
 
   Response describe(const ads::RenewalQuestion& question);
   bool is_current(const ads::Peer& peer, const certificate::Subject& subject);
-  std::string signing_key_id();
+  std::string signing_key_id(const TrustDomain& domain);
   ads::RenewalAnswer certify(const ads::RenewalQuestion& question, Response response);
 
   const ProxyRenewalsOptions options_;

@@ -112,7 +112,7 @@ std::string controller_cluster(const EnvoyBootstrap& input) {
           tls_params: {7}
           tls_certificate_sds_secret_configs:
           - name: tls_sds
-            sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{4}", watched_directory: {{path: "{3}"}}}}}}
+            sds_config: {{resource_api_version: V3, path_config_source: {{path: "{3}/{4}"}}}}
           combined_validation_context:
             default_validation_context:
               match_typed_subject_alt_names:

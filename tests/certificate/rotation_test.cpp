@@ -369,7 +369,11 @@ TEST_SUITE("certificate: rotation") {
           if (pick(4) == 0) node.replica = -1;
           break;
         case 4:
-          if (node.replica < 0 && replica.alive) node.replica = static_cast<int>(which);
+          if (node.replica >= 0 || !replica.alive) break;
+          node.replica = static_cast<int>(which);
+          // Who was away for longer than his leaf lived was not waited for: what connections he has
+          // are lost, and made anew with what he is given.
+          if (node.leaf_ends <= it.now) node.accepts.clear();
           break;
         case 5:
         case 6:

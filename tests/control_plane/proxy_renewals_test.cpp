@@ -59,7 +59,7 @@ struct Rig {
   testing::CapturingMetrics metrics;
   NoRandom rng;
   testing::MemoryMeshSpec spec;
-  TrustDomain domain = kDomain;
+  TrustDomains domain{kDomain};
   ChangingIssuer* issuer = nullptr;
   std::unique_ptr<certificate::Manager> manager = make();
   Workload workload{.name = {"shop", "web-1"},
@@ -74,6 +74,7 @@ struct Rig {
        .blocking_executor = executor,
        .clock = clock,
        .log = log,
+       .trust_domains = [this] { return domain; },
        .proxy_subject = [this](const Workload& of) { return subject(of); },
        .issue =
            [this](const Workload& of, const std::string& request, auto validity) {
@@ -93,7 +94,8 @@ struct Rig {
   }
   certificate::Subject subject(const Workload& of) const {
     return {model::proxy_common_name(of.proxy_id, {of.name.ns, of.name.name}),
-            model::proxy_spiffe_id(domain, {of.proxy_id, of.account}), certificate::Usage::kProxy};
+            model::proxy_spiffe_id(domain.signing, {of.proxy_id, of.account}),
+            certificate::Usage::kProxy};
   }
   certificate::CertificatePtr certified() {
     const auto made = certificate::make_request(subject(workload)).value();
@@ -166,6 +168,31 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     rig.domain = TrustDomain("example.org");
     CHECK_FALSE(rig.told().certificate_current());
     CHECK(rig.told().spiffe_id().find("spiffe://example.org/osm/proxy/") == 0);
+  }
+
+  TEST_CASE("the names that the controller may have are told to whoever asks") {
+    Rig rig;
+    REQUIRE(rig.told().controller_spiffe_ids_size() == 1);
+    CHECK(rig.told().controller_spiffe_ids(0) == "spiffe://cluster.local/osm/controller");
+    rig.domain.accepted = {kDomain, TrustDomain("new.example")};
+    REQUIRE(rig.told().controller_spiffe_ids_size() == 2);
+    CHECK(rig.told().controller_spiffe_ids(1) == "spiffe://new.example/osm/controller");
+  }
+
+  TEST_CASE("what the root before signed under its own names does not stand for the one of now") {
+    Rig rig;
+    rig.issue_a_leaf("web");
+    rig.domain = TrustDomain("other.example");
+    CHECK_FALSE(rig.told().certificate_current());  // by its name
+    rig.domain = kDomain;
+    rig.mine = rig.certified();
+    CHECK(rig.told().certificate_current());
+    REQUIRE(rig.manager
+                ->issue_certificate({CommonName("a.of.the.root.before"),
+                                     SpiffeId("spiffe://cluster.local/ns/shop/sa/a")},
+                                    hours(24))
+                .ok());
+    CHECK(rig.told().certificate_current());
   }
 
   TEST_CASE("the trust bundle is sent to who does not have it, whatever its certificate") {

@@ -109,12 +109,10 @@ class RootRotation(meshcase.MeshCase):
             self.assertEqual(process.text().count(": renewed;"), 2, process.text())
 
     def test_the_signing_root_is_not_given_up_for_one_that_cannot_be_used(self):
-        broken = root("next")
-        broken["spec"]["provider"] = {"vault": {
-            "host": "127.0.0.1", "port": 1, "protocol": "http", "role": "mesh",
-            "tokenFile": "/nowhere/token"}}
-        self.rig.mesh.write("roots.yaml", broken)
-        wait_for("its fault is told", lambda: "/nowhere/token" in
+        (self.rig.state / "roots").mkdir(exist_ok=True)
+        (self.rig.state / "roots" / "next").write_text("where its CA is to be")
+        self.rig.mesh.write("roots.yaml", root("next"))
+        wait_for("its fault is told", lambda: "roots/next" in
                  self.roots().get("next", {}).get("waiting_for", ""))
         self.assertEqual(self.roots()["(own)"]["state"], "signing")
         self.wait_for_status(self.client, 200, HOST)

@@ -4,12 +4,14 @@ new name, and who has an old one is turned away."""
 import datetime
 import os
 import re
+import signal
 import ssl
 
 import meshcase
 import objects
 from authority import Authority
 from processes import wait_for
+from renewal import keep_renewing
 from rig import PROXY_UID
 
 OLD, NEW = "cluster.local", "new.example"
@@ -159,23 +161,30 @@ class TrustDomain(meshcase.MeshCase):
             os.rename(fresh, self.client.directory / NAMES)
             self.wait_until_synced()
 
-    def test_a_permissive_mesh_moves_and_comes_back(self):
+    def test_a_permissive_mesh_whose_machines_renew_themselves_moves_and_comes_back(self):
         self.start(permissive=True)
-        self.move()
-        # The proxies that run know both names from before; who is bootstrapped now knows the new one.
-        self.client.bootstrap()
-        self.assertEqual(self.names(self.client), [NEW])
+        renewers = [keep_renewing(machine) for machine in (self.client, self.server)]
         load = meshcase.Load(self.client)
         self.addCleanup(load.stop)
-        self.rotate("back", OLD)
-        for machine in (self.client, self.server):
-            machine.bootstrap()
-        self.wait_for_states(back="signing", next="inactive", timeout=90)
-        self.wait_until_synced()
+        before = {"own": "inactive"}
+        for name, domain in (("next", NEW), ("back", OLD)):
+            self.rotate(name, domain)
+            self.wait_for_states(**before, **{name: "signing"}, timeout=120)
+            before = {name: "inactive"}
+            wait_for(f"every name to be of {domain}", lambda: all(
+                i.startswith(f"spiffe://{domain}/") for i in self.identities()))
+            wait_for("machines to know it by that name alone", lambda: [
+                self.names(machine) for machine in (self.client, self.server)] == [[domain]] * 2)
+            with self.subTest("proxies find a controller that was killed again, by its new name"):
+                self.rig.stop_controller(signal.SIGKILL)
+                self.rig.start_controller()
+                self.wait_until_synced()
+                self.assertIn(f"spiffe://{domain}/osm/controller", self.identities())
         load.stop()
         self.assertEqual(load.failures, [])
-        wait_for("every name to be of it", lambda: all(
-            i.startswith(f"spiffe://{OLD}/") for i in self.identities()))
+        self.assertGreater(load.requests, 200)
+        for process in renewers:
+            self.assertTrue(process.running())
 
     def test_what_an_edit_wishes_of_a_root_that_signs_is_not_done(self):
         self.start()

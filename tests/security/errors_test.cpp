@@ -125,7 +125,7 @@ struct World {
 };
 
 struct Call {
-  const char* name;
+  std::string name;
   std::function<bool(World&)> fails;
 };
 
