@@ -47,7 +47,7 @@ struct NewProxyFiles {
   certificate::PrivateKey key;
   std::string chain_pem;
   std::string trust_bundle_pem;
-  std::vector<std::string> controller_ids;
+  std::vector<std::string> controller_ids{};
 };
 
 // The one who changes a machine's certificate.

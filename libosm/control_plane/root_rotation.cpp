@@ -294,9 +294,12 @@ void Rotation::ask_candidates() {
   const SteadyTime now = options_.clock.steady_now();
   for (const auto& described : options_.spec.list_root_certificates()) {
     MeshRootCertificate root = *described;
-    for (const RootRecord& recorded : records_)  // whom it signs for does not change under it
-      if (recorded.name == root.name && certificate::is_trusted(recorded.state))
-        root.trust_domain = recorded.trust_domain;
+    bool needed = root.role != RootRole::kInactive;
+    for (const RootRecord& recorded : records_)
+      if (recorded.name == root.name && certificate::is_trusted(recorded.state)) {
+        root.trust_domain = recorded.trust_domain;  // whom it signs for does not change under it
+        needed = true;  // while it drains it signs what the control plane shows
+      }
     Candidate& candidate = candidates_[described->name];
     if (const auto at = known.find(described->name);
         at != known.end() && at->second.described.provider == described->provider &&
@@ -304,7 +307,7 @@ void Rotation::ask_candidates() {
       candidate = std::move(at->second);
     candidate.of = root.trust_domain;
     candidate.described = *described;
-    if (candidate.issuer || described->role == RootRole::kInactive) continue;
+    if (candidate.issuer || !needed) continue;
     if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) continue;
     candidate.asked_at = now;
     const std::string before = std::exchange(candidate.fault, {});

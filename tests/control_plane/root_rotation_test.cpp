@@ -217,6 +217,32 @@ TEST_SUITE("control_plane: root rotation") {
     CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
   }
 
+  // Its proxies verify the control plane with what came with their own certificate, which may know
+  // no newer root.
+  TEST_CASE("A replica that starts while a root drains shows a certificate of that root") {
+    Mesh mesh;
+    auto a = std::make_unique<Replica>(mesh, "a");
+    Replica b(mesh, "b");
+    b.leads = false;
+    mesh.wish("first", RootRole::kActive);
+    run(mesh, {a.get(), &b});
+    REQUIRE(mesh.states().at(kOwnRoot) == RootState::kInactive);
+    mesh.wish("first", RootRole::kInactive);
+    mesh.wish("second", RootRole::kActive);
+    for (int i = 0; i < 60 && mesh.states()["second"] != RootState::kSigning; ++i)
+      run(mesh, {a.get(), &b}, 1);
+    REQUIRE(mesh.states().at("first") == RootState::kDraining);
+    a = nullptr;
+    a = std::make_unique<Replica>(mesh, "a");
+    CHECK(a->leaf()->issuer_id == mesh.cas.at("second")->id());
+    const auto shown = a->manager->issue_certificate(
+        {CommonName("osm-controller.osm-system"), SpiffeId("spiffe://cluster.local/osm/controller"),
+         certificate::Usage::kController},
+        hours(24));
+    REQUIRE(shown.ok());
+    CHECK((*shown)->issuer_id == mesh.cas.at("first")->id());
+  }
+
   TEST_CASE("Two that both believe to lead take one step, not two") {
     Mesh mesh;
     Replica a(mesh, "a"), b(mesh, "b");
