@@ -215,11 +215,9 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
     return read.error();
   OSM_TRY(const std::string names, read_file(prefix + kNames));
   files.named_ids = ids_of(names);
-  files.controller_ids.insert(files.controller_ids.end(), files.named_ids.begin(),
-                              files.named_ids.end());
-  std::sort(files.controller_ids.begin(), files.controller_ids.end());
-  files.controller_ids.erase(std::unique(files.controller_ids.begin(), files.controller_ids.end()),
-                             files.controller_ids.end());
+  auto& ids = files.controller_ids;
+  for (const std::string& id : files.named_ids)
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
   OSM_TRY(files.chain_pem, read_file(prefix + kCertificate));
   OSM_TRY(std::string key, read_file(prefix + kKey));
   files.key = certificate::PrivateKey(std::move(key));

@@ -32,7 +32,7 @@ Status write_file(const File& file, const WriteOptions& options);
 // What a machine has to speak to the controller with.
 struct ProxyFiles {
   std::string controller;                   // HOST:PORT, as bootstrap.yaml says
-  std::vector<std::string> controller_ids;  // the SPIFFE ids that Envoy takes for it, ordered
+  std::vector<std::string> controller_ids;  // the SPIFFE ids that Envoy takes for it
   std::vector<std::string> named_ids;       // of them, those that can be replaced, in their order
   std::string chain_pem;
   certificate::PrivateKey key;

@@ -12,7 +12,7 @@ struct RotateRootOptions {
   std::string mesh_dir;  // of the controller; this command's file is written there
   std::string name;      // of the next root; empty: one from the time
   std::string osm_namespace;
-  std::string trust_domain;  // of the next root; empty: the one that signs now
+  std::string trust_domain;             // of the next root; empty: the one that signs now
   std::chrono::milliseconds timeout{};  // how long to follow it
 };
 

@@ -112,7 +112,7 @@ void NackProvenance::take_next() {
     timer_ = strand_.post_after(first->second.ready_at - now, [this] { take_next(); });
     return;
   }
-  case_.emplace();
+  case_ = Case();
   case_->number = ++last_case_;
   case_->proxy = first->first;
   case_->refusal = first->second.refusal;

@@ -97,6 +97,21 @@ class RenewTest(DaemonTest):
 
 
 class Renew(RenewTest):
+    def test_the_names_that_the_controller_may_have_are_those_of_now(self):
+        file = self.out / "validation_context_sds_secret.yaml"
+        text = file.read_text()
+        self.assertIn(f'{{san_type: URI, matcher: {{exact: "{CONTROLLER}"}}}}', text)
+        before = self.contents()
+        for other in (text.replace("cluster.local", "old.example"),
+                      text.split("    match_typed_subject_alt_names:")[0]):  # of an older version
+            file.write_text(other)
+            code, out, err = self.renew()
+            self.assertEqual(code, 0, err)
+            self.assertIn("names replaced", out)
+            self.assertEqual(file.read_text(), text)
+        self.assertEqual(self.contents(), before)
+        self.assertIn("current", self.renew()[1])
+
     def test_what_is_current_stays_as_it_is(self):
         before = self.contents()
         code, out, err = self.renew()
