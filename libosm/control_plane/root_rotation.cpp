@@ -122,6 +122,7 @@ class Rotation final : public RootRotation {
   }
 
   void look();
+  TrustDomain domain_of_now() const;
   void ask_candidates();
   std::vector<certificate::RootWish> wishes() const;
   Status load();
@@ -288,12 +289,20 @@ void Rotation::tell_domains() {
   report("name what it issues anew", told);
 }
 
+// Of the root that signs.
+TrustDomain Rotation::domain_of_now() const {
+  for (const RootRecord& root : records_)
+    if (root.state == RootState::kSigning) return root.trust_domain;
+  return options_.trust_domain;
+}
+
 // Makes the issuers of objects that are new, changed, or could not be asked before.
 void Rotation::ask_candidates() {
   std::map<std::string, Candidate> known = std::exchange(candidates_, {});
   const SteadyTime now = options_.clock.steady_now();
   for (const auto& described : options_.spec.list_root_certificates()) {
     MeshRootCertificate root = *described;
+    if (root.trust_domain == TrustDomain()) root.trust_domain = domain_of_now();
     bool needed = root.role != RootRole::kInactive;
     for (const RootRecord& recorded : records_)
       if (recorded.name == root.name && certificate::is_trusted(recorded.state)) {
@@ -332,7 +341,9 @@ std::vector<certificate::RootWish> Rotation::wishes() const {
                       .role = role,
                       .bundle_pem = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "",
                       .fault = candidate.fault,
-                      .trust_domain = candidate.described.trust_domain});
+                      .trust_domain = candidate.described.trust_domain == TrustDomain()
+                                          ? candidate.of
+                                          : candidate.described.trust_domain});
   }
   wishes.push_back({.name = kOwnRoot,
                     .role = others ? RootRole::kInactive : RootRole::kActive,

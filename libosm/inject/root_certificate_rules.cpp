@@ -29,8 +29,11 @@ std::vector<Problem> check_change(const RootCertificateChange& change,
   };
   if (before != nullptr && after != nullptr) {
     if (before->trust_domain != after->trust_domain)
-      refuse("spec.trustDomain", "cannot be changed from " + before->trust_domain.str() +
-                                     "; declare another MeshRootCertificate");
+      refuse(
+          "spec.trustDomain",
+          "cannot be changed from " +
+              (before->trust_domain == TrustDomain() ? "the mesh's" : before->trust_domain.str()) +
+              "; declare another MeshRootCertificate");
     if (!(before->provider == after->provider))
       refuse("spec.provider",
              "cannot be changed: the mesh would lose the CA that it trusts; declare another "

@@ -194,8 +194,8 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (spec.required_map()) {
     spec.only({"trustDomain", "role", "provider", "spiffeEnabled"});
-    if (const Field domain = spec["trustDomain"]; domain.present())
-      root.trust_domain = TrustDomain(required_subdomain(domain));
+    const Field domain = spec["trustDomain"];
+    root.trust_domain = domain.present() ? TrustDomain(required_subdomain(domain)) : TrustDomain();
     constexpr std::array kRoles{Choice<RootRole>{"active", RootRole::kActive},
                                 Choice<RootRole>{"passive", RootRole::kPassive},
                                 Choice<RootRole>{"inactive", RootRole::kInactive}};

@@ -339,6 +339,21 @@ TEST_SUITE("control_plane: root rotation") {
     CHECK(a->rotation->trust_domains() == TrustDomains(kDomain));
   }
 
+  TEST_CASE("A root that names no trust domain is of the one that the mesh has now") {
+    Mesh mesh;
+    Replica a(mesh, "a");
+    const TrustDomain elsewhere("elsewhere.example");
+    mesh.wish("there", RootRole::kActive, elsewhere);
+    run(mesh, {&a}, 120);
+    REQUIRE(a.rotation->trust_domains() == TrustDomains(elsewhere));
+    mesh.wish("there", RootRole::kInactive, elsewhere);
+    mesh.wish("next", RootRole::kActive, TrustDomain());
+    run(mesh, {&a}, 120);
+    CHECK(mesh.states().at("next") == RootState::kSigning);
+    CHECK(mesh.states().at("there") == RootState::kInactive);
+    CHECK(a.rotation->trust_domains() == TrustDomains(elsewhere));
+  }
+
   TEST_CASE("The same CA under another trust domain gives everything another name") {
     const TrustDomain next("new.example");
     Mesh mesh;

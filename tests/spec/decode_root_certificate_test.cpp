@@ -66,7 +66,7 @@ provider:
 
   TEST_CASE("what is not said has its default") {
     const MeshRootCertificate root = root_of(kTresor);
-    CHECK(root.trust_domain == TrustDomain("cluster.local"));
+    CHECK(root.trust_domain == TrustDomain());  // the mesh's
     CHECK(root.role == RootRole::kActive);
     CHECK(root.generation == 0);
     const auto vault =

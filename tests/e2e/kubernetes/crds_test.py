@@ -145,7 +145,7 @@ class CrdsTest(unittest.TestCase):
 
     def test_a_root_certificate_gets_its_defaults(self):
         made = self.create(ROOT_CERTIFICATE, {"provider": {"vault": {**VAULT, "tokenFile": "/t"}}})
-        self.assertEqual("cluster.local", made["spec"]["trustDomain"])
+        self.assertNotIn("trustDomain", made["spec"])  # it is the mesh's
         self.assertEqual("active", made["spec"]["role"])
         vault = made["spec"]["provider"]["vault"]
         self.assertEqual((8200, "https", "pki"), (vault["port"], vault["protocol"], vault["mount"]))
