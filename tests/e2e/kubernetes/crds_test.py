@@ -155,13 +155,14 @@ class CrdsTest(unittest.TestCase):
         at = f"{base}/namespaces/osm-system/{plural}"
         self.cluster.api.request("POST", at, {
             **ROOT_CERTIFICATE, "metadata": {"name": "shown", "namespace": "osm-system"},
-            "spec": {"provider": TRESOR}})
+            "spec": {"trustDomain": "shown.example", "provider": TRESOR}})
         merge = "application/merge-patch+json"
         status = f"{at}/shown/status"
-        self.cluster.api.request("PATCH", status, {"status": {"state": "signing"}}, merge)
+        for state in ("validating", "trusted", "draining", "closing", "inactive", "signing"):
+            self.cluster.api.request("PATCH", status, {"status": {"state": state}}, merge)
         shown = self.cluster.kubectl("get", "mrc", "-n", "osm-system")
         self.assertRegex(shown, r"ROLE +STATE +TRUST-DOMAIN")
-        self.assertRegex(shown, r"shown +active +signing +cluster.local")
+        self.assertRegex(shown, r"shown +active +signing +shown.example")
         with self.assertRaises(ApiError) as refused:
             self.cluster.api.request("PATCH", status, {"status": {"state": "done"}}, merge)
         self.assertEqual(422, refused.exception.code)
