@@ -34,13 +34,17 @@ std::string hex_of(std::string_view bytes) {
   return hex;
 }
 
+// An error left in the queue would fail the thread's next TLS handshake.
+struct CleanErrorQueue {
+  ~CleanErrorQueue() { ERR_clear_error(); }
+};
+
 bool read_facts(const std::string& pem, Peer& peer) {
+  const CleanErrorQueue clean;
   std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
   std::unique_ptr<X509, decltype(&X509_free)> x509(
       PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
-  // An error left in the queue would fail the thread's next TLS handshake.
-  ERR_clear_error();
   if (!x509) return false;
   const auto not_before = wall_time(X509_get0_notBefore(x509.get()));
   const auto not_after = wall_time(X509_get0_notAfter(x509.get()));
