@@ -162,8 +162,9 @@ class Step {
 
   // Whether absent proxies are no reason to wait any more.
   bool outwaited(const RootRecord& root) const {
-    return in_.evidence.absent == 0 ||
-           (root.followed_at != WallTime{} && in_.now - root.followed_at >= in_.longest_leaf);
+    const bool long_ago =
+        root.followed_at != WallTime{} && in_.now - root.followed_at >= in_.longest_leaf;
+    return in_.evidence.absent == 0 || (long_ago && !in_.evidence.young);
   }
 
   static void append(std::string& text, std::size_t count, std::string_view what) {

@@ -67,6 +67,7 @@ struct RotationEvidence {
   std::size_t leaf_lag = 0;    // and those with a certificate that is not the signing root's
   std::size_t own_lag = 0;     // certificates of the replicas themselves, of other roots
   std::size_t absent = 0;      // workloads whose proxy is connected to nobody
+  bool young = false;          // a replica has just started: its proxies may be on their way back
   std::string waiting_for{};   // for people: who is not complete
   std::string lagging{};       // for people: some of the proxies
 };

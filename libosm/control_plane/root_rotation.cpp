@@ -27,8 +27,9 @@ constexpr const char* kTopic = "roots";
 constexpr seconds kInMotion{1};  // how often it is looked at while something is waited for
 constexpr seconds kAtRest{10};
 constexpr seconds kSyncBound{60};
-constexpr seconds kAskAgain{15};  // a CA that could not be asked
-constexpr seconds kRecall{30};    // proxies that have not come back with a newer certificate
+constexpr seconds kAskAgain{15};   // a CA that could not be asked
+constexpr seconds kComeBack{120};  // in which proxies connect again to a replica that started
+constexpr seconds kRecall{30};     // proxies that have not come back with a newer certificate
 // Leaves that were issued before a change of MeshConfig may live so long.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
@@ -76,6 +77,7 @@ class Rotation final : public RootRotation {
     {
       const std::lock_guard lock(mutex_);
       participants_ = std::make_shared<const RotationParticipants>(participants);
+      followed_since_ = options_.clock.steady_now();
     }
     spec_changes_ = options_.spec.subscribe([this](const auto& keys) {
       if (std::any_of(keys.begin(), keys.end(),
@@ -148,8 +150,9 @@ class Rotation final : public RootRotation {
   const RootRotationOptions options_;
   const std::shared_ptr<certificate::RootSet> roots_;
 
-  mutable std::mutex mutex_;  // over the next three; the last changes on the strand only
+  mutable std::mutex mutex_;  // over the next four; the last changes on the strand only
   std::shared_ptr<const RotationParticipants> participants_;
+  SteadyTime followed_since_{};  // set before the strand's first look
   TrustDomains domains_;
   std::vector<RootStatus> status_;
 
@@ -378,6 +381,7 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   if (with->kept_lag && with->leads()) view.own_lag += with->kept_lag().value_or(1);
   const certificate::CertificatePtr newest = example();
   if (!with->control_plane) return view;
+  view.young = options_.clock.steady_now() - followed_since_ < kComeBack;
   const CertificateProgress progress = with->control_plane->certificate_progress(
       {.issuer_id = id,
        .issuer_key_id = newest ? certificate::issuer_key_id(newest->chain_pem) : "",

@@ -118,7 +118,8 @@ std::string to_text(const ReplicaView& view) {
                                       {"bundleLag", view.bundle_lag},
                                       {"leafLag", view.leaf_lag},
                                       {"ownLag", view.own_lag},
-                                      {"lagging", std::move(lagging)}});
+                                      {"lagging", std::move(lagging)},
+                                      {"young", view.young}});
 }
 
 Result<ReplicaView> parse_view(const std::string& text) {
@@ -129,6 +130,8 @@ Result<ReplicaView> parse_view(const std::string& text) {
                    .leaf_lag = count_at(object, "leafLag"),
                    .own_lag = count_at(object, "ownLag"),
                    .lagging = {}};
+  const json::value* young = object.if_contains("young");
+  view.young = young && young->is_bool() && young->as_bool();
   const json::value* lagging = object.if_contains("lagging");
   if (lagging && lagging->is_array())
     for (const json::value& name : lagging->as_array())
@@ -153,6 +156,7 @@ certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& v
     seen.bundle_lag += view->bundle_lag;
     seen.leaf_lag += view->leaf_lag;
     seen.own_lag += view->own_lag;
+    seen.young = seen.young || view->young;
   }
   if (views.empty()) seen.waiting_for = "the replicas to be known";
   seen.absent = workloads > connected ? workloads - connected : 0;

@@ -32,6 +32,7 @@ struct ReplicaView {
   std::size_t leaf_lag = 0;
   std::size_t own_lag = 0;
   std::vector<std::string> lagging;  // some of them
+  bool young = false;                // who was connected before it started may not be again yet
 
   friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
 };

@@ -435,7 +435,7 @@ TEST_SUITE("control_plane: root rotation") {
          .trust_domain = TrustDomain("new.example")},
         {.name = "b", .state = RootState::kClosing, .trust_domain = TrustDomain("old.example")}};
     CHECK(control_plane::parse_records(control_plane::to_text(records)).value() == records);
-    const control_plane::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}};
+    const control_plane::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}, true};
     CHECK(control_plane::parse_view(control_plane::to_text(view)).value() == view);
     for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
       CHECK_FALSE(control_plane::parse_records(broken).ok());
