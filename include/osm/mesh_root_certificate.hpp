@@ -56,8 +56,8 @@ struct CertManagerProvider {
 };
 
 struct MeshRootCertificate {
-  std::string name;  // in the control plane's namespace
-  TrustDomain trust_domain{"cluster.local"};
+  std::string name;                           // in the control plane's namespace
+  TrustDomain trust_domain{"cluster.local"};  // empty: the one that the mesh has
   RootRole role = RootRole::kActive;
   std::variant<TresorProvider, VaultProvider, CertManagerProvider> provider{};
   std::int64_t generation = 0;
