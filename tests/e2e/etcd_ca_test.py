@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
 etcd is away."""
+import base64
 import json
 import pathlib
 import shutil
@@ -119,6 +120,23 @@ class EtcdCa(meshcase.MeshCase):
         text = self.start_fails(*self.arguments())
         self.assertIn(f"key {KEY} of etcd", text)
         self.assertEqual("bm8gUEVN", self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]["value"])
+
+    def test_a_ca_of_the_operator_is_put_there_once(self):
+        self.start_etcd()
+        mine, other = Pki(self.rig.directory / "mine"), Pki(self.rig.directory / "other")
+
+        def flags(pki):
+            return [*self.arguments(), f"--ca-cert={pki.ca}", f"--ca-key={pki.ca_key}"]
+
+        self.rig.start_controller(*flags(mine))
+        self.rig.stop_controller()
+        kept = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
+        self.assertIn(pathlib.Path(mine.ca).read_text().strip(),
+                      base64.b64decode(kept["value"]).decode())
+        self.assertIn(f"key {KEY} of etcd", self.start_fails(*flags(other)))
+        self.rig.start_controller(*self.arguments())  # the flags may go
+        again = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
+        self.assertEqual((kept["value"], "1"), (again["value"], again["version"]))
 
     def test_with_users_of_its_own_etcd_asks_for_one(self):
         self.start_etcd()
