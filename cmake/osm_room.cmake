@@ -48,6 +48,5 @@ function(osm_room_test name)
     $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK} osm_warnings doctest::doctest)
   target_compile_definitions(${name}_test PRIVATE
     OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
-  add_test(NAME ${OSM_TEST_PREFIX}unit.${name} COMMAND ${name}_test)
-  set_tests_properties(${OSM_TEST_PREFIX}unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+  osm_test(NAME unit.${name} TIER fast KIND unit SANITIZED COMMAND ${name}_test)
 endfunction()

@@ -7,12 +7,12 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests" / "e2e"))
+sys.path.insert(0, str(HERE.parent.parent / "tests"))  # the network namespaces and the rig are the tests'
 
-from processes import wait_for  # noqa: E402  (the rig lies with the end-to-end tests)
-from rig import ADS_PORT, Rig  # noqa: E402
-from netns import Switch  # noqa: E402
-from xds_client import WorkloadCertificate  # noqa: E402
+from lib.mesh.rig import ADS_PORT, Rig  # noqa: E402
+from lib.mesh.xds_client import WorkloadCertificate  # noqa: E402
+from lib.net.netns import Switch  # noqa: E402
+from lib.net.processes import wait_for  # noqa: E402
 
 SHOP, LEDGER, WAREHOUSE = ("bookstore.bookstore:14001", "ledger.ledger:7000",
                            "bookwarehouse.bookwarehouse:14001")

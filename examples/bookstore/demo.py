@@ -17,8 +17,8 @@ import time
 
 from bookstore import HERE, Bookstore, Load
 
-from processes import wait_for
-from rig import XDS, Programs, stop_kept
+from lib.mesh.rig import XDS, Programs, stop_kept
+from lib.net.processes import wait_for
 
 ROOT = HERE.parent.parent
 BUYER = "spiffe://cluster.local/ns/bookbuyer/sa/bookbuyer"
@@ -153,7 +153,7 @@ class Demo:
                 f"buyer in the same way: {told[2]}, {told[3]}")
 
     def dial_shop(self, who, certificate):
-        from xds_client import http_over
+        from lib.mesh.xds_client import http_over
         server = self.shop.machines["bookstore-v1"]
         with certificate.dial(self.shop.machines[who], server.address, 14001,
                               "bookstore-v1.bookstore.svc.cluster.local") as tls:

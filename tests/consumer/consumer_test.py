@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """libosm as its users get it: installed, found, linked and run by projects that are not ours.
 
 usage: consumer_test.py CASE --build DIR

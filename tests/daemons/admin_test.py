@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The admin API, the osm command on top of it, and how problems reach people.
 
 usage: admin_test.py --bin DIRECTORY
@@ -10,7 +10,7 @@ import pathlib
 import re
 import stat
 
-from daemon import (DaemonTest, account, machine, mesh_config, namespace, routes, run, service, target, wait_for)
+from lib.mesh.daemon import (DaemonTest, account, machine, mesh_config, namespace, routes, run, service, target, wait_for)
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),

@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """--ca-cert and --ca-key: an operator's CA becomes the mesh's, or it is said why not.
 
 usage: ca_import_test.py --bin DIRECTORY
 """
 import subprocess
 
-from daemon import DaemonTest, account, machine, namespace, run, service
+from lib.mesh.daemon import DaemonTest, account, machine, namespace, run, service
 
 _CONFIG = """
 [ca]

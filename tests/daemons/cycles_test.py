@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The controller starts and stops fifty times, cleanly; under a sanitizer, without its complaint.
 
 usage: cycles_test.py --bin DIRECTORY

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """`osm vm renew`: a machine's certificate is replaced over the wire, by the machine itself.
 
 usage: renew_test.py --bin DIRECTORY
@@ -8,18 +8,14 @@ import fcntl
 import hashlib
 import json
 import os
-import pathlib
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-
-from authority import Authority  # noqa: E402
-from daemon import (DaemonTest, account, machine, mesh_config, namespace, run,  # noqa: E402
+from lib.mesh.authority import Authority
+from lib.mesh.daemon import (DaemonTest, account, machine, mesh_config, namespace, run,
                     service, wait_for)
 
 SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What the controller says when it cannot start, and how it ends when it is told to.
 
 usage: start_test.py --bin DIRECTORY
@@ -10,7 +10,7 @@ import socket
 import ssl
 import subprocess
 
-from daemon import DaemonTest, namespace, run, wait_for
+from lib.mesh.daemon import DaemonTest, namespace, run, wait_for
 
 
 class Start(DaemonTest):

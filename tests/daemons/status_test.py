@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """`osm status`, with nobody connected: what it says of objects, and what it makes of its arguments.
 
 usage: status_test.py --bin DIRECTORY
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
+from lib.mesh.daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
 
 SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
         service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api"),

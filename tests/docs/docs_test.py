@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The documents say what is so.
 
 usage: docs_test.py [--bin DIR] [UNITTEST ARGUMENT...]
@@ -18,7 +18,6 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/daemons"))
 BIN = None  # set by main()
 TARGETS = {"osm", "net", "vm", "testing", "envoy_api"}  # of CMake: osm::net
 
@@ -252,7 +251,7 @@ class Commands(unittest.TestCase):
 
     def load(self, *documents):
         """What a controller says of a mesh of these documents."""
-        from daemon import Controller
+        from lib.mesh.daemon import Controller
         with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
             mesh = pathlib.Path(folder) / "mesh"
             mesh.mkdir()
@@ -291,7 +290,7 @@ class Commands(unittest.TestCase):
         self.assertLessEqual(shown, loaded)
 
     def test_a_bootstrapped_machine_has_the_files_of_the_machines_page(self):
-        from daemon import Controller
+        from lib.mesh.daemon import Controller
         with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
             mesh = pathlib.Path(folder) / "mesh"
             mesh.mkdir()

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The API reference: Doxygen has nothing to say against the headers, and they say what they must.
 
 usage: reference_test.py DOXYFILE   (its output goes to a temporary directory)

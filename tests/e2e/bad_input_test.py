@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Whatever somebody writes into the mesh directory: the rest of the mesh goes on, and is told why not.
 
 Every case names what the log line, /metrics, `osm problems` and `osm policy check` must say: code,
@@ -10,9 +10,8 @@ import re
 import threading
 import time
 
-import meshcase
-import objects
-from processes import wait_for
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
 HOST = "server.server"
 

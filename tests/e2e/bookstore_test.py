@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The demo as people run it; and that it leaves nothing behind, even when it is interrupted."""
 import pathlib
 import re
@@ -7,9 +7,9 @@ import subprocess
 import sys
 import unittest
 
-import meshcase
-from netns import pids_in
-from processes import wait_for
+from lib.mesh import meshcase
+from lib.net.netns import pids_in
+from lib.net.processes import wait_for
 
 DEMO = pathlib.Path(__file__).parent.parent.parent / "examples/bookstore/demo.py"
 

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The smallest mesh: one HTTP client, one HTTP server, and whether SMI decides between them."""
 import signal
 
-import meshcase
-import objects
+from lib.mesh import meshcase, objects
 
 HOST, PORT = "server.server", meshcase.PORT
 

@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The controller as a process: what stops its start, what it says, how it ends."""
 import re
 import signal
 
-import meshcase
-import objects
-from netns import Switch
-from rig import ADS_PORT, HTTP_PORT
+from lib.mesh import meshcase, objects
+from lib.mesh.rig import ADS_PORT, HTTP_PORT
+from lib.net.netns import Switch
 
 
 class Controller(meshcase.MeshCase):

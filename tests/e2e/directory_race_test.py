@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Twenty processes that want the mesh's CA at the same instant, in one directory: one makes it, all
 have the same, whoever is killed in between. Without a mesh around it."""
 import pathlib
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from racing import check_races
+from lib.mesh.racing import check_races
 
 BIN = pathlib.Path("build/release/bin")
 

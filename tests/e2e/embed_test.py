@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """examples/embed: a vendor's control plane configures two Envoys, with a listener of its own."""
 import signal
 
-import meshcase
-from netns import Switch
-from processes import wait_for
-from rig import ADS_PORT, Machine
+from lib.mesh import meshcase
+from lib.mesh.rig import ADS_PORT, Machine
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 HOST = "server.shop"
 

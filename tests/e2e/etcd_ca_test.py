@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
 etcd is away."""
 import base64
@@ -8,15 +8,12 @@ import shutil
 import subprocess
 import sys
 
-import meshcase
-import objects
-from netns import Switch
-from processes import wait_for
-from racing import check_races
+from lib.kube.pki import Pki
+from lib.mesh import meshcase, objects
+from lib.mesh.racing import check_races
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent / "kubernetes"))
-
-from pki import Pki  # noqa: E402
 
 PORT = 2379
 KEY = "/osm/ca"

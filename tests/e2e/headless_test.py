@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A headless service: whoever dials one of its machines reaches that one, whatever it is called."""
-import meshcase
-import objects
-from processes import wait_for
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
 HOSTS = ("shop.shop", "shop-0.shop.shop.svc.cluster.local", "10.200.0.12")
 

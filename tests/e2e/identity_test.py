@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Who may speak to the controller: refusals as a real Envoy reports them, and their stable codes."""
 import datetime
 import os
 import time
 
-import meshcase
-import objects
-from authority import Authority
-from rig import PROXY_UID
+from lib.mesh import meshcase, objects
+from lib.mesh.authority import Authority
+from lib.mesh.rig import PROXY_UID
 
 UUID = "11111111-2222-4333-8444-555555555555"
 STRANGER = "99999999-2222-4333-8444-555555555555"

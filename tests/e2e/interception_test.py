@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What intercept.sh does to connections, with the kernel's own iptables and without Envoy.
 
 Listeners stand in for Envoy, and tell where a connection was meant to go.
@@ -10,9 +10,9 @@ import struct
 import threading
 import unittest
 
-import meshcase
-from netns import Switch, delete_stale
-from rig import APP_UID, PROXY_UID
+from lib.mesh import meshcase
+from lib.mesh.rig import APP_UID, PROXY_UID
+from lib.net.netns import Switch, delete_stale
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "inject/golden/intercept.sh"  # its real text
 VM = "10.200.0.11"

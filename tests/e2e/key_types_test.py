@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The kind of the mesh's keys changes under load: every proxy takes a peer's certificate of the new
 kind and of the old, and the controller's, and no request fails."""
 import ssl
 import subprocess
 
-import meshcase
-import objects
-from netns import Switch
-from processes import wait_for
-from rig import ADS_PORT, PROXY_UID
+from lib.mesh import meshcase, objects
+from lib.mesh.rig import ADS_PORT, PROXY_UID
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 MARKS = {"ECDSA": "ASN1 OID: prime256v1", "RSA": "Public-Key: (2048 bit)",

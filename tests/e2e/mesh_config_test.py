@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """MeshConfig while everything runs: spans, external authorization and health checks come and go,
 and no request fails by it."""
 import json
@@ -6,11 +6,10 @@ import os
 import signal
 import threading
 
-import meshcase
-import objects
-from netns import Switch
-from outside import Authorizer, Collector
-from processes import wait_for
+from lib.mesh import meshcase, objects
+from lib.net.netns import Switch
+from lib.net.outside import Authorizer, Collector
+from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 READ, BUY = "/books-bought", "/buy-a-book/new"

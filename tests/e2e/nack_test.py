@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """An object that the mesh accepts and Envoy refuses is named, and left out alone.
 
 Such an object is a regex that costs more than the proxies' operator allows
@@ -6,10 +6,9 @@ Such an object is a regex that costs more than the proxies' operator allows
 """
 import time
 
-import meshcase
-import objects
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 from bad_input_test import Caller
-from processes import wait_for
 
 SERVERS = {"server-a": ("10.200.0.21", "10.96.0.21"), "server-b": ("10.200.0.22", "10.96.0.22"),
            "server-c": ("10.200.0.23", "10.96.0.23")}

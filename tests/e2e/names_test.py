@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The longest names that Kubernetes allows go through certificates, gRPC and Envoy."""
-import meshcase
-import objects
+from lib.mesh import meshcase, objects
 
 CLIENT, SERVER = "c" * 63, "s" * 63
 

@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What policies do to requests and connections: routes, merging, TCP, permissive mode, outsiders."""
 import socket
 
-import meshcase
-import objects
-from processes import wait_for
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
 HTTP, TCP = meshcase.PORT, 7000
 HOST = "server.server"

@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """An edit of a file reaches the proxies it concerns in under a second, and no others at all."""
 import time
 
-import meshcase
-import objects
-from processes import wait_for
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
 PAIRS = {"a": ("10.200.0.11", "10.200.0.12", "10.96.0.12"),
          "b": ("10.200.0.13", "10.200.0.14", "10.96.0.14")}

@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """When `osm status --wait` says Applied, the traffic obeys; a proxy that does not answer is named."""
 import os
 import signal
 import subprocess
 import time
 
-import meshcase
-import objects
+from lib.mesh import meshcase, objects
 
 SERVICE = "10.96.0.31"
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A root of the mesh is replaced by another under load: no request fails, and in the end who has
 only the old one is turned away. The controller is killed in between."""
 import os
@@ -6,10 +6,10 @@ import re
 import shutil
 import signal
 
-import meshcase
-from processes import wait_for
-from renewal import keep_renewing
-from rig import PROXY_UID
+from lib.mesh import meshcase
+from lib.mesh.renewal import keep_renewing
+from lib.mesh.rig import PROXY_UID
+from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The mesh moves to another trust domain under load: no request fails, in the end everything has its
 new name, and who has an old one is turned away."""
 import datetime
@@ -7,12 +7,11 @@ import re
 import signal
 import ssl
 
-import meshcase
-import objects
-from authority import Authority
-from processes import wait_for
-from renewal import keep_renewing
-from rig import PROXY_UID
+from lib.mesh import meshcase, objects
+from lib.mesh.authority import Authority
+from lib.mesh.renewal import keep_renewing
+from lib.mesh.rig import PROXY_UID
+from lib.net.processes import wait_for
 
 OLD, NEW = "cluster.local", "new.example"
 HOST, PORT, SERVER = "server.server", meshcase.PORT, "10.200.0.12"

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Certificates from a real Vault, set up as docs/certificates.md says: the mesh works, and goes on
 working while Vault is sealed, away, or takes the token no more; nobody ever sees that token."""
 import os
@@ -7,16 +7,13 @@ import re
 import subprocess
 import sys
 
-import meshcase
-import objects
-from netns import Switch
-from processes import wait_for
-from vault_server import PORT as VAULT_PORT
-from vault_server import Vault, documented_commands
+from lib.kube.pki import Pki
+from lib.mesh import meshcase, objects
+from lib.mesh.vault_server import PORT as VAULT_PORT
+from lib.mesh.vault_server import Vault, documented_commands
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent / "kubernetes"))
-
-from pki import Pki  # noqa: E402
 
 PORT = meshcase.PORT
 HOST = "server.server"

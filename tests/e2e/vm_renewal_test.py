@@ -1,9 +1,9 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Machines replace their own certificates under load: Envoy takes them without a restart, its stream
 stays, and no request fails."""
-import meshcase
-from processes import wait_for
-from renewal import renew, serials
+from lib.mesh import meshcase
+from lib.mesh.renewal import renew, serials
+from lib.net.processes import wait_for
 
 HOST = "server.server"
 FILES = ("sds_key.pem", "sds_cert.pem", "cacert.pem")

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A host finds no surprise in what the rooms are made of: no environment, signals, output or threads
 of the library's own, and nothing of ours that changes between two meshes of one process.
 

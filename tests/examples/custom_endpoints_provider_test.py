@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """examples/custom_endpoints_provider: endpoints of an HTTP inventory become the mesh's.
 
 usage: custom_endpoints_provider_test.py --bin DIR

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What cannot be fetched gives nobody anything (docs/security.md, threat 14).
 
 usage: fail_closed_test.py --bin DIRECTORY
@@ -8,8 +8,8 @@ import os
 import shutil
 import ssl
 
-import http2
-import mesh
+from lib.mesh import attacked as mesh
+from lib.net import http2
 
 
 class FailClosed(mesh.MeshTest):

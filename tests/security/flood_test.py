@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Floods before and after authentication: the controller's memory and descriptors stay bounded, and
 other proxies are served meanwhile (docs/security.md, threats 1 and 4).
 
@@ -12,9 +12,9 @@ import ssl
 import struct
 import time
 
-import http2
-import mesh
-from http2 import (ACK, ADS, CONTINUATION, DATA, END_HEADERS, HEADERS, PING, PREFACE, RST_STREAM,
+from lib.mesh import attacked as mesh
+from lib.net import http2
+from lib.net.http2 import (ACK, ADS, CONTINUATION, DATA, END_HEADERS, HEADERS, PING, PREFACE, RST_STREAM,
                    SETTINGS, frame, literal, message, request_headers)
 
 # More than --ads-memory: what it is not asked for, and the allocator's slack. AddressSanitizer puts

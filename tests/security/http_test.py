@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The open HTTP port, the admin socket, and what is written to logs and terminals (docs/security.md,
 threats 9, 10, 22 and 23).
 
@@ -11,7 +11,7 @@ import re
 import socket
 import stat
 
-import mesh
+from lib.mesh import attacked as mesh
 
 OPEN = ("/health/alive", "/health/ready", "/metrics", "/version")
 ADMIN = ("/v1/proxies", "/v1/problems", "/v1/certificates", "/v1/version",

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Every gRPC method there is, with every kind of credentials (docs/security.md, threats 8 and 11).
 
 usage: methods_test.py --bin DIRECTORY
@@ -6,8 +6,8 @@ usage: methods_test.py --bin DIRECTORY
 import re
 import ssl
 
-import http2
-import mesh
+from lib.mesh import attacked as mesh
+from lib.net import http2
 
 WHEEL = mesh.TESTS.parent / "build" / "tools" / "xds-protos"
 AGGREGATED = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"

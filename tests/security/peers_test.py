@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What real Envoys do about peers that are not who they must be: expired, from the future, of
 another CA, of another identity; and about somebody in the controller's place who has a genuine
 certificate of the mesh (docs/security.md, threats 11 and 12).
@@ -6,19 +6,15 @@ certificate of the mesh (docs/security.md, threats 11 and 12).
 usage: peers_test.py --bin DIRECTORY --envoy FILE
 """
 import datetime
-import pathlib
 import ssl
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-
-import meshcase  # noqa: E402
-from authority import Authority  # noqa: E402
-from impostor import Impostor  # noqa: E402
-from netns import Switch  # noqa: E402
-from processes import wait_for  # noqa: E402
-from rig import ADS_PORT, PROXY_UID  # noqa: E402
-from xds_client import WorkloadCertificate, http_over  # noqa: E402
+from lib.mesh import meshcase
+from lib.mesh.authority import Authority
+from lib.mesh.impostor import Impostor
+from lib.mesh.rig import ADS_PORT, PROXY_UID
+from lib.mesh.xds_client import WorkloadCertificate, http_over
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 HOST, PORT, PATH = "server.server", meshcase.PORT, "/books-bought"
 SERVER_NAME = "server.server.svc.cluster.local"

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What a proxy with a genuine certificate gets when it asks for the secrets of others, on both
 variants of a real stream: nothing (docs/security.md, threat 5).
 
@@ -8,9 +8,9 @@ import re
 import struct
 import subprocess
 
-import http2
-import mesh
-from xds_client import field, fields
+from lib.mesh import attacked as mesh
+from lib.mesh.xds_client import field, fields
+from lib.net import http2
 
 SECRET = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 OWN = ["root-cert", "service-cert"]

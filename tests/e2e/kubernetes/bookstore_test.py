@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The bookstore on Kubernetes: what its policies say is what happens, while policies, modes and
 namespaces change."""
 import time
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-import shop
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh, shop
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
 
 class BookstoreTest(kubecase.MeshCase):

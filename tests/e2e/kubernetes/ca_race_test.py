@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Twenty processes that want the mesh's CA at the same instant, on a real API server: one makes the
 Secret, all have the same CA, whoever is killed in between."""
-import kubecase
-import kubeobjects as k8s
-import mesh
-import meshcase
-from racing import check_races
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.mesh import meshcase
+from lib.mesh.racing import check_races
 
 
 class CaRaceTest(kubecase.KubeCase):

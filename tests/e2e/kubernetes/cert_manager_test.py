@@ -1,17 +1,15 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """cert-manager as the mesh's CA, the real one: its controller on a real API server signs for both
 daemons, for pods and their proxies; and what is said when it denies, or does not answer."""
 import json
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import meshcase
-import objects
-from cert_manager import CertManager
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.cert_manager import CertManager
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
-MANIFESTS = mesh._ROOT / "deploy/kubernetes-cert-manager"
+MANIFESTS = mesh.ROOT / "deploy/kubernetes-cert-manager"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 

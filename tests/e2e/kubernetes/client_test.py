@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """libosm's client of the API server, its informers and its store, against a real one."""
 import base64
 import json
@@ -11,14 +11,13 @@ import sys
 import threading
 import unittest
 
-import kubecase  # noqa: F401: finds the rig of machines
-import kubeobjects as k8s
-import meshcase
-from api import write_kubeconfig
-from cluster import API_PORT, Cluster, kubectl_program
-from line import Line
-from processes import command_with_parent_death, wait_for
-from rig import Rig
+from lib.kube import kubeobjects as k8s
+from lib.kube.api import write_kubeconfig
+from lib.kube.cluster import API_PORT, Cluster, kubectl_program
+from lib.kube.line import Line
+from lib.mesh import meshcase
+from lib.mesh.rig import Rig
+from lib.net.processes import command_with_parent_death, wait_for
 
 CRDS = pathlib.Path(__file__).resolve().parents[3] / "libosm/plugins/kubernetes/crds"
 NOTICED = 10  # seconds: the server is asked again after 4 at the latest, and this machine is busy

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The cluster that the other tests stand on: pods run, are probed, found, replaced and ended as
 Kubernetes says, and nothing is left behind."""
 import json
@@ -6,14 +6,14 @@ import os
 import pathlib
 import subprocess
 
-import kubecase
-import kubeobjects as k8s
-import meshcase
-from api import ApiError
-from cluster import Cluster
-from node_agent import NodeAgent
-from processes import wait_for
-from rig import Rig
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s
+from lib.kube.api import ApiError
+from lib.kube.cluster import Cluster
+from lib.kube.node_agent import NodeAgent
+from lib.mesh import meshcase
+from lib.mesh.rig import Rig
+from lib.net.processes import wait_for
 
 
 class ClusterTest(kubecase.KubeCase):

@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """osm-controller in a pod, as its own ServiceAccount: it brings the mesh's kinds and webhook, puts
 them back, judges policies before they are stored, and says afterwards what became of them."""
 import base64
 import json
 import subprocess
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-from api import ApiError
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
 TARGETS = "traffictargets.access.smi-spec.io"
 

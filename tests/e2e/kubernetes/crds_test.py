@@ -1,17 +1,16 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The CRDs in a real API server: they are accepted as they are, take every example of the
 documents, refuse what their schemas can refuse, keep a mistyped field for the webhook to find, and
 show what people look for."""
 import re
 import unittest
 
-import kubecase  # noqa: F401 (finds the rig of machines)
-import meshcase
+from lib.kube.api import ApiError
+from lib.kube.cluster import Cluster
+from lib.kube.mesh import ROOT
+from lib.mesh import meshcase
+from lib.mesh.rig import Rig
 import yaml
-from api import ApiError
-from cluster import Cluster
-from mesh import _ROOT as ROOT
-from rig import Rig
 
 CRDS = ROOT / "libosm/plugins/kubernetes/crds"
 TARGET = {"apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget"}

@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Every grant of deploy/kubernetes is used: what the daemons ask an API server for while a mesh is
 installed, used and disturbed is compared with what they may. e2e.kubernetes.rbac tries the rest."""
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.rotation import root
+from lib.mesh import objects
+from lib.net.processes import wait_for
 import rbac_test
-from processes import wait_for
-from rotation import root
 
 NS = "shop"
 # Grants that no test can wait for, and what proves that they are needed.

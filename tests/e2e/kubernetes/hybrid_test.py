@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """One service on a pod and on a virtual machine, called from both kinds, with mutual TLS and policy
 in both directions."""
 import json
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import meshcase
-import objects
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.mesh import meshcase, objects
+from lib.net.processes import wait_for
 
 PORT = 14001
 MACHINE = "10.200.0.40"

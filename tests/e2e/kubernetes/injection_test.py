@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Pods get their sidecars from the API server's own call of osm-injector, and live with them: probes
 of every kind, jobs, secrets, refusals."""
 import base64
 import json
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-from api import ApiError
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError
+from lib.net.processes import wait_for
 
 PREFIX = "envoy-bootstrap-config-"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"

@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The API server goes away, by a crash and by a network that swallows every packet: the data plane
 goes on, and what was changed meanwhile is caught up."""
 import signal
 import sys
 import time
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-from cluster import API_PORT
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.cluster import API_PORT
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
 AWAY = 60
 # An attempt to connect takes 5 s at most, the next comes 4 s later at the latest, and this machine

@@ -1,21 +1,19 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Under load the mesh's CA becomes a real Vault's, then the real cert-manager's, then its own again
 under another trust domain: no request fails."""
 import json
 import pathlib
 import time
 
-import kubecase
-import mesh
-import shop
-from cert_manager import CertManager
-from netns import Switch
-from rotation import RotationCase, root
-from vault_server import PORT as VAULT_PORT
-from vault_service import start_vault
+from lib.kube import kubecase, mesh, shop
+from lib.kube.cert_manager import CertManager
+from lib.kube.rotation import RotationCase, root
+from lib.kube.vault_service import start_vault
+from lib.mesh.vault_server import PORT as VAULT_PORT
+from lib.net.netns import Switch
 
 SHOP = f"{shop.SHOP}/books-bought"
-CERT_MANAGER_RBAC = mesh._ROOT / "deploy/kubernetes-cert-manager/rbac.yaml"
+CERT_MANAGER_RBAC = mesh.ROOT / "deploy/kubernetes-cert-manager/rbac.yaml"
 
 
 class ProviderChange(RotationCase):

@@ -1,13 +1,13 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The provider of pods against the providers' suite, on a real API server; and on two."""
 import pathlib
 import subprocess
 import unittest
 
-import kubecase
-import meshcase
-from cluster import Cluster
-from rig import Rig
+from lib.kube import kubecase
+from lib.kube.cluster import Cluster
+from lib.mesh import meshcase
+from lib.mesh.rig import Rig
 
 
 class ProviderTest(unittest.TestCase):

@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What the accounts of osm-controller and osm-injector may do is what is written here; every other
 verb on every resource of the API server is tried, and refused."""
 import json
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-from api import MERGE, ApiError
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import MERGE, ApiError
 
 SYSTEM, ELSEWHERE = mesh.SYSTEM, "elsewhere"
 READ = {"list", "watch"}
@@ -99,7 +98,7 @@ class RbacTest(kubecase.KubeCase):
         super().setUpClass()
         for file in ("namespace.yaml", "controller-rbac.yaml", "injector-rbac.yaml"):
             cls.cluster.kubectl("apply", "-f", mesh.MANIFESTS / file)
-        cls.cluster.kubectl("apply", "-f", mesh._ROOT / "libosm/plugins/kubernetes/crds")
+        cls.cluster.kubectl("apply", "-f", mesh.ROOT / "libosm/plugins/kubernetes/crds")
         cls.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
         cls.api.apply(k8s.namespace(ELSEWHERE))
         cls.resources = list(cls.discover())

@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Two replicas of osm-controller: what they say of an object is true of the proxies of both, and a
 namespace that leaves the mesh."""
 import signal
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
 NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"

@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Under a steady load, Deployments are rolled and the control plane is killed: nobody notices."""
 import os
 import signal
 import time
 
-import kubecase
-import mesh
-import shop
-from processes import wait_for
-from under_load import UnderLoad
+from lib.kube import kubecase, mesh, shop
+from lib.kube.under_load import UnderLoad
+from lib.net.processes import wait_for
 
 
 class Rolled(UnderLoad):

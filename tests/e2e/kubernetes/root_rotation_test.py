@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A root of the mesh follows another under load, with two controllers of which one is killed: no
 request fails, running sidecars take their new certificates from their Secrets, and in the end who
 has only the old one is turned away."""
@@ -6,12 +6,10 @@ import os
 import signal
 import time
 
-import kubecase
-import mesh
-import shop
-from processes import wait_for
-from rotation import (BUNDLE, CERTIFICATE, KEY, RENEW_AFTER, VOLUME, RotationCase, certificates_in,
+from lib.kube import kubecase, mesh, shop
+from lib.kube.rotation import (BUNDLE, CERTIFICATE, KEY, RENEW_AFTER, VOLUME, RotationCase, certificates_in,
                       documented_commands, serial_of)
+from lib.net.processes import wait_for
 
 NEXT = "mesh-2027"
 SHOP = f"{shop.SHOP}/books-bought"

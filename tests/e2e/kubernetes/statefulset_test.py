@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A StatefulSet in the mesh: its clients and its members reach the very pod that they name."""
 import json
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-from processes import wait_for
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
 NS, MEMBERS = "store", ("store-0", "store-1")
 

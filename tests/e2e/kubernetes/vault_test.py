@@ -1,17 +1,16 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Vault as the CA of a mesh on Kubernetes, both real: the daemons log in as their ServiceAccounts,
 and Vault asks the API server who they are."""
 import json
 import pathlib
 
-import kubecase
-import kubeobjects as k8s
-import mesh
-import objects
-from processes import wait_for
-from vault_service import let_vault_ask, start_vault
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.vault_service import let_vault_ask, start_vault
+from lib.mesh import objects
+from lib.net.processes import wait_for
 
-MANIFESTS = mesh._ROOT / "deploy/kubernetes-vault"
+MANIFESTS = mesh.ROOT / "deploy/kubernetes-vault"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 

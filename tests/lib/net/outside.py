@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 
-from xds_client import field, fields, varint
+from lib.mesh.xds_client import field, fields, varint
 
 _DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 4, 6, 8
 _ACK, _END_STREAM, _END_HEADERS = 1, 1, 4

@@ -6,14 +6,13 @@ import pathlib
 import re
 import subprocess
 
-import kubeobjects as k8s
-import mesh
-from api import decode
-from cluster import kubectl_program
-from processes import wait_for
-from under_load import UnderLoad
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import decode
+from lib.kube.cluster import kubectl_program
+from lib.kube.under_load import UnderLoad
+from lib.net.processes import wait_for
 
-DOCUMENT = mesh._ROOT / "docs/certificates.md"
+DOCUMENT = mesh.ROOT / "docs/certificates.md"
 CERTIFICATE, KEY, BUNDLE = "sds_cert.pem", "sds_key.pem", "cacert.pem"
 SECRET = "envoy-bootstrap-config-"
 VOLUME = "envoy-bootstrap-config-volume"

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 
-from processes import command_with_parent_death
+from lib.net.processes import command_with_parent_death
 
 RACERS = 20
 

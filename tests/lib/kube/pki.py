@@ -2,7 +2,7 @@
 import pathlib
 import subprocess
 
-from api import Credentials
+from lib.kube.api import Credentials
 
 
 def _openssl(*arguments):

@@ -5,9 +5,9 @@ import threading
 import time
 import unittest
 
-import objects
-from processes import wait_for
-from rig import XDS, Programs, Rig
+from lib.mesh import objects
+from lib.mesh.rig import XDS, Programs, Rig
+from lib.net.processes import wait_for
 
 PORT = 14001
 # Every proxy is sent clusters and listeners, be they none; of the rest only what it asks for.
@@ -21,7 +21,8 @@ def main():
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--envoy", default="build/tools/envoy/envoy/_bin/envoy")
     options, rest = parser.parse_known_args()
-    sys.modules["meshcase"]._programs = Programs(options.bin, options.envoy)
+    global _programs
+    _programs = Programs(options.bin, options.envoy)
     unittest.main("__main__", argv=[sys.argv[0], "-v", *rest])
 
 

@@ -5,10 +5,10 @@ import shutil
 import threading
 import time
 
-from api import ApiError, now, path_of, MERGE
-from container_run import Container
-from netns import Namespace, ip
-from volumes import NotThere, Volumes
+from lib.kube.api import ApiError, now, path_of, MERGE
+from lib.kube.container_run import Container
+from lib.kube.volumes import NotThere, Volumes
+from lib.net.netns import Namespace, ip
 
 _TICK = 0.1
 

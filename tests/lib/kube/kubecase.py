@@ -6,15 +6,12 @@ import ssl
 import sys
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # the rig of machines
-
-import kubeobjects as k8s  # noqa: E402
-import mesh  # noqa: E402
-import meshcase  # noqa: E402
-from cluster import Cluster  # noqa: E402
-from node_agent import Image, NodeAgent  # noqa: E402
-from processes import wait_for  # noqa: E402
-from rig import Rig  # noqa: E402
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.cluster import Cluster
+from lib.kube.node_agent import Image, NodeAgent
+from lib.mesh import meshcase
+from lib.mesh.rig import Rig
+from lib.net.processes import wait_for
 
 _HERE = pathlib.Path(__file__).resolve().parent
 main = meshcase.main

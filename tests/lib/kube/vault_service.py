@@ -4,12 +4,11 @@ import os
 import pathlib
 import sys
 
-import kubeobjects as k8s
-import mesh
-from netns import Switch
-from vault_server import PORT, Vault, documented_commands
+from lib.kube import kubeobjects as k8s, mesh
+from lib.mesh.vault_server import PORT, Vault, documented_commands
+from lib.net.netns import Switch
 
-PROGRAM = pathlib.Path(os.environ.get("OSM_VAULT", mesh._ROOT / "build/tools/vault/bin/vault"))
+PROGRAM = pathlib.Path(os.environ.get("OSM_VAULT", mesh.ROOT / "build/tools/vault/bin/vault"))
 
 
 def start_vault(rig, cluster):

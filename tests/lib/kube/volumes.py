@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import time
 
-from api import ApiError, decode
+from lib.kube.api import ApiError, decode
 
 
 class NotThere(Exception):

@@ -1,15 +1,11 @@
 """A controller with a small mesh and the credentials of its machines."""
 import datetime
 import pathlib
-import sys
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS / "daemons"), str(TESTS / "e2e")]
-
-from authority import Authority  # noqa: E402
-from daemon import (DaemonTest, account, machine, namespace, routes, run, service,  # noqa: E402,F401
+from lib.mesh.authority import Authority
+from lib.mesh.daemon import (DaemonTest, account, machine, namespace, routes, run, service,  # noqa: F401
                     target, wait_for)
-import http2  # noqa: E402
+from lib.net import http2
 
 SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
         service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api"),

@@ -3,9 +3,8 @@ import json
 import sys
 import time
 
-import kubecase
-import shop
-from processes import wait_for
+from lib.kube import kubecase, shop
+from lib.net.processes import wait_for
 
 sys.path.append(str(shop.FILES))
 from bookstore import Load  # noqa: E402  (the demo's judge of a load)

@@ -4,11 +4,11 @@ import http.client
 import json
 import pathlib
 
-from node_agent import Image
-from processes import wait_for
+from lib.kube.node_agent import Image
+from lib.net.processes import wait_for
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
-MANIFESTS = _ROOT / "deploy/kubernetes"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+MANIFESTS = ROOT / "deploy/kubernetes"
 SYSTEM = "osm-system"
 MONITORED = {"openservicemesh.io/monitored-by": "osm"}
 INJECTED = {"openservicemesh.io/sidecar-injection": "enabled"}

@@ -3,9 +3,9 @@ import base64
 import signal
 import sys
 
-import mesh
+from lib.kube import mesh
 
-TOOLS = mesh._ROOT / "build/tools/cert-manager"
+TOOLS = mesh.ROOT / "build/tools/cert-manager"
 APPROVER = "certificaterequests-approver"
 
 

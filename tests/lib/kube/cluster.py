@@ -14,10 +14,10 @@ import subprocess
 import sys
 import time
 
-from api import Api, Credentials, write_kubeconfig
-from netns import Switch, ip
-from pki import Pki
-from processes import wait_for
+from lib.kube.api import Api, Credentials, write_kubeconfig
+from lib.kube.pki import Pki
+from lib.net.netns import Switch, ip
+from lib.net.processes import wait_for
 
 API_PORT = 6443
 OTHER_API_PORT = 6444
@@ -25,8 +25,8 @@ SERVICE_RANGE = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"  # the first of the range is the API server's
 POD_RANGE = "10.244.0.0/16"
 BRIDGE = "10.244.255.254"  # the pods' router, an address that no node gives away
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAMS = _ROOT / "build/tools/kubernetes/bin"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAMS = ROOT / "build/tools/kubernetes/bin"
 # What nothing here looks at costs start-up time and CPU.
 _NO_CONTROLLERS = ["persistentvolume-binder-controller", "persistentvolume-attach-detach-controller",
                    "persistentvolume-expander-controller", "bootstrap-signer-controller",

@@ -8,10 +8,10 @@ import re
 import ssl
 import subprocess
 
-from processes import wait_for
+from lib.net.processes import wait_for
 
 PORT = 8200
-DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "certificates.md"
+DOCUMENT = pathlib.Path(__file__).resolve().parents[3] / "docs" / "certificates.md"
 _CONFIG = """
 ui = false
 disable_mlock = true

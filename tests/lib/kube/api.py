@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 
-from processes import wait_for
+from lib.net.processes import wait_for
 
 # Where each kind is: (group and version, plural, namespaced).
 KINDS = {

@@ -1,8 +1,7 @@
 """The bookstore as Deployments. Its policies and Services are the example's own files."""
-import kubeobjects as k8s
-import mesh
+from lib.kube import kubeobjects as k8s, mesh
 
-FILES = mesh._ROOT / "examples/bookstore"
+FILES = mesh.ROOT / "examples/bookstore"
 PORT = 14001
 SHOP, LEDGER, WAREHOUSE = (f"bookstore.bookstore:{PORT}", "ledger.ledger:7000",
                            f"bookwarehouse.bookwarehouse:{PORT}")

@@ -25,9 +25,9 @@ import sys
 import tempfile
 import time
 
-from netns import Switch, delete_stale
-from processes import Process, wait_for
-from watcher import ProxyWatcher
+from lib.mesh.watcher import ProxyWatcher
+from lib.net.netns import Switch, delete_stale
+from lib.net.processes import Process, wait_for
 
 PROXY_UID = 1500
 APP_UID = 1501
@@ -306,7 +306,7 @@ def stop_kept(directory):
                 os.kill(pid, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError):
             pass
-    from netns import ip
+    from lib.net.netns import ip
     time.sleep(0.5)
     for line in ip("netns", "list").splitlines():
         name = line.split()[0]

@@ -7,11 +7,11 @@ import itertools
 import shutil
 import threading
 
-from api import ApiError, Informer, Stop, now, now_micro, path_of, MERGE
-from cluster import BRIDGE
-from netns import Switch
-from pod_run import PodRun
-from processes import wait_for
+from lib.kube.api import ApiError, Informer, Stop, now, now_micro, path_of, MERGE
+from lib.kube.cluster import BRIDGE
+from lib.kube.pod_run import PodRun
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 _LEASE_SECONDS, _RENEW_EVERY = 40, 5
 

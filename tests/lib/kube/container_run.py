@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 
-from api import now
-from probes import Probe, Prober
-from processes import Process
-from volumes import NotThere, data_of, field
+from lib.kube.api import now
+from lib.kube.probes import Probe, Prober
+from lib.kube.volumes import NotThere, data_of, field
+from lib.net.processes import Process
 
 _LAUNCHER = pathlib.Path(__file__).with_name("container.py")
 _BACKOFF = (0.1, 5.0)  # seconds before a restart, first and most; an engine's are 10 and 300

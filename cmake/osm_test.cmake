@@ -1,0 +1,57 @@
+# One ctest entry, in exactly one tier. tests/README.md lists them all, and a test compares.
+#
+#   osm_test(NAME unit.model TIER fast [KIND unit] COMMAND model_test
+#            [TIMEOUT 300] [COST seconds] [PROCESSORS n] [SERIAL] [SANITIZED] [ENVIRONMENT A=b ...])
+#
+# TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --nightly.
+# KIND       a second label, to choose by with `ctest -L`.
+# SANITIZED  the asan-ubsan preset has the same test: the full tier runs that one only.
+# SERIAL     nothing runs beside it, because it measures time.
+# COST       seconds on two cores; ctest starts the longest first. TIMEOUT defaults to 300.
+#
+# In the sanitizers' presets the names begin with OSM_TEST_PREFIX. AddressSanitizer's tests are of
+# the full tier and ThreadSanitizer's of the nightly one, whatever TIER says; nightly stays nightly.
+find_program(OSM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)  # finds Debian's modules
+
+function(osm_test)
+  cmake_parse_arguments(TEST "SERIAL;SANITIZED" "NAME;TIER;KIND;TIMEOUT;COST;PROCESSORS"
+    "COMMAND;ENVIRONMENT;PROPERTIES" ${ARGN})
+  if(NOT TEST_TIER MATCHES "^(fast|full|nightly)$")
+    message(FATAL_ERROR "osm_test(${TEST_NAME}): TIER is fast, full or nightly, not '${TEST_TIER}'")
+  endif()
+  set(name ${OSM_TEST_PREFIX}${TEST_NAME})
+  set(labels ${TEST_TIER})
+  if(OSM_TEST_PREFIX STREQUAL "tsan.")
+    set(labels nightly)
+  elseif(OSM_TEST_PREFIX AND TEST_TIER STREQUAL "fast")
+    set(labels full)
+  endif()
+  list(APPEND labels ${TEST_KIND})
+  if(TEST_SANITIZED AND NOT OSM_TEST_PREFIX)
+    list(APPEND labels sanitized)
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${TEST_COMMAND} COMMAND_EXPAND_LISTS)
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${TEST_ENVIRONMENT}")
+  if(TEST_COST)
+    set_tests_properties(${name} PROPERTIES COST ${TEST_COST})
+  endif()
+  if(TEST_PROCESSORS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${TEST_PROCESSORS})
+  endif()
+  if(TEST_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# A test written in Python: SCRIPT and its arguments in place of COMMAND. It imports tests/lib.
+function(osm_python_test)
+  cmake_parse_arguments(TEST "" "SCRIPT" "ARGUMENTS;ENVIRONMENT" ${ARGN})
+  osm_test(${TEST_UNPARSED_ARGUMENTS}
+    COMMAND ${OSM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${TEST_SCRIPT} ${TEST_ARGUMENTS}
+    ENVIRONMENT PYTHONPATH=${PROJECT_SOURCE_DIR}/tests PYTHONDONTWRITEBYTECODE=1
+      ${TEST_ENVIRONMENT})
+endfunction()
