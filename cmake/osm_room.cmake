@@ -27,10 +27,12 @@ function(osm_room name)
   target_link_libraries(osm_room_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
   # What OSM_CHECK quotes is no path of the machine that built it.
   target_compile_options(osm_room_${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  if(OSM_UNITY)
+    set_target_properties(osm_room_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
 endfunction()
 
-# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry. A sanitizer's
-# preset puts its name before the entry's (OSM_TEST_PREFIX), so that one run can count both.
+# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry.
 # NOT_UNDER_TSAN names files that the tsan preset leaves out.
 function(osm_room_test name)
   cmake_parse_arguments(TEST "" "" "LINK;NOT_UNDER_TSAN" ${ARGN})

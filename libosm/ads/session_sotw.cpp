@@ -9,7 +9,7 @@
 namespace osm::inline v1::ads {
 namespace {
 
-bool asks_for_all(XdsType type, const std::vector<std::string_view>& names) {
+bool is_wildcard(XdsType type, const std::vector<std::string_view>& names) {
   return is_whole(type) &&
          (names.empty() || std::find(names.begin(), names.end(), "*") != names.end());
 }
@@ -65,7 +65,7 @@ bool Session::subscribe(XdsType type, const Request& request) {
   const Digest raw = raw_digest(request.names);
   if (raw == s.raw_names) return false;
   s.raw_names = raw;
-  s.wildcard = asks_for_all(type, request.names);
+  s.wildcard = is_wildcard(type, request.names);
   s.names = pool_.intern(s.wildcard ? std::vector<std::string_view>() : request.names);
   keep_only_subscribed(s);
   return true;

@@ -9,24 +9,15 @@
 namespace osm::inline v1 {
 namespace {
 
-constexpr std::size_t kMaxTopic = 63;
 constexpr std::size_t kMaxText = 100'000;
 constexpr std::size_t kMaxTexts = 250'000;  // an API server takes 256 KiB of annotations
-
-bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
-
-bool is_topic(std::string_view topic) {
-  const auto plain = [](char c) { return is_lower_alnum(c) || c == '-'; };
-  return !topic.empty() && topic.size() <= kMaxTopic && is_lower_alnum(topic.front()) &&
-         is_lower_alnum(topic.back()) && std::all_of(topic.begin(), topic.end(), plain);
-}
 
 }  // namespace
 
 Status check_board_text(const std::map<std::string, std::string>& topics, const std::string& topic,
                         const std::string& text) {
   const std::string what = "topic \"" + topic + "\" of the replicas' board";
-  if (!is_topic(topic))
+  if (!is_dns_label(topic))
     return Error{ErrorCode::kInvalidArgument,
                  what + ": a topic is of a-z, 0-9 and '-', 63 characters at most"};
   if (!is_utf8(text)) return Error{ErrorCode::kInvalidArgument, what + ": its text is not UTF-8"};

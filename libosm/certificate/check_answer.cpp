@@ -18,7 +18,7 @@ using openssl::X509Handle;
 constexpr std::size_t kMaxChain = 10;           // certificates
 constexpr std::size_t kMaxAnswer = 256 * 1024;  // bytes
 
-Error refused(const Subject& subject, const std::string& why) {
+Error not_used(const Subject& subject, const std::string& why) {
   return {ErrorCode::kInvalidCertificate, "the CA's certificate for common name " +
                                               x509::quoted(subject.common_name.str()) +
                                               " is not used: " + why};
@@ -26,11 +26,11 @@ Error refused(const Subject& subject, const std::string& why) {
 
 Status check_names(const Subject& subject, X509& leaf) {
   if (x509::common_name(*X509_get_subject_name(&leaf)) != subject.common_name.str())
-    return refused(subject, "it has another common name");
+    return not_used(subject, "it has another common name");
   if (!x509::same_names(x509::alternative_names(leaf), subject))
-    return refused(subject, "its subjectAltName is not exactly URI " +
-                                x509::quoted(subject.spiffe_id.str()) +
-                                " and the DNS names that were asked for");
+    return not_used(subject, "its subjectAltName is not exactly URI " +
+                                 x509::quoted(subject.spiffe_id.str()) +
+                                 " and the DNS names that were asked for");
   return {};
 }
 
@@ -38,32 +38,32 @@ Status check_names(const Subject& subject, X509& leaf) {
 // the certificate for other purposes.
 Status check_uses(const Subject& subject, X509& leaf) {
   const std::uint32_t flags = X509_get_extension_flags(&leaf);
-  if ((flags & EXFLAG_INVALID) != 0) return refused(subject, "an extension of it cannot be read");
+  if ((flags & EXFLAG_INVALID) != 0) return not_used(subject, "an extension of it cannot be read");
   // X509_check_ca() alone takes CA:TRUE without keyCertSign for no CA.
   if ((flags & EXFLAG_CA) != 0 || X509_check_ca(&leaf) != 0)
-    return refused(subject, "it is a CA itself");
+    return not_used(subject, "it is a CA itself");
   const std::uint32_t bits = X509_get_key_usage(&leaf);  // all of them when there is no extension
   if ((bits & KU_DIGITAL_SIGNATURE) == 0 ||
       (bits != UINT32_MAX && (bits & (KU_KEY_CERT_SIGN | KU_CRL_SIGN)) != 0))
-    return refused(subject, "its keyUsage is not that of a TLS peer");
+    return not_used(subject, "its keyUsage is not that of a TLS peer");
   const std::uint32_t uses = X509_get_extended_key_usage(&leaf);
   const std::uint32_t wanted = (x509::for_servers(subject.usage) ? XKU_SSL_SERVER : 0U) |
                                (x509::for_clients(subject.usage) ? XKU_SSL_CLIENT : 0U);
   if ((uses & wanted) != wanted || (uses & ~(XKU_SSL_SERVER | XKU_SSL_CLIENT)) != 0)
-    return refused(subject,
-                   "its extendedKeyUsage is not what was asked for: let the CA issue clientAuth "
-                   "and serverAuth, and nothing else");
+    return not_used(subject,
+                    "its extendedKeyUsage is not what was asked for: let the CA issue clientAuth "
+                    "and serverAuth, and nothing else");
   return {};
 }
 
 Status check_times(const Answer& answer, X509& leaf, WallTime now) {
   if (now < x509::not_before(leaf))
-    return refused(answer.subject,
-                   "it is not valid yet: compare this machine's clock with the CA's");
-  if (now >= x509::not_after(leaf)) return refused(answer.subject, "it has expired already");
+    return not_used(answer.subject,
+                    "it is not valid yet: compare this machine's clock with the CA's");
+  if (now >= x509::not_after(leaf)) return not_used(answer.subject, "it has expired already");
   // As seconds: a validity of centuries does not fit into nanoseconds.
   if (std::chrono::floor<std::chrono::seconds>((x509::not_after(leaf) - now) / 2) > answer.validity)
-    return refused(answer.subject, "it lives more than twice as long as was asked for");
+    return not_used(answer.subject, "it lives more than twice as long as was asked for");
   return {};
 }
 
@@ -73,8 +73,8 @@ Result<std::string> verified_chain(const Answer& answer, std::span<const X509Han
   OSM_TRY(const TrustedRoots::Roots roots, trusted.of(answer.trust_bundle_pem));
   const auto chain = x509::verified_chain(*sent.front(), sent.subspan(1), *roots, now);
   if (!chain)
-    return refused(answer.subject, "its chain does not end at a root of the trust bundle (" +
-                                       chain.error().message + ")");
+    return not_used(answer.subject, "its chain does not end at a root of the trust bundle (" +
+                                        chain.error().message + ")");
   std::string pem;
   for (std::size_t i = 0; i + 1 < chain->size(); ++i) {
     OSM_TRY(const std::string one, x509::to_pem(*(*chain)[i]));
@@ -97,14 +97,14 @@ Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY& asked, co
   const CleanErrorQueue clean;
   const Subject& subject = answer.subject;
   if (answer.chain_pem.size() > kMaxAnswer)
-    return refused(subject, "the answer is larger than 256 kB");
+    return not_used(subject, "the answer is larger than 256 kB");
   const auto sent = x509::parse_certificates(answer.chain_pem);
-  if (!sent) return refused(subject, sent.error().message);
-  if (sent->size() > kMaxChain) return refused(subject, "its chain is longer than 10");
+  if (!sent) return not_used(subject, sent.error().message);
+  if (sent->size() > kMaxChain) return not_used(subject, "its chain is longer than 10");
   X509& leaf = *sent->front();
 
   const EVP_PKEY* key = X509_get0_pubkey(&leaf);
-  if (!key || EVP_PKEY_eq(key, &asked) != 1) return refused(subject, "it is over another key");
+  if (!key || EVP_PKEY_eq(key, &asked) != 1) return not_used(subject, "it is over another key");
   const WallTime now = clock.wall_now();
   for (const Status& check :
        {check_names(subject, leaf), check_uses(subject, leaf), check_times(answer, leaf, now)})

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "spec/decoder.hpp"
+#include "spec/field_texts.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -55,13 +56,6 @@ std::vector<std::string> methods_of(const Field& field) {
   }
   if (any) methods.clear();
   return {methods.begin(), methods.end()};
-}
-
-bool is_header_name(std::string_view name) {
-  constexpr std::string_view kTokenMarks = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || kTokenMarks.find(c) != kTokenMarks.npos;
-  });
 }
 
 void add_headers(const Field& map, std::map<std::string, std::string>& headers, int& cost) {

@@ -54,12 +54,6 @@ void check_rate(const Field& limit, std::string_view amount) {
   check_count(limit["burst"]);
 }
 
-bool is_header_name(std::string_view name) {
-  return name.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-             "!#$%&'*+-.^_`|~") == std::string_view::npos;
-}
-
 void check_header(const Field& field) {
   if (!field.required_map()) return;
   field.only({"name", "value"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 
 #include "model/ip_address.hpp"
@@ -46,6 +47,13 @@ bool is_network(std::string_view text) {
   const auto [stop, fault] = std::from_chars(bits.data(), bits.data() + bits.size(), length);
   return fault == std::errc{} && stop == bits.data() + bits.size() && length >= 0 && length <= 32 &&
          (bits.size() == 1 || bits[0] != '0');
+}
+
+bool is_header_name(std::string_view text) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || kMarks.find(c) != kMarks.npos;
+  });
 }
 
 }  // namespace osm::inline v1::spec

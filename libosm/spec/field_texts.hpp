@@ -13,4 +13,7 @@ std::optional<double> seconds_of(std::string_view text);
 // An IPv4 network: "10.0.0.0/8".
 bool is_network(std::string_view text);
 
+// A token of RFC 9110: "x-user", never empty.
+bool is_header_name(std::string_view text);
+
 }  // namespace osm::inline v1::spec

@@ -178,7 +178,7 @@ void add_headless(const ClassView& view, const model::ServiceEntry& entry, const
   }
 }
 
-std::vector<InputPtr> outbound_inputs(const ClassView& view) {
+std::vector<InputPtr> outbound_route_inputs(const ClassView& view) {
   std::map<Port, OutboundRouteValues> by_port;
   std::vector<InputPtr> inputs;
   for (const auto& [upstream, entry] : view.upstreams) {
@@ -310,7 +310,7 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
 }
 
-std::vector<InputPtr> inbound_inputs(const ClassView& view) {
+std::vector<InputPtr> inbound_route_inputs(const ClassView& view) {
   const Authorization authorization = http_authorization(view);
   std::map<Port, std::map<ServiceName, InboundHost>> by_target;
   std::vector<InputPtr> inputs;
@@ -339,8 +339,8 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
 }  // namespace
 
 std::vector<InputPtr> route_inputs(const ClassView& view) {
-  std::vector<InputPtr> inputs = outbound_inputs(view);
-  for (InputPtr& input : inbound_inputs(view)) inputs.push_back(std::move(input));
+  std::vector<InputPtr> inputs = outbound_route_inputs(view);
+  for (InputPtr& input : inbound_route_inputs(view)) inputs.push_back(std::move(input));
   return inputs;
 }
 

@@ -17,7 +17,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr double kBurst = 20;                      // writes at once, then
-constexpr std::chrono::milliseconds kSpacing{50};  // one every
+constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
 constexpr std::chrono::seconds kRetry{5};          // of a CA or an API server that is away
 
 std::pair<std::string, std::string> name_of(const json::object& secret) {
@@ -47,7 +47,7 @@ BootstrapRenewer::BootstrapRenewer(const Surroundings& surroundings,
     : with_(surroundings),
       options_(std::move(options)),
       strand_(strand),
-      rate_(with_.clock, kBurst, kSpacing) {
+      rate_(with_.clock, kBurst, kRenewalSpacing) {
   changes_ = options_.certificates.subscribe([this](const auto&) { wake(); });
 }
 
@@ -138,7 +138,7 @@ void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
 void BootstrapRenewer::renew_next() {
   if (!options_.may_write()) return forget();
   if (due_.empty()) return;
-  if (!rate_.take()) return schedule(kSpacing);
+  if (!rate_.take()) return schedule(kRenewalSpacing);
   // In turn, so that one that fails again and again keeps none of the others waiting.
   const auto next = due_.upper_bound(last_);
   const Name name = last_ = next == due_.end() ? *due_.begin() : *next;

@@ -13,7 +13,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kMeshConfigName = "osm-mesh-config";
-constexpr const char* kFieldManager = "osm-preset";
+constexpr const char* kPresetManager = "osm-preset";
 constexpr std::size_t kMaxPresetBytes = 64 * 1024;  // annotations end at 256 kB
 
 const json::object& map_in(const json::object& map, std::string_view name) {
@@ -95,7 +95,7 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
   const auto written = api.patch(kMeshConfigs, osm_namespace, kMeshConfigName,
                                  {.type = PatchType::kApply,
                                   .body = json::serialize(body),
-                                  .field_manager = kFieldManager,
+                                  .field_manager = kPresetManager,
                                   // Created by somebody else meanwhile: theirs is kept.
                                   .force = !absent});
   if (!written.ok()) return written.error();

@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFieldManager = "osm";
+constexpr const char* kReconcilerManager = "osm";
 constexpr std::chrono::seconds kFirstDelay{1};
 constexpr std::chrono::minutes kLongestDelay{5};
 constexpr std::chrono::minutes kQuiet{1};
@@ -216,7 +216,7 @@ Status Reconciler::write(const Wanted& wanted) {
   OSM_TRY(json::object live, with_.api.patch(wanted.resource, {}, name_of(wanted.object),
                                              {.type = PatchType::kApply,
                                               .body = json::serialize(body),
-                                              .field_manager = kFieldManager,
+                                              .field_manager = kReconcilerManager,
                                               .force = true}));
   if (holds(live, wanted.object)) return {};
   for (const auto& [key, value] : body.as_object())

@@ -16,14 +16,14 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFieldManager = "osm-replica";
+constexpr const char* kBoardManager = "osm-replica";
 constexpr const char* kComponentLabel = "app.kubernetes.io/component";
 constexpr const char* kComponent = "replica";
 constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
 constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
 constexpr std::size_t kMaxName = 253;
-constexpr std::chrono::seconds kSpacing{1};  // from one writing to the next
+constexpr std::chrono::seconds kBoardSpacing{1};  // from one writing to the next
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -147,9 +147,9 @@ void LeaseBoard::tick() {
 void LeaseBoard::write_soon() {
   if (write_waits_) return;
   const SteadyTime now = with_.clock.steady_now();
-  if (!tried_at_ || now - *tried_at_ >= kSpacing) return write();
+  if (!tried_at_ || now - *tried_at_ >= kBoardSpacing) return write();
   write_waits_ = true;
-  write_timer_ = strand_.post_after(*tried_at_ + kSpacing - now, [this] {
+  write_timer_ = strand_.post_after(*tried_at_ + kBoardSpacing - now, [this] {
     write_waits_ = false;
     write();
   });
@@ -183,7 +183,7 @@ void LeaseBoard::write() {
   const auto written = with_.api.patch(kLeases, options_.ns, name_,
                                        {.type = PatchType::kApply,
                                         .body = json::serialize(lease),
-                                        .field_manager = kFieldManager,
+                                        .field_manager = kBoardManager,
                                         .force = true});
   with_.metrics.add("osm_replica_board_writes_total", {}, 1);
   const bool failed = !written.ok();

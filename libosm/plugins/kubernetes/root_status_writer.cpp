@@ -11,7 +11,7 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds kPeriod{1};   // what is waited for changes all the time
 constexpr double kBurst = 10;                // objects at once, then
-constexpr std::chrono::seconds kSpacing{1};  // one every
+constexpr std::chrono::seconds kRootSpacing{1};  // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 
 }  // namespace
@@ -20,7 +20,7 @@ RootStatusWriter::RootStatusWriter(const Surroundings& surroundings,
                                    RootStatusWriterOptions options)
     : with_(surroundings),
       options_(std::move(options)),
-      budget_(with_.clock, kBurst, kSpacing),
+      budget_(with_.clock, kBurst, kRootSpacing),
       strand_(with_.blocking) {
   strand_.post([this] { round(); });
 }

@@ -16,11 +16,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFieldManager = "osm-status-";  // and the mesh's name
-constexpr std::chrono::seconds kPeriod{1};            // from one round of writing to the next
-constexpr std::chrono::seconds kLookAtAll{30};        // counts of proxies lag by so much
-constexpr double kBurst = 100;                        // objects at once, then
-constexpr std::chrono::milliseconds kSpacing{100};    // one every
+constexpr const char* kStatusManager = "osm-status-";  // and the mesh's name
+constexpr std::chrono::seconds kPeriod{1};             // from one round of writing to the next
+constexpr std::chrono::seconds kLookAtAll{30};         // counts of proxies lag by so much
+constexpr double kBurst = 100;                         // objects at once, then
+constexpr std::chrono::milliseconds kSpacing{100};     // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 constexpr std::size_t kMaxNamed = 3;         // proxies in a message
 constexpr std::size_t kMaxShared = 100'000;  // bytes on the board: some 2,500 objects
@@ -411,7 +411,7 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
                                  {.type = PatchType::kApply,
                                   .body = json::serialize(body),
                                   .subresource = "status",
-                                  .field_manager = kFieldManager + options_.mesh_name,
+                                  .field_manager = kStatusManager + options_.mesh_name,
                                   .force = true});
   if (!patched.ok()) {
     if (patched.error().code == ErrorCode::kNotFound) return {};
