@@ -44,10 +44,10 @@ function(osm_room_test name)
   if(NOT sources)
     return()
   endif()
-  add_executable(${name}_test ${sources} ${PROJECT_SOURCE_DIR}/tests/main.cpp)
-  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  add_executable(${name}_test ${sources})
+  osm_doctest_program(${name}_test)
   target_link_libraries(${name}_test PRIVATE
-    $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK} osm_warnings doctest::doctest)
+    $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK})
   target_compile_definitions(${name}_test PRIVATE
     OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
   osm_test(NAME unit.${name} TIER fast KIND unit SANITIZED COMMAND ${name}_test)

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/utf8.hpp"
+#include "osm/ids.hpp"
 
 namespace osm::inline v1 {
 namespace {

@@ -1,0 +1,2 @@
+// Makes the tests' precompiled headers; the program does nothing.
+int main() {}
