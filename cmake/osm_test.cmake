@@ -47,13 +47,11 @@ function(osm_test)
   endif()
 endfunction()
 
-# A program of doctest: tests/main.cpp and the headers that most tests include are compiled once for
-# all of them. The precompiled headers name no path of ours, so that ccache knows them in another
-# clone (tests/CMakeLists.txt lists them).
+# A program of doctest; tests/main.cpp is compiled once for all of them. No precompiled headers: gcc
+# writes the build's path into them, so that ccache would know no test in another clone.
 function(osm_doctest_program program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${program} PRIVATE osm_doctest_main osm_warnings doctest::doctest)
-  target_precompile_headers(${program} REUSE_FROM osm_test_headers)
 endfunction()
 
 # A test written in Python: SCRIPT and its arguments in place of COMMAND. It imports tests/lib.

@@ -1,2 +1,0 @@
-// Makes the tests' precompiled headers; the program does nothing.
-int main() {}
