@@ -16,9 +16,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr double kBurst = 20;                      // writes at once, then
+constexpr double kBurst = 20;                             // writes at once, then
 constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
-constexpr std::chrono::seconds kRetry{5};          // of a CA or an API server that is away
+constexpr std::chrono::seconds kRetry{5};                 // of a CA or an API server that is away
 
 std::pair<std::string, std::string> name_of(const json::object& secret) {
   const json::value& metadata = map_at(secret, "metadata");

@@ -9,8 +9,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kPeriod{1};   // what is waited for changes all the time
-constexpr double kBurst = 10;                // objects at once, then
+constexpr std::chrono::seconds kPeriod{1};       // what is waited for changes all the time
+constexpr double kBurst = 10;                    // objects at once, then
 constexpr std::chrono::seconds kRootSpacing{1};  // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 
