@@ -7,10 +7,9 @@ file, line, object and field. A client calls all the while and must never be ref
 import json
 import os
 import re
-import threading
-import time
 
 from lib.mesh import meshcase, objects
+from lib.mesh.rig import REFUSED
 from lib.net.processes import wait_for
 
 HOST = "server.server"
@@ -88,27 +87,6 @@ CASES = {
 }
 
 
-class Caller(threading.Thread):
-    """Calls the server all the time; remembers every answer that was not 200."""
-
-    def __init__(self, machine, host=HOST):
-        super().__init__(daemon=True)
-        self.machine, self.host, self.calls, self.failures = machine, host, 0, []
-        self.stopping = threading.Event()
-
-    def run(self):
-        while not self.stopping.wait(0.05):
-            status, body = self.machine.get(self.host, meshcase.PORT, "/books-bought")
-            self.calls += 1
-            if status != 200:
-                self.failures.append((time.time(), status, body[:100]))
-
-    def check(self, test):
-        calls = self.calls
-        wait_for("a few more calls", lambda: self.calls >= calls + 3)
-        test.assertEqual(self.failures, [])
-
-
 class BadInput(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
@@ -122,9 +100,8 @@ class BadInput(meshcase.MeshCase):
         self.start_mesh()
         self.serve(self.server)
         self.wait_for_status(self.client, 200, HOST)
-        self.caller = Caller(self.client)
-        self.caller.start()
-        self.addCleanup(self.caller.stopping.set)
+        self.caller = meshcase.Load(self.client, interval=0.05)
+        self.addCleanup(self.caller.stop)
 
     def problems(self):
         return self.rig.osm_json("problems")["problems"]
@@ -202,9 +179,9 @@ class BadInput(meshcase.MeshCase):
             wait_for("no problem is left", lambda: not self.problems(), 15)
             self.caller.check(self)
         with self.subTest("and edits are taken up again"):
-            self.caller.stopping.set()
+            self.caller.stop()
             self.rig.mesh.remove("access.yaml")
-            self.wait_for_status(self.client, 0, HOST)
+            self.wait_for_status(self.client, REFUSED, HOST)
         self.assertEqual(self.caller.failures, [])
 
 

@@ -3,6 +3,7 @@
 import signal
 
 from lib.mesh import meshcase, objects
+from lib.mesh.rig import REFUSED
 
 HOST, PORT = "server.server", meshcase.PORT
 
@@ -41,7 +42,7 @@ class Checkpoint(meshcase.MeshCase):
 
         with self.subTest("denied: the client cannot even connect"):
             self.rig.mesh.remove("access.yaml")
-            self.wait_for_status(self.client, 0, HOST)
+            self.wait_for_status(self.client, REFUSED, HOST)
         with self.subTest("allowed again"):
             self.allow()
             self.wait_for_status(self.client, 200, HOST)
@@ -67,7 +68,7 @@ class Checkpoint(meshcase.MeshCase):
                 self.assertNotIn("PRIVATE KEY", dump)
         with self.subTest("and is obeyed"):
             self.rig.mesh.remove("access.yaml")
-            self.wait_for_status(self.client, 0, HOST)
+            self.wait_for_status(self.client, REFUSED, HOST)
         with self.subTest("no private key is in a log"):
             for log in self.rig.directory.glob("*.log"):
                 self.assertNotIn("PRIVATE KEY", log.read_text(errors="replace"), log.name)

@@ -6,6 +6,7 @@ import signal
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import ADS_PORT, HTTP_PORT
 from lib.net.netns import Switch
+from lib.net.processes import CommandFailed
 
 
 class Controller(meshcase.MeshCase):
@@ -78,7 +79,7 @@ class Controller(meshcase.MeshCase):
         self.assertRegex(self.start_fails(), rf"{re.escape(Switch.ADDRESS)}:{ADS_PORT}")
 
     def test_osm_says_why_it_cannot_reach_a_controller(self):
-        with self.assertRaises(RuntimeError) as failed:
+        with self.assertRaises(CommandFailed) as failed:
             self.rig.osm("proxy", "list")
         self.assertIn("admin.sock", str(failed.exception))
 

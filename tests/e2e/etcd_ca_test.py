@@ -12,11 +12,12 @@ from lib.kube.pki import Pki
 from lib.mesh import meshcase, objects
 from lib.mesh.racing import check_races
 from lib.net.netns import Switch
-from lib.net.processes import wait_for
+from lib.net.processes import CommandFailed, wait_for
 
 
 PORT = 2379
 KEY = "/osm/ca"
+COULD_NOT_CONNECT = 7  # curl's exit status
 
 
 class EtcdCa(meshcase.MeshCase):
@@ -34,7 +35,7 @@ class EtcdCa(meshcase.MeshCase):
         self.rig.mesh.write("mesh.yaml", objects.namespace("client"))
 
     # -- etcd -----------------------------------------------------------------------------------
-    def start_etcd(self, wait=True):
+    def start_etcd(self):
         certificate, key = self.serving
         data = self.rig.directory / "etcd"
         data.mkdir(mode=0o700, exist_ok=True)
@@ -43,16 +44,24 @@ class EtcdCa(meshcase.MeshCase):
             "--advertise-client-urls", self.url, "--listen-peer-urls", "http://127.0.0.1:2380",
             "--cert-file", certificate, "--key-file", key, "--client-cert-auth",
             "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn"))
-        if wait:
-            wait_for("etcd answers", lambda: self.ask("kv/range", key="AA=="), 30, interval=0.1)
+        def answers():
+            if not self.etcd.running():
+                raise AssertionError(f"etcd ended: {self.etcd.tail()}")
+            return self.ask("kv/range", key="AA==")
+
+        wait_for("etcd answers", answers, 30, interval=0.1)
 
     def ask(self, path, **body):
-        """etcd's answer to an administrator, or None."""
+        """etcd's answer to an administrator."""
         ran = subprocess.run(self.rig.switch.namespace.command(
             "curl", "-sS", "--fail", "--max-time", "5", "--cacert", self.pki.ca, "--cert",
             self.client.certificate, "--key", self.client.key, "-d", json.dumps(body),
             f"{self.url}/v3/{path}"), capture_output=True, text=True)
-        return json.loads(ran.stdout) if ran.returncode == 0 else None
+        if ran.returncode == COULD_NOT_CONNECT:
+            raise ConnectionError(ran.stderr)
+        if ran.returncode != 0:
+            raise CommandFailed(f"{path}: curl ended with {ran.returncode}: {ran.stderr}")
+        return json.loads(ran.stdout)
 
     # -- the controller -------------------------------------------------------------------------
     def arguments(self, **other):
@@ -146,7 +155,7 @@ class EtcdCa(meshcase.MeshCase):
             "permType": "READWRITE", "key": "L29zbS9jYQ==", "range_end": end})
         self.ask("auth/user/add", name="mesh", password="hsem")
         self.ask("auth/user/grant", user="mesh", role="osm")
-        self.assertIsNotNone(self.ask("auth/enable"))
+        self.ask("auth/enable")
         password = self.rig.directory / "password"
 
         text = self.start_fails(*self.arguments())

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """A headless service: whoever dials one of its machines reaches that one, whatever it is called."""
 from lib.mesh import meshcase, objects
-from lib.net.processes import wait_for
+from lib.mesh.rig import REFUSED
+from lib.net.processes import NotYet, wait_for
 
 HOSTS = ("shop.shop", "shop-0.shop.shop.svc.cluster.local", "10.200.0.12")
 
@@ -26,14 +27,16 @@ class Headless(meshcase.MeshCase):
 
     def get(self, address, port, host, path="/books-bought"):
         """(status, body) with the host as the client calls it, at this very address."""
-        try:
-            return self.client.namespace.http(address, port, "GET", path, {"Host": host})
-        except OSError as failed:
-            return 0, repr(failed)
+        return self.client.request(address, port, path, host)
 
     def wait_until_served(self, address, wanted=200):
-        wait_for(f"{address} answers {wanted}",
-                 lambda: self.get(address, 80, "shop.shop")[0] == wanted, 15)
+        def seen():
+            got = self.get(address, 80, "shop.shop")
+            if got[0] != wanted:
+                raise NotYet(got)
+            return True
+
+        wait_for(f"{address} answers {wanted}", seen, 15)
 
     def test_the_dialled_machine_answers_at_either_port_under_any_name(self):
         for address in self.shops:
@@ -56,7 +59,10 @@ class Headless(meshcase.MeshCase):
                             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
                             objects.target("shop", "access-v1", "shopv1", [("client", "client")],
                                            ("HTTPRouteGroup", "routes", ["books"])))
-        wait_for("the other is barred", lambda: self.get(barred, 80, HOSTS[0])[0] != 200, 15)
+        self.wait_until_served(barred, 404)
+        with self.subTest("its own Envoy has answered"):
+            counters = self.shops[barred].stats(r"^http\..*rds-inbound.*downstream_rq_4xx$")
+            self.assertGreater(sum(counters.values()), 0)
         self.assertEqual(200, self.get(kept, 80, HOSTS[0])[0])
 
     def test_a_machine_that_is_no_endpoint_any_more_is_not_reached_and_the_other_is(self):
@@ -64,7 +70,7 @@ class Headless(meshcase.MeshCase):
         self.wait_until_served(gone)
         self.rig.mesh.write("machine-shopv2.yaml", objects.account("shop", "shopv2"),
                             objects.machine("shop", "shopv2", gone, "shopv2", {"app": "none"}))
-        self.wait_until_served(gone, 0)
+        self.wait_until_served(gone, REFUSED)
         self.assertEqual(200, self.get(kept, 80, HOSTS[0])[0])
 
 

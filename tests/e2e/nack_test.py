@@ -8,7 +8,6 @@ import time
 
 from lib.mesh import meshcase, objects
 from lib.net.processes import wait_for
-from bad_input_test import Caller
 
 SERVERS = {"server-a": ("10.200.0.21", "10.96.0.21"), "server-b": ("10.200.0.22", "10.96.0.22"),
            "server-c": ("10.200.0.23", "10.96.0.23")}
@@ -46,9 +45,8 @@ class Nack(meshcase.MeshCase):
             self.wait_for_status(self.client, 200, f"{name}.{name}")
         self.wait_until_synced()
         for name in SERVERS:
-            self.callers.append(Caller(self.client, f"{name}.{name}"))
-            self.callers[-1].start()
-            self.addCleanup(self.callers[-1].stopping.set)
+            self.callers.append(meshcase.Load(self.client, f"{name}.{name}", interval=0.05))
+            self.addCleanup(self.callers[-1].stop)
 
     @staticmethod
     def access(name, routes):
@@ -107,7 +105,7 @@ class Nack(meshcase.MeshCase):
             self.check_traffic()
         with self.subTest("a proxy that starts with it in the mesh is served the rest"):
             server = self.rig.machines["server-b"]
-            self.callers[1].stopping.set()
+            self.callers[1].stop()
             server.stop_proxy()
             server.start_proxy(extra=("--config-yaml", STRICT))
             self.wait_for_status(self.client, 200, "server-b.server-b")

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """What policies do to requests and connections: routes, merging, TCP, permissive mode, outsiders."""
-import socket
-
 from lib.mesh import meshcase, objects
-from lib.net.processes import wait_for
+from lib.mesh.rig import REFUSED
+from lib.net.processes import NotYet, wait_for
 
 HTTP, TCP = meshcase.PORT, 7000
+NOTED = b"1 x\n"
 HOST = "server.server"
 
 
@@ -37,13 +37,28 @@ class Policy(meshcase.MeshCase):
                             objects.target("server", who, "server", [(who, who)], *rules))
 
     def note(self, machine):
-        """Whether the ledger answers a line; the connection is a new one."""
-        try:
-            with machine.namespace.connect("10.96.0.14", TCP) as connection:
-                connection.sendall(b"x\n")
-                return connection.recv(100) == b"1 x\n"
-        except (ConnectionError, socket.timeout):
-            return False
+        """The ledger's answer to a line on a new connection. REFUSED: the server's Envoy counts a
+        denial, and closes the connection without an answer."""
+        denied = self.denied()
+        with machine.namespace.connect("10.96.0.14", TCP) as connection:
+            connection.sendall(b"x\n")
+            if answer := connection.recv(100):
+                return answer
+        if self.denied() == denied:
+            raise NotYet("closed, but not because of a policy of the server")
+        return REFUSED
+
+    def denied(self):
+        return sum(self.server.stats(r"rbac\.denied$").values())
+
+    def wait_for_note(self, machine, wanted):
+        def seen():
+            got = self.note(machine)
+            if got != wanted:
+                raise NotYet(got)
+            return True
+
+        wait_for(f"the ledger answers {machine.name} {wanted}", seen)
 
     def test_policies_of_several_clients_on_one_server_merge_and_do_not_leak(self):
         for machine, path, wanted in (
@@ -65,18 +80,18 @@ class Policy(meshcase.MeshCase):
             self.assertNotIn("ns/buyer/sa/buyer", body)
 
         with self.subTest("a TCP service answers whom a TCPRoute allows"):
-            wait_for("the ledger answers the buyer", lambda: self.note(self.buyer))
-            self.assertFalse(self.note(self.reader))
+            self.wait_for_note(self.buyer, NOTED)
+            self.assertEqual(self.note(self.reader), REFUSED)
         with self.subTest("and nobody else once that is gone, while HTTP goes on"):
             self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
-            wait_for("the ledger refuses the buyer", lambda: not self.note(self.buyer))
+            self.wait_for_note(self.buyer, REFUSED)
             self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/new")[0], 200)
 
         with self.subTest("permissive mode lets everybody of the mesh do everything"):
             self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
             self.wait_for_status(self.reader, 200, HOST, "/buy-a-book/new")
             self.wait_for_status(self.buyer, 200, HOST)
-            wait_for("the ledger answers the reader", lambda: self.note(self.reader))
+            self.wait_for_note(self.reader, NOTED)
         with self.subTest("but nobody outside of it"):
             for port in (HTTP, TCP):
                 self.assert_outsider_is_reset(port)
@@ -84,7 +99,7 @@ class Policy(meshcase.MeshCase):
             self.rig.mesh.write("config.yaml", objects.mesh_config())
             self.wait_for_status(self.reader, 403, HOST, "/buy-a-book/new")
             self.wait_for_status(self.buyer, 403, HOST)
-            wait_for("the ledger refuses the reader", lambda: not self.note(self.reader))
+            self.wait_for_note(self.reader, REFUSED)
             self.assertEqual(self.reader.get(HOST, HTTP, "/books-bought")[0], 200)
         with self.subTest("no outsider either"):
             for port in (HTTP, TCP):

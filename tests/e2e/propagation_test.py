@@ -3,6 +3,7 @@
 import time
 
 from lib.mesh import meshcase, objects
+from lib.mesh.rig import REFUSED
 from lib.net.processes import wait_for
 
 PAIRS = {"a": ("10.200.0.11", "10.200.0.12", "10.96.0.12"),
@@ -83,7 +84,7 @@ class Propagation(meshcase.MeshCase):
                 self.assert_change(pair, other, lambda: self.write_routes(pair, ".*"), 200)
             with self.subTest("the permission is withdrawn", pair=pair):
                 self.assert_change(pair, other,
-                                   lambda: self.rig.mesh.remove(f"access-{pair}.yaml"), 0)
+                                   lambda: self.rig.mesh.remove(f"access-{pair}.yaml"), REFUSED)
         with self.subTest("only the server whose routes changed is sent them, not its client"):
             self.rig.mesh.write("access-a.yaml", objects.target(
                 "server-a", "access", "server-a", [("client-a", "client-a")],

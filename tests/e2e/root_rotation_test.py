@@ -9,7 +9,7 @@ import signal
 from lib.mesh import meshcase
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 
@@ -42,7 +42,7 @@ class RootRotation(meshcase.MeshCase):
         def reached():
             seen = {name: r["state"] for name, r in self.roots().items()}
             if any(seen.get(name) != state for name, state in wanted.items()):
-                raise ValueError(self.roots())
+                raise NotYet(self.roots())
             return True
 
         wait_for(f"the roots to be {wanted}", reached, timeout)

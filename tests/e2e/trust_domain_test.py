@@ -11,7 +11,7 @@ from lib.mesh import meshcase, objects
 from lib.mesh.authority import Authority
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 OLD, NEW = "cluster.local", "new.example"
 HOST, PORT, SERVER = "server.server", meshcase.PORT, "10.200.0.12"
@@ -38,7 +38,7 @@ class TrustDomain(meshcase.MeshCase):
         def reached():
             seen = {name: r["state"] for name, r in self.roots().items()}
             if any(seen.get(name) != state for name, state in wanted.items()):
-                raise ValueError(self.roots())
+                raise NotYet(self.roots())
             return True
 
         wait_for(f"the roots to be {wanted}", reached, timeout)

@@ -6,7 +6,7 @@ import time
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh, shop
 from lib.mesh import objects
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 
 class BookstoreTest(kubecase.MeshCase):
@@ -33,7 +33,7 @@ class BookstoreTest(kubecase.MeshCase):
         def seen():
             last = [c["status"] for c in client.calls("app")[-10:]]
             if last != [wanted] * 10:
-                raise ValueError(last)
+                raise NotYet(last)
             return time.time()
 
         return wait_for(f"{client.name} gets {wanted}", seen, timeout)
@@ -44,7 +44,7 @@ class BookstoreTest(kubecase.MeshCase):
         def seen():
             last = [c["status"] for c in client.calls("app")[-10:]]
             if len(last) < 10 or not set(last) <= {0, 403}:
-                raise ValueError(last)
+                raise NotYet(last)
             return time.time()
 
         return wait_for(f"{client.name} is refused", seen, timeout)
@@ -79,7 +79,7 @@ class BookstoreTest(kubecase.MeshCase):
             last = self.buyer.calls("app")[-100:]
             share = sum(c["version"] == "v2" for c in last) / len(last)
             if share < 0.8:
-                raise ValueError(share)
+                raise NotYet(share)
             return share
 
         wait_for("v2 answers most requests", shifted, 30)

@@ -5,6 +5,7 @@ import json
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError
 from lib.kube.cert_manager import CertManager
 from lib.mesh import meshcase, objects
 from lib.net.processes import wait_for
@@ -121,7 +122,7 @@ class CertManagerTest(kubecase.MeshCase):
                 raise AssertionError(process.tail())
             return self.cluster.namespace.http("127.0.0.1", 9091, "GET", "/health/ready")[0] == 200
 
-        wait_for("the controller is ready", up, 60, interval=0.1)
+        wait_for("the controller is ready", up, 60, interval=0.1, retry=(ApiError,))
         self.assertGreaterEqual(len(approved), 2)  # the first, and its own
 
     def test_what_nobody_approves_is_late_and_leaves_nothing(self):

@@ -17,7 +17,7 @@ from lib.kube.cluster import API_PORT, Cluster, kubectl_program
 from lib.kube.line import Line
 from lib.mesh import meshcase
 from lib.mesh.rig import Rig
-from lib.net.processes import command_with_parent_death, wait_for
+from lib.net.processes import NotYet, command_with_parent_death, wait_for
 
 CRDS = pathlib.Path(__file__).resolve().parents[3] / "libosm/plugins/kubernetes/crds"
 NOTICED = 10  # seconds: the server is asked again after 4 at the latest, and this machine is busy
@@ -61,7 +61,7 @@ class Follower:
     def wait_until_synced(self, timeout=20):
         def synced():
             if self.ask("synced") != "true":
-                raise ValueError(self.ask("problems"))
+                raise NotYet(self.ask("problems"))
             return True
 
         wait_for("the store has synced", synced, timeout, interval=0.1)

@@ -13,7 +13,7 @@ from lib.kube.cluster import Cluster
 from lib.kube.node_agent import NodeAgent
 from lib.mesh import meshcase
 from lib.mesh.rig import Rig
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 
 class ClusterTest(kubecase.KubeCase):
@@ -44,7 +44,7 @@ class ClusterTest(kubecase.KubeCase):
         def by_name():
             status, body = self.fetch_from(client, "http://server.talk/y")
             if status != 200:
-                raise ValueError(body)
+                raise NotYet(body)
             return json.loads(body)
 
         # kube-proxy's rules, and an address that is not masqueraded.
@@ -140,7 +140,8 @@ class ClusterTest(kubecase.KubeCase):
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "read"},
             "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "accounts"}]})
         reader = self.cluster.as_account("accounts", "reader")
-        wait_for("the grant is known", lambda: reader.list("Pod", "accounts") == [])
+        wait_for("the grant is known", lambda: reader.list("Pod", "accounts") == [],
+                 retry=(ApiError,))
         with self.assertRaises(ApiError) as refused:
             reader.list("Secret", "accounts")
         self.assertEqual(403, refused.exception.code)

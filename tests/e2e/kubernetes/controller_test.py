@@ -64,7 +64,8 @@ class ControllerTest(kubecase.MeshCase):
                                            "port": {"number": 80, "protocol": protocol}}],
                              "sources": [{"kind": "IPRange", "name": "10.0.0.0/8"}]}}
 
-        wait_for("the kind is there", lambda: self.api.apply(backend("first")), 30)
+        wait_for("the kind is there", lambda: self.api.apply(backend("first")), 30,
+                 retry=(ApiError,))
         self.assertIn("backend server port 80 is already in IngressBackend twice/first",
                       self.refusal(backend("second")))
         self.assertIn("name an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
@@ -81,7 +82,8 @@ class ControllerTest(kubecase.MeshCase):
         self.api.apply(objects.routes(ns, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
                        objects.target(ns, "access", "server", [(ns, "client")],
                                       ("HTTPRouteGroup", "routes", ["all"])))
-        accepted = wait_for("it has a condition", lambda: self.condition(ns, "access"))
+        accepted = wait_for("it has a condition", lambda: self.condition(ns, "access"),
+                            retry=(KeyError,))
         self.assertEqual("True", accepted["status"], accepted)
         self.assertIn("proxies", self.condition(ns, "access", condition="Programmed")["message"])
 
@@ -96,14 +98,14 @@ class ControllerTest(kubecase.MeshCase):
         self.api.delete("CustomResourceDefinition", None, TARGETS)
         wait_for("it is there again", lambda: self.api.get(
             "CustomResourceDefinition", None, TARGETS)["metadata"]["uid"] !=
-            before["metadata"]["uid"], 60)
+            before["metadata"]["uid"], 60, retry=(ApiError,))
         ns = self.namespace("again")
 
         def usable():
             return self.api.apply(objects.target(ns, "access", "server", [(ns, "client")],
                                                  ("HTTPRouteGroup", "routes", ["all"])))
 
-        wait_for("it can be used again", usable, 30)
+        wait_for("it can be used again", usable, 30, retry=(ApiError,))
 
     def test_a_webhook_that_is_switched_off_is_switched_on_again(self):
         name = "osm-validator-mesh-osm"

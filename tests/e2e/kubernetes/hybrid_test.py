@@ -6,7 +6,7 @@ import json
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.mesh import meshcase, objects
-from lib.net.processes import wait_for
+from lib.net.processes import CommandFailed, NotYet, wait_for
 
 PORT = 14001
 MACHINE = "10.200.0.40"
@@ -45,7 +45,8 @@ class HybridTest(kubecase.MeshCase):
         cls.visitor = cls.rig.add_vm("visitor-vm", "visitors", "10.200.0.41")
         for machine in (cls.server, cls.visitor):
             # The controller looks for a kind again that was not there when it started.
-            wait_for("the controller knows the machine", lambda m=machine: m.bootstrap() is None, 40)
+            wait_for("the controller knows the machine", lambda m=machine: m.bootstrap() is None, 40,
+                     retry=(CommandFailed,))
             machine.start_proxy()
         cls.server.run("app", meshcase._programs.bookstore, "serve", "--service", "shop",
                        "--version", "vm", "--listen", f"127.0.0.1:{PORT}")
@@ -71,7 +72,7 @@ class HybridTest(kubecase.MeshCase):
         def same():
             got = self.answers(client)
             if got != wanted:
-                raise ValueError(got)
+                raise NotYet(got)
             return True
 
         wait_for(f"{client.name} is answered {sorted(wanted, key=str)}", same, 30)

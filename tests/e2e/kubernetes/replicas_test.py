@@ -6,7 +6,7 @@ import signal
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.mesh import objects
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"
@@ -52,7 +52,7 @@ class ReplicasTest(kubecase.MeshCase):
             counts = sorted(map(cls.proxies_of, cls.pods(mesh.SYSTEM, "osm-controller")))
             if counts not in ([1, 2], [1.0, 2.0]):
                 cls.restart(NS, "client")
-                raise ValueError(counts)
+                raise NotYet(counts)
             return counts
 
         wait_for("each replica has proxies", split, 90)
@@ -65,10 +65,10 @@ class ReplicasTest(kubecase.MeshCase):
         def seen():
             now = self.programmed()
             if now["status"] != status or message not in now["message"]:
-                raise ValueError(now)
+                raise NotYet(now)
             return now
 
-        return wait_for(f"Programmed is {status}, {message}", seen, timeout)
+        return wait_for(f"Programmed is {status}, {message}", seen, timeout, retry=(KeyError,))
 
     def change(self, *accounts):
         self.api.apply(objects.target(NS, "access", "server", [(NS, a) for a in accounts], SMI))
@@ -117,7 +117,7 @@ class ReplicasTest(kubecase.MeshCase):
         def silent():
             status = self.api.get("TrafficTarget", NS, "access").get("status", {})
             if status.get("conditions"):
-                raise ValueError(status)
+                raise NotYet(status)
             return True
 
         wait_for("nothing is said of its policies", silent, 20)

@@ -60,7 +60,8 @@ class RootRotation(RotationCase):
         with self.subTest("what is not granted is told, and nothing happens"):
             self.shell(declare.partition("kubectl wait")[0])
             wait_for("it says what to do", lambda: "get and create that Secret" in self.api.get(
-                "MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"], 20)
+                "MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"], 20,
+                retry=(KeyError,))
             self.wait_for_states(own="signing", mesh_2027="inactive")
         for commands in (grant, declare):
             self.shell(commands)
@@ -100,6 +101,7 @@ class RootRotation(RotationCase):
     def check_that_the_old_certificate_is_refused(self, old_files):
         """A sidecar that starts with what its Secret held before the rotation."""
         run, paths = self.quiet.run, self.quiet.run.volumes
+        self.rig.watcher.forget(self.proxies.pop(run))  # its Envoy is killed below
         run.volumes.refresh = lambda: None
         self.addCleanup(self.api.delete, "Deployment", "bookbuyer", "quiet")
         path = run.volume_paths[VOLUME]

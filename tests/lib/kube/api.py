@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 # Where each kind is: (group and version, plural, namespaced).
 KINDS = {
@@ -129,7 +129,9 @@ class Api:
                 # The server may close a kept connection at any time; then nothing was done.
                 if not (kept and attempt == 1 and isinstance(
                         failed, (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError))):
-                    raise failed if isinstance(failed, OSError) else OSError(repr(failed))
+                    if isinstance(failed, (http.client.HTTPException, ssl.SSLEOFError)):
+                        raise ConnectionError(repr(failed)) from failed
+                    raise
         self._local.connection = connection
         if response.will_close:
             connection.close()
@@ -214,12 +216,16 @@ class Api:
         seen = {}
 
         def met():
-            seen["object"] = self.get(kind, ns, name)
+            seen["object"] = self.find(kind, ns, name)
+            if seen["object"] is None:
+                raise NotYet("it is not there")
             if not condition(seen["object"]):
-                raise ValueError(json.dumps(seen["object"].get("status", {}))[:1500])
+                raise NotYet(json.dumps(seen["object"].get("status", {}))[:1500])
             return seen["object"]
 
-        return wait_for(f"{kind} {ns or ''}/{name} {what}", met, timeout, interval=0.05)
+        # Fields of a status come one after another.
+        return wait_for(f"{kind} {ns or ''}/{name} {what}", met, timeout, interval=0.05,
+                        retry=(KeyError,))
 
     def wait_until_gone(self, kind, ns, name, timeout=30):
         wait_for(f"{kind} {ns or ''}/{name} is gone", lambda: self.find(kind, ns, name) is None,

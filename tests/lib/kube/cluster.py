@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from lib.kube.api import Api, Credentials, write_kubeconfig
+from lib.kube.api import Api, ApiError, Credentials, write_kubeconfig
 from lib.kube.pki import Pki
 from lib.net.netns import Switch, ip
 from lib.net.processes import wait_for
@@ -128,7 +128,8 @@ class Cluster:
         api = Api(self.namespace, self.address, OTHER_API_PORT, self.pki.ca, self.admin)
         self._apis.append(api)
         wait_for("the other API server is ready",
-                 lambda: api.request("GET", "/readyz", timeout=2) == "ok", 60, interval=0.1)
+                 lambda: api.request("GET", "/readyz", timeout=2) == "ok", 60, interval=0.1,
+                 retry=(ApiError,))
         return write_kubeconfig(self.directory / "other-admin.kubeconfig",
                                 f"https://{self.address}:{OTHER_API_PORT}", self.pki.ca, self.admin)
 
@@ -238,7 +239,7 @@ class Cluster:
                     raise AssertionError(f"{process.name} ended: {process.tail()}")
             return self.api.request("GET", "/readyz", timeout=2) == "ok"
 
-        wait_for("the API server is ready", ready, timeout, interval=0.1)
+        wait_for("the API server is ready", ready, timeout, interval=0.1, retry=(ApiError,))
 
     def stop_api_server(self, how=signal.SIGKILL):
         self.processes["kube-apiserver"].end(how, timeout=10)

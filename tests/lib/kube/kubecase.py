@@ -11,7 +11,7 @@ from lib.kube.cluster import Cluster
 from lib.kube.node_agent import Image, NodeAgent
 from lib.mesh import meshcase
 from lib.mesh.rig import Rig
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 _HERE = pathlib.Path(__file__).resolve().parent
 main = meshcase.main
@@ -104,7 +104,7 @@ class KubeCase(unittest.TestCase):
             ready = {a for s in slices for e in s["endpoints"] or []
                      if e["conditions"].get("ready", True) for a in e["addresses"]}
             if ready != set(addresses):
-                raise ValueError(sorted(ready))
+                raise NotYet(sorted(ready))
             return True
 
         wait_for(f"the slices of {ns}/{service} hold {sorted(addresses)}", same, timeout)
@@ -165,7 +165,7 @@ class MeshCase(KubeCase):
         def seen():
             got = pod.get(url, **more)
             if got[0] != wanted:
-                raise ValueError(got)
+                raise NotYet(got)
             return got[1]
 
         return wait_for(f"{pod.name} gets {wanted} from {url}", seen, timeout, interval=0.1)

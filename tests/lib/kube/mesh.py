@@ -4,6 +4,7 @@ import http.client
 import json
 import pathlib
 
+from lib.kube.api import ApiError
 from lib.kube.node_agent import Image
 from lib.net.processes import wait_for
 
@@ -54,7 +55,7 @@ class InjectedPod:
 
     def admin(self, path, method="GET"):
         if self.run.namespace is None:
-            raise OSError(f"{self.name} has ended")
+            raise ConnectionError(f"{self.name} has ended")
         return self.run.namespace.http("127.0.0.1", 15000, method, path)
 
     def stats(self, pattern):
@@ -121,7 +122,7 @@ class Mesh:
             return "envoy" in [c["name"] for c in shown["spec"]["containers"]]
 
         self.wait_until_up("osm-injector")
-        wait_for("injected Envoys are containers", off, 40)
+        wait_for("injected Envoys are containers", off, 40, retry=(ApiError,))
 
     def wait_until_up(self, *deployments, timeout=40):
         wanted = [("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")]

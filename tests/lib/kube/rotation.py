@@ -7,10 +7,10 @@ import re
 import subprocess
 
 from lib.kube import kubeobjects as k8s, mesh
-from lib.kube.api import decode
+from lib.kube.api import ApiError, decode
 from lib.kube.cluster import kubectl_program
 from lib.kube.under_load import UnderLoad
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 DOCUMENT = mesh.ROOT / "docs/certificates.md"
 CERTIFICATE, KEY, BUNDLE = "sds_cert.pem", "sds_key.pem", "cacert.pem"
@@ -88,9 +88,9 @@ class RotationCase(UnderLoad):
             told = subprocess.run(run.containers[0].enter(command), capture_output=True, text=True,
                                   timeout=15)
         except subprocess.TimeoutExpired as late:
-            raise ValueError(late) from late
+            raise NotYet(late) from late
         if told.returncode != 0:
-            raise ValueError(told.stderr)
+            raise NotYet(told.stderr)
         return json.loads(told.stdout)
 
     # -- roots ----------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class RotationCase(UnderLoad):
         def reached():
             seen = self.record()
             if any(seen.get(name, "inactive") != state for name, state in wanted.items()):
-                raise ValueError(f"{seen}: {self.waiting_for()}")
+                raise NotYet(f"{seen}: {self.waiting_for()}")
             return True
 
         wait_for(f"the roots to be {wanted}", reached, timeout, interval=0.5)
@@ -119,7 +119,7 @@ class RotationCase(UnderLoad):
     def waiting_for(self):
         try:
             return {name: r["waiting_for"] for name, r in self.roots().items() if r["waiting_for"]}
-        except ValueError as unknown:
+        except NotYet as unknown:
             return repr(unknown)
 
     def holder(self):
@@ -131,7 +131,7 @@ class RotationCase(UnderLoad):
         for run in self.agent.pods(mesh.SYSTEM, "osm-controller"):
             if holder.startswith(run.name):
                 return run
-        raise ValueError(f"{holder} holds the Lease, and is gone")
+        raise NotYet(f"{holder} holds the Lease, and is gone")
 
     # -- certificates ---------------------------------------------------------------------------
     def files_of(self, pod):
@@ -179,12 +179,13 @@ class RotationCase(UnderLoad):
                     continue
                 certificate = self.files_of(pod)[CERTIFICATE]
                 if not self.signed_by(certificate, ca):
-                    raise ValueError(f"{pod.name}: the Secret is of another root")
+                    raise NotYet(f"{pod.name}: the Secret is of another root")
                 if serial_of(certificate) not in self.in_use(pod)[0]:
-                    raise ValueError(f"{pod.name}: Envoy has another certificate")
+                    raise NotYet(f"{pod.name}: Envoy has another certificate")
             return True
 
-        wait_for("each Envoy has a proxy certificate of the new root", same, timeout, interval=1)
+        wait_for("each Envoy has a proxy certificate of the new root", same, timeout, interval=1,
+                 retry=(ApiError,))
 
     def envoys(self):
         """{pod: (process, restarts)} of the sidecars that run."""
@@ -202,7 +203,7 @@ class RotationCase(UnderLoad):
         def same():
             seen = self.trusted_by_the_api_server()
             if seen != {ca.strip()}:
-                raise ValueError(seen)
+                raise NotYet(seen)
             return True
 
         wait_for("the API server trusts the webhooks by the new root only", same, 30)
@@ -215,8 +216,9 @@ class RotationCase(UnderLoad):
         def forgotten():
             for pod in self.live_proxies():
                 if self.in_use(pod)[1] != expected:
-                    raise ValueError(f"{pod.name} trusts {self.in_use(pod)[1]}, not {expected}")
+                    raise NotYet(f"{pod.name} trusts {self.in_use(pod)[1]}, not {expected}")
             return True
 
-        wait_for("every proxy trusts the new root only", forgotten, 60, interval=1)
+        wait_for("every proxy trusts the new root only", forgotten, 60, interval=1,
+                 retry=(ApiError,))
 

@@ -24,7 +24,7 @@ class UnderLoad(kubecase.MeshCase):
         cls.buyer = cls.pod_of("bookbuyer", "load")
         cls.report = cls.buyer.run.volume_paths["report"] / "report.json"
         # A connection of before the mesh was whole may have been closed again: not judged.
-        wait_for("the load is up", cls.steady, 60)
+        wait_for("the load is up", cls.steady, 60, retry=(FileNotFoundError,))
 
     def judge(self, since, but=()):
         """Requests since then; none of them failed, and no connection of the client broke, except

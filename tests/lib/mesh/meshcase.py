@@ -6,8 +6,8 @@ import time
 import unittest
 
 from lib.mesh import objects
-from lib.mesh.rig import XDS, Programs, Rig
-from lib.net.processes import wait_for
+from lib.mesh.rig import REFUSED, XDS, Programs, Rig
+from lib.net.processes import NotYet, wait_for
 
 PORT = 14001
 # Every proxy is sent clusters and listeners, be they none; of the rest only what it asks for.
@@ -27,23 +27,42 @@ def main():
 
 
 class Load:
-    """Requests of one machine to server.server, one after another, until it is stopped."""
+    """Requests of one machine, one after another, until it is stopped.
 
-    def __init__(self, machine):
+    `failures`: (when, answer or exception) of each request that was not answered 200.
+    """
+
+    def __init__(self, machine, host="server.server", interval=0.01):
         self.requests, self.failures, self._end = 0, [], threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(machine,))
+        self._machine, self._host, self._interval = machine, host, interval
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def _run(self, machine):
-        while not self._end.wait(0.01):
-            answer = machine.get("server.server", PORT, "/books-bought")
+    def _run(self):
+        while not self._end.wait(self._interval):
+            try:
+                answer = self._machine.get(self._host, PORT, "/books-bought")
+            except Exception as failed:  # noqa: a thread that ends would report no failure at all
+                answer = None, repr(failed)
             self.requests += 1
             if answer[0] != 200:
                 self.failures.append((time.time(), answer))
 
+    def check(self, test, more=3):
+        """`more` requests from now are answered, and none failed so far."""
+        before = self.requests
+        wait_for("a few more requests", lambda: self.requests >= before + more)
+        test.assertEqual(self.failures, [])
+
     def stop(self):
         self._end.set()
         self._thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
 
 class MeshCase(unittest.TestCase):
@@ -87,14 +106,14 @@ class MeshCase(unittest.TestCase):
                            ("HTTPRouteGroup", "routes", ["books"])))
         return client, server
 
-    def start_mesh(self):
-        """The controller, then every machine added so far."""
+    def start_mesh(self, extra=()):
+        """The controller, then every machine added so far. `extra`: arguments of each Envoy."""
         self.rig.start_controller()
         machines = self.rig.machines.values()
         for machine in machines:
             machine.bootstrap()
         for machine in machines:
-            machine.start_proxy(wait=False)
+            machine.start_proxy(wait=False, extra=extra)
         for machine in machines:
             machine.wait_until_live()
 
@@ -103,14 +122,15 @@ class MeshCase(unittest.TestCase):
                            "--version", version, "--listen", f"127.0.0.1:{port}")
 
     def wait_for_status(self, machine, wanted, host, path="/books-bought", port=PORT, timeout=10):
-        """Until `machine` gets `wanted` for a GET; 0 is a connection that fails."""
+        """Until `machine` gets `wanted`, a status or REFUSED, for a GET."""
         def seen():
             got = machine.get(host, port, path)
             if got[0] != wanted:
-                raise ValueError(got)
+                raise NotYet(got)
             return True
 
-        wait_for(f"{machine.name} gets {wanted} from {host}{path}", seen, timeout)
+        shown = "refused" if wanted == REFUSED else wanted
+        wait_for(f"{machine.name} gets {shown} from {host}{path}", seen, timeout)
 
     def wait_until_synced(self, count=None):
         def synced():
@@ -120,7 +140,7 @@ class MeshCase(unittest.TestCase):
                      if t["state"] not in SETTLED.get(kind, ("SYNCED", "NOT SENT"))]
             self.assertEqual({p["xds"] for p in proxies.values()} - {XDS}, set())
             if owing or len(proxies) != (count or len(self.rig.machines)):
-                raise ValueError(f"connected: {sorted(proxies)}; {', '.join(owing)}")
+                raise NotYet(f"connected: {sorted(proxies)}; {', '.join(owing)}")
             return True
 
         wait_for("every proxy is connected and in sync", synced)

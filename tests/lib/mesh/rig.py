@@ -11,6 +11,7 @@ namespace on a bridge that lies in a namespace too, so the host's own network is
         vm.run("app", "/path/of/app", "--flag")
 """
 import atexit
+import ipaddress
 import itertools
 import json
 import os
@@ -23,18 +24,22 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 
 from lib.mesh.watcher import ProxyWatcher
-from lib.net.netns import Switch, delete_stale
-from lib.net.processes import Process, wait_for
+from lib.net.netns import Switch, delete_stale, ip
+from lib.net.processes import CommandFailed, Process, wait_for
 
 PROXY_UID = 1500
 APP_UID = 1501
 ADS_PORT = 15128
 HTTP_PORT = 9091
 XDS = os.environ.get("OSM_E2E_XDS", "delta")  # the variant that the proxies speak: delta or sotw
+REFUSED = 0  # in place of a status: the mesh closed the connection without an answer
 _runs = itertools.count()
+
+
+class NotLive(AssertionError):
+    """An Envoy that must be live is not: what was seen beside it says nothing about the mesh."""
 
 
 class Programs:
@@ -116,7 +121,7 @@ class Machine:
             self.bootstrap()
         self.proxy = self.rig.start(f"{self.name}.envoy", self.namespace.command(
             *self.proxy_command(), "--concurrency", "1", *extra))
-        self.rig.watcher.watch(self)
+        self.rig.watcher.watch(self, self.proxy.running)
         if wait:
             self.wait_until_live()
 
@@ -137,9 +142,29 @@ class Machine:
 
         wait_for(f"Envoy of {self.name} is live", live, timeout)
 
+    def assert_live(self, seen):
+        """NotLive, with what was `seen`, unless the Envoy here runs and is ready."""
+        if self.proxy is None or not self.proxy.running():
+            raise NotLive(f"{seen!r}, but no Envoy runs on {self.name}")
+        try:
+            answer = self.admin("/ready")
+        except OSError as failed:
+            answer = 0, repr(failed)
+        if answer[0] != 200:
+            raise NotLive(f"{seen!r}, but Envoy of {self.name} is not ready: {answer}")
+
     def stop_proxy(self, how=signal.SIGTERM):
         self.rig.watcher.forget(self)
         self.proxy.end(how)
+
+    def freeze_proxy(self):
+        """Envoy neither answers nor ends, until thaw_proxy()."""
+        self.rig.watcher.forget(self)
+        os.kill(self.proxy.pid, signal.SIGSTOP)
+
+    def thaw_proxy(self):
+        os.kill(self.proxy.pid, signal.SIGCONT)
+        self.rig.watcher.watch(self, self.proxy.running)
 
     def run(self, name, *command):
         """A workload, as a user that is neither root nor the proxy's."""
@@ -169,22 +194,31 @@ class Machine:
                 for kind, pattern in kinds.items()}
 
     def get(self, host, port, path, method="GET", timeout=5):
-        """(status, body) of an application's request to a service; 0 when the connection fails."""
+        """(status, body) of an application's request to a service, or (REFUSED, how).
+
+        Refused: the connection is closed before an answer, and the Envoy here is live. Failure:
+        everything else raises, such as a time-out, an unknown host, half an answer, NotLive.
+        """
+        return self.request(self.resolve(host), port, path, f"{host}:{port}", method, timeout)
+
+    def request(self, address, port, path, host, method="GET", timeout=5):
+        """get() of an address, whatever the host is called."""
         try:
-            address = self.resolve(host)
-            return self.namespace.http(address, port, method, path, {"Host": f"{host}:{port}"},
+            return self.namespace.http(address, port, method, path, {"Host": host},
                                        timeout=timeout)
-        except (OSError, ValueError, LookupError) as failed:
-            return 0, repr(failed)
-        except Exception as failed:  # http.client's own family
-            return 0, repr(failed)
+        except ConnectionError as closed:
+            self.assert_live(closed)
+            return REFUSED, repr(closed)
 
     def resolve(self, host):
         for line in (self.directory / "hosts").read_text().splitlines():
             address, *names = line.split("#")[0].split() or [""]
             if host in names:
                 return address
-        return host
+        try:
+            return str(ipaddress.ip_address(host))
+        except ValueError:
+            raise LookupError(f"{host} is not in the hosts file of {self.name}") from None
 
 
 class Rig:
@@ -248,7 +282,7 @@ class Rig:
         command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir", self.state)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if check and ran.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")
+            raise CommandFailed(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")
         return ran.stdout
 
     def osm_json(self, *arguments):
@@ -293,7 +327,19 @@ class Rig:
 
 def started(pid):
     """When a process started, in ticks: tells it from a later one with its id."""
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    return int(_stat(pid)[19])
+
+
+def _stat(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _runs_still(pid, since):
+    try:
+        fields = _stat(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return fields[0] != "Z" and int(fields[19]) == since
 
 
 def stop_kept(directory):
@@ -301,13 +347,9 @@ def stop_kept(directory):
     directory = pathlib.Path(directory)
     state = json.loads((directory / "run.json").read_text())
     for pid, since in state["pids"]:
-        try:
-            if started(pid) == since:
-                os.kill(pid, signal.SIGTERM)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    from lib.net.netns import ip
-    time.sleep(0.5)
+        if _runs_still(pid, since):
+            os.kill(pid, signal.SIGTERM)
+    wait_for("the processes to end", lambda: not any(_runs_still(*p) for p in state["pids"]))
     for line in ip("netns", "list").splitlines():
         name = line.split()[0]
         if name.startswith(state["prefix"] + "-"):

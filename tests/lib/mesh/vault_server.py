@@ -53,9 +53,14 @@ class Vault:
     def start(self):
         self.process = self.rig.start("vault", self.rig.switch.namespace.command(
             self.program, "server", f"-config={self.directory / 'config.hcl'}"))
-        # An error is an answer too: 501 before it is initialised, 503 while it is sealed.
-        wait_for("Vault answers", lambda: self._request("GET", "sys/health")[0] in (200, 501, 503),
-                 30, interval=0.1)
+
+        def answers():
+            if not self.process.running():
+                raise AssertionError(f"Vault ended: {self.process.tail()}")
+            # An error is an answer too: 501 before it is initialised, 503 while it is sealed.
+            return self._request("GET", "sys/health")[0] in (200, 501, 503)
+
+        wait_for("Vault answers", answers, 30, interval=0.1)
 
     def stop(self):
         self.process.end()

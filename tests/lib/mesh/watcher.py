@@ -1,41 +1,63 @@
 """Watches every Envoy of a run for what must never happen, from its start to its end."""
+import http.client
 import json
 import threading
 import time
 
 _INTERVAL = 0.2
 _LONGEST_WARMING = 1.0
-_FILTER = r"(init_fetch_timeout|update_rejected|warming_clusters)$"
+_LONGEST_START = 30.0
+_LONGEST_SILENCE = 5.0
+_FILTER = r"(init_fetch_timeout|update_rejected|warming_clusters|^server\.uptime)$"
+_NO_ANSWER = (OSError, ValueError, http.client.HTTPException)
+
+
+class _Watched:
+    """State of one machine. `running()` says whether its Envoy runs; None if that is not known."""
+
+    def __init__(self, running):
+        self.running = running
+        self.begun = time.monotonic()
+        self.answered = False
+        self.silent_since = self.warming_since = None
+        self.uptime = 0
 
 
 class ProxyWatcher:
-    """Samples the admin interface of each watched machine.
+    """Samples the admin interface of each watched machine, five times a second.
 
-    Collected as sentences in `violations`: an init_fetch_timeout or update_rejected that rose (the
-    latter may be expected, by a test that provokes it), and clusters that stay warming for over a
-    second.
+    Collected as sentences in `violations`:
+    - an init_fetch_timeout or update_rejected that rose (the latter may be expected, by a test that
+      provokes it), and clusters that stay warming for over a second;
+    - an Envoy that ended, or was started again, while it was watched;
+    - an Envoy that does not answer for 5 s, or not within 30 s of its start. A shorter silence is
+      tolerated, because Envoys share two cores with the rest of the run.
     """
 
     def __init__(self):
         self.violations = []
         self.expect_rejections = False
-        self._machines = {}  # machine → since when it has warming clusters, or None
+        self._machines = {}  # machine → _Watched
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = None
         self.samples = 0
 
-    def watch(self, machine):
+    def watch(self, machine, running=None):
+        """`machine` has a name and admin(path). Without `running`, its Envoy may start later."""
         with self._lock:
-            self._machines[machine] = None
+            self._machines[machine] = _Watched(running)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
 
     def forget(self, machine):
+        """Before its Envoy is stopped on purpose."""
         self._sample(machine)
         with self._lock:
-            self._machines.pop(machine, None)
+            watched = self._machines.pop(machine, None)
+        if watched and watched.running and not watched.answered:
+            self._note(f"{machine.name}: Envoy was never sampled", "stopped before it answered")
 
     def stop(self):
         self._stopping.set()
@@ -44,42 +66,77 @@ class ProxyWatcher:
             self._thread = None
 
     def check(self):
-        """Raises with everything that was seen."""
-        for machine in list(self._machines):
-            self._sample(machine)
+        """Raises with everything that was seen. Each machine must answer once more."""
+        for machine in self._watched():
+            while self._sample(machine):
+                time.sleep(_INTERVAL)
         if self.violations:
             raise AssertionError("; ".join(self.violations))
-        if self._machines and self.samples == 0:
-            raise AssertionError("no Envoy was ever sampled")
+
+    def _watched(self):
+        with self._lock:
+            return list(self._machines)
 
     def _run(self):
         while not self._stopping.wait(_INTERVAL):
-            with self._lock:
-                machines = list(self._machines)
-            for machine in machines:
-                self._sample(machine)
+            for machine in self._watched():
+                try:
+                    self._sample(machine)
+                except Exception as mistake:  # a thread that ends would watch nothing, silently
+                    self._note(f"{machine.name}: the watcher failed", repr(mistake))
 
     def _sample(self, machine):
+        """Whether the Envoy is silent, and may be so for a while yet."""
+        began = time.monotonic()
         try:
             status, body = machine.admin(f"/stats?format=json&filter={_FILTER}")
+            if status != 200:
+                raise ValueError(f"{status} {body}")
             stats = {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
-        except (OSError, ValueError):
-            return  # not up yet, or gone
-        self.samples += 1
-        if "cluster_manager.warming_clusters" not in stats:
-            self._note(f"{machine.name}: Envoy does not have the counters that are watched", 0)
-        for name, value in stats.items():
-            rejected = name.endswith("update_rejected")
-            if value and not name.endswith("warming_clusters"):
-                if not (rejected and self.expect_rejections):
-                    self._note(f"{machine.name}: {name}", value)
+        except _NO_ANSWER as failed:
+            return self._on_silence(machine, began, failed)
+        self._on_stats(machine, stats)
+        return False
+
+    def _on_silence(self, machine, began, failed):
+        with self._lock:
+            watched = self._machines.get(machine)
+            if watched is None:
+                return False
+            if watched.silent_since is None:
+                watched.silent_since = began
+            since, limit = ((watched.silent_since, _LONGEST_SILENCE) if watched.answered else
+                            (watched.begun, _LONGEST_START))
+        if watched.running and not watched.running():
+            self._note(f"{machine.name}: Envoy ended", repr(failed))
+            return False
+        if time.monotonic() - since < limit:
+            return True
+        what = "does not answer" if watched.answered else "was never sampled"
+        self._note(f"{machine.name}: Envoy {what}", f"{limit:g} s: {failed!r}")
+        return False
+
+    def _on_stats(self, machine, stats):
         warming = sum(v for n, v in stats.items() if n.endswith("warming_clusters"))
         now = time.monotonic()
         with self._lock:
-            if machine not in self._machines:
+            watched = self._machines.get(machine)
+            if watched is None:
                 return
-            since = self._machines[machine]
-            self._machines[machine] = (since or now) if warming else None
+            self.samples += 1
+            watched.answered, watched.silent_since = True, None
+            restarted = stats.get("server.uptime", 0) < watched.uptime
+            watched.uptime = stats.get("server.uptime", 0)
+            since = watched.warming_since
+            watched.warming_since = (since or now) if warming else None
+        if not {"cluster_manager.warming_clusters", "server.uptime"} <= stats.keys():
+            self._note(f"{machine.name}: Envoy does not have the statistics that are watched", 0)
+        if restarted:
+            self._note(f"{machine.name}: Envoy was started again", stats["server.uptime"])
+        for name, value in stats.items():
+            if value and name.endswith(("init_fetch_timeout", "update_rejected")):
+                if not (name.endswith("update_rejected") and self.expect_rejections):
+                    self._note(f"{machine.name}: {name}", value)
         if warming and since and now - since > _LONGEST_WARMING:
             self._note(f"{machine.name}: clusters are warming for over a second", warming)
 

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import threading
 
+from lib.net.processes import CommandFailed
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
 _ETC = pathlib.Path("/etc/netns")
@@ -16,7 +18,7 @@ _ETC = pathlib.Path("/etc/netns")
 def ip(*arguments):
     ran = subprocess.run(["ip", *arguments], capture_output=True, text=True)
     if ran.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(arguments)}: {ran.stderr.strip()}")
+        raise CommandFailed(f"ip {' '.join(arguments)}: {ran.stderr.strip()}")
     return ran.stdout
 
 
@@ -42,7 +44,7 @@ class Namespace:
     def run(self, *arguments, check=True):
         ran = subprocess.run(self.command(*arguments), capture_output=True, text=True)
         if check and ran.returncode != 0:
-            raise RuntimeError(f"{arguments} in {self.name}: {ran.stdout}{ran.stderr}")
+            raise CommandFailed(f"{arguments} in {self.name}: {ran.stdout}{ran.stderr}")
         return ran
 
     def open_socket(self, uid=0, family=socket.AF_INET):
@@ -78,13 +80,19 @@ class Namespace:
         return opened
 
     def http(self, address, port, method, path, headers=None, body=None, timeout=5):
-        """(status, body) of one request made from inside."""
+        """(status, body) of one request made from inside.
+
+        Failure: a ConnectionError says that no byte of an answer came.
+        """
         connection = http.client.HTTPConnection(address, port, timeout=timeout)
         connection.sock = self.connect(address, port, timeout)
         try:
             connection.request(method, path, body=body, headers=headers or {})
             response = connection.getresponse()
-            return response.status, response.read().decode()
+            try:
+                return response.status, response.read().decode()
+            except ConnectionError as failed:
+                raise http.client.IncompleteRead(b"") from failed
         finally:
             connection.close()
 

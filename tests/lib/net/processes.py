@@ -10,8 +10,25 @@ class Timeout(AssertionError):
     pass
 
 
-def wait_for(what, condition, timeout=10.0, interval=0.02):
-    """Returns condition()'s first true value. An exception of the condition counts as not yet."""
+class NotYet(Exception):
+    """A condition of wait_for does not hold yet. The text says what it saw instead."""
+
+
+class CommandFailed(RuntimeError):
+    """A command ended with a status other than 0."""
+
+
+# A server that has not started yet, or is just being replaced, looks like this.
+UNREACHABLE = (ConnectionError, TimeoutError)
+
+
+def wait_for(what, condition, timeout=10.0, interval=0.02, retry=()):
+    """The first true value of condition().
+
+    Not yet: a false value, NotYet, UNREACHABLE, and the exceptions in `retry`, a tuple.
+    Failure: Timeout with the last value or exception. Any other exception of the condition ends the
+    wait at once, because waiting does not mend a command that fails or a mistake in a test.
+    """
     deadline = time.monotonic() + timeout
     last = None
     while True:
@@ -19,7 +36,7 @@ def wait_for(what, condition, timeout=10.0, interval=0.02):
             last = condition()
             if last:
                 return last
-        except (OSError, ValueError, KeyError, LookupError, RuntimeError) as failed:
+        except (NotYet, *UNREACHABLE, *retry) as failed:
             last = failed
         if time.monotonic() > deadline:
             raise Timeout(f"not within {timeout:g} s: {what} (last: {last!r})")
