@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Certificates from a real Vault, set up as docs/certificates.md says: the mesh works, and goes on
 working while Vault is sealed, away, or takes the token no more; nobody ever sees that token."""
+import json
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ from lib.mesh import meshcase, objects
 from lib.mesh.vault_server import PORT as VAULT_PORT
 from lib.mesh.vault_server import Vault, documented_commands
 from lib.net.netns import Switch
-from lib.net.processes import wait_for
+from lib.net.processes import CommandFailed, NotYet, wait_for
 
 
 PORT = meshcase.PORT
@@ -20,6 +21,15 @@ HOST = "server.server"
 CLIENT = "client.client.cluster.local"
 VAULT = pathlib.Path(os.environ.get(
     "OSM_VAULT", pathlib.Path(__file__).resolve().parents[2] / "build/tools/vault/bin/vault"))
+# The controller's messages about Vault name the server, the request, the cause and the remedy. It
+# asks Vault for signatures, for the chain of the CA, and about its own token.
+SERVER = rf"{re.escape(Switch.ADDRESS)}:{VAULT_PORT}"
+ASKED = (rf"Vault https://{SERVER}: "
+         r"(pki/sign/openservicemesh|pki/cert/ca_chain|auth/token/(?:lookup|renew)-self): ")
+SEALED = ASKED + r"Vault is sealed; unseal it \(vault operator unseal\)"
+GONE = ASKED + rf"(PUT|GET) /v1/\1 at {SERVER}: Connection refused"
+DENIED = ASKED + (r".*permission denied.*; give a token that is valid, with the policy of "
+                  r"docs/certificates\.md")
 
 
 def validity(text):
@@ -85,11 +95,13 @@ class VaultIssues(meshcase.MeshCase):
         """What `osm certificate rotate` says, whether it can or not."""
         try:
             return self.rig.osm("certificate", "rotate", CLIENT)
-        except RuntimeError as refused:
+        except CommandFailed as refused:
             return str(refused)
 
-    def problems(self):
-        return self.rig.osm("problems")
+    def troubles(self):
+        """What `osm problems` says of the CA: {code, cause, ...} each."""
+        return [p for p in self.rig.osm_json("problems")["problems"]
+                if p["path"] == "certificate authority"]
 
     def healthy(self):
         text = self.rig.controller_http("/metrics")[1]
@@ -99,14 +111,21 @@ class VaultIssues(meshcase.MeshCase):
         self.assertEqual(self.client.get(HOST, PORT, "/books-bought")[0], 200)
         self.assertEqual(self.rig.controller_http("/health/ready")[0], 200)
 
-    def wait_for_trouble(self, words):
-        wait_for(f"problems say '{words}'", lambda: words in self.problems(), 30, interval=0.2)
+    def wait_for_trouble(self, code, cause):
+        """Until the one problem of the CA has this code, and a cause that is `cause`, a pattern."""
+        def told():
+            troubles = self.troubles()
+            if [t["code"] for t in troubles] != [code] or not re.fullmatch(
+                    cause, troubles[0]["cause"]):
+                raise NotYet(troubles)
+            return troubles[0]["cause"]
+
+        seen = wait_for(f"osm problems says {code}: {cause}", told, 30, interval=0.2)
         self.assertEqual(self.healthy(), 0)
-        self.assertIn(words, self.rig.controller_http("/metrics")[1])  # osm_problem
+        self.assertIn(f"cause={json.dumps(seen)}", self.rig.controller_http("/metrics")[1])
 
     def wait_until_well(self):
-        wait_for("no problem is left", lambda: "certificate authority" not in self.problems(), 60,
-                 interval=0.2)
+        wait_for("no problem is left", lambda: not self.troubles(), 60, interval=0.2)
         wait_for("Vault is healthy", lambda: self.healthy() == 1)
 
     def tearDown(self):
@@ -134,8 +153,8 @@ class VaultIssues(meshcase.MeshCase):
         with self.subTest("sealed: nothing new is signed, what there is serves, and all is said"):
             before = self.certificates()
             self.vault.seal()
-            self.assertIn("Vault is sealed", self.rotate())
-            self.wait_for_trouble("Vault is sealed")
+            self.assertRegex(self.rotate(), SEALED)
+            self.wait_for_trouble("unavailable", SEALED)
             self.assert_serving()
             self.assertEqual(self.certificates(), before)
         with self.subTest("unsealed: renewed, and in the proxy"):
@@ -150,7 +169,7 @@ class VaultIssues(meshcase.MeshCase):
         with self.subTest("gone altogether, and back"):
             self.vault.stop()
             self.rotate()
-            self.wait_for_trouble("onnect")
+            self.wait_for_trouble("unavailable", GONE)
             self.assert_serving()
             self.vault.start()
             self.vault.unseal()
@@ -158,8 +177,8 @@ class VaultIssues(meshcase.MeshCase):
 
         with self.subTest("the token is revoked: denied, and that is said; another one is taken"):
             self.vault.run('vault token revoke "$(cat vault-token)"')
-            self.assertIn("permission denied", self.rotate())
-            self.wait_for_trouble("permission denied")
+            self.assertRegex(self.rotate(), DENIED)
+            self.wait_for_trouble("permission-denied", DENIED)
             self.assert_serving()
             self.vault.run(documented_commands()["token"])
             self.tokens.append(self.token_file.read_text().strip())
@@ -199,7 +218,7 @@ class VaultIssues(meshcase.MeshCase):
 
         wait_for("two renewals", renewed, 60, interval=0.5)
         self.assertEqual(self.lookup()["accessor"], accessor)
-        self.assertEqual(self.problems().count("certificate authority"), 0)
+        self.assertEqual(self.troubles(), [])
 
     def lookup(self):
         return self.vault.ask("PUT", "auth/token/lookup",
