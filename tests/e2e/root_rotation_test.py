@@ -9,7 +9,8 @@ import signal
 from lib.mesh import meshcase
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.net.processes import NotYet, wait_for
+from lib.mesh.roots import RootCase
+from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 
@@ -22,7 +23,7 @@ def root(name, role="active"):
                          "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
 
 
-class RootRotation(meshcase.MeshCase):
+class RootRotation(RootCase):
     def setUp(self):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
@@ -32,28 +33,11 @@ class RootRotation(meshcase.MeshCase):
         self.old_files = self.rig.directory / "old-files"
         shutil.copytree(self.client.directory, self.old_files)
 
-    def roots(self):
-        return {r["name"]: r for r in self.rig.osm_json("certificate", "status")["roots"]}
-
-    def wait_for_states(self, timeout=30, **states):
-        """`own` stands for the CA of the controller's flags."""
-        wanted = {{"own": "(own)"}.get(name, name): state for name, state in states.items()}
-
-        def reached():
-            seen = {name: r["state"] for name, r in self.roots().items()}
-            if any(seen.get(name) != state for name, state in wanted.items()):
-                raise NotYet(self.roots())
-            return True
-
-        wait_for(f"the roots to be {wanted}", reached, timeout)
-
     def test_a_root_follows_another_and_nobody_notices(self):
         load = meshcase.Load(self.client)
         self.addCleanup(load.stop)
         before = self.rig.osm_json("certificate", "list")["certificates"]
-        told = self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name",
-                            "next", "--wait", "12s", check=False)
-        self.assertIn("next: signing", told)
+        osm = self.rotate("next")
         self.wait_for_states(next="signing", own="draining")
 
         with self.subTest("what drains waits for proxies whose own certificate is of it"):
@@ -74,6 +58,7 @@ class RootRotation(meshcase.MeshCase):
         for machine in (self.client, self.server):
             keep_renewing(machine)  # a proxy certificate of the new root, and both roots to trust
         self.wait_for_states(next="signing", own="inactive", timeout=90)
+        self.assert_followed_to_the_end(osm)
         self.wait_until_synced()
         load.stop()
         self.assertEqual(load.failures, [])
@@ -97,9 +82,9 @@ class RootRotation(meshcase.MeshCase):
         self.addCleanup(load.stop)
         states = {"own": "inactive"}
         for name in ("next", "last"):
-            self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", name,
-                         "--wait", "1s", check=False)
+            osm = self.rotate(name)
             self.wait_for_states(**states, **{name: "signing"}, timeout=120)
+            self.assert_followed_to_the_end(osm)
             states[name] = "inactive"
         self.wait_until_synced()
         load.stop()

@@ -11,14 +11,15 @@ from lib.mesh import meshcase, objects
 from lib.mesh.authority import Authority
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.net.processes import NotYet, wait_for
+from lib.mesh.roots import RootCase
+from lib.net.processes import wait_for
 
 OLD, NEW = "cluster.local", "new.example"
 HOST, PORT, SERVER = "server.server", meshcase.PORT, "10.200.0.12"
 NAMES = "validation_context_sds_secret.yaml"
 
 
-class TrustDomain(meshcase.MeshCase):
+class TrustDomain(RootCase):
     def start(self, permissive=False):
         self.rig.mesh.write("mesh-config.yaml", objects.mesh_config(permissive))
         self.client, self.server = self.add_client_and_server()
@@ -28,27 +29,11 @@ class TrustDomain(meshcase.MeshCase):
         if not permissive:
             self.wait_for_status(self.client, 404, HOST, "/books-sold")
 
-    def roots(self):
-        return {r["name"]: r for r in self.rig.osm_json("certificate", "status")["roots"]}
-
-    def wait_for_states(self, timeout=30, **states):
-        """`own` stands for the CA of the controller's flags."""
-        wanted = {{"own": "(own)"}.get(name, name): state for name, state in states.items()}
-
-        def reached():
-            seen = {name: r["state"] for name, r in self.roots().items()}
-            if any(seen.get(name) != state for name, state in wanted.items()):
-                raise NotYet(self.roots())
-            return True
-
-        wait_for(f"the roots to be {wanted}", reached, timeout)
-
-    def rotate(self, name, domain):
-        """Declares a root of `domain` and follows it until it signs."""
-        told = self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", name,
-                            "--trust-domain", domain, "--wait", "12s", check=False)
-        self.assertIn(f"{name}: signing", told)
+    def move_to(self, name, domain):
+        """Declares a root of `domain`, and follows it until it signs."""
+        osm = self.rotate(name, "--trust-domain", domain)
         self.assertEqual(self.roots()[name]["trust_domain"], domain)
+        return osm
 
     def identities(self):
         return {c["spiffe_id"] for c in self.rig.osm_json("certificate", "list")["certificates"]}
@@ -81,6 +66,10 @@ class TrustDomain(meshcase.MeshCase):
         except (ssl.SSLError, ConnectionError):
             return ""
 
+    def refused_names(self):
+        """Handshakes that the server's Envoy ended because of the client's identity."""
+        return sum(self.server.stats(r"^listener\..*ssl\.fail_verify_san$").values())
+
     def present(self, files):
         """The client's proxy starts with this certificate."""
         self.client.stop_proxy()
@@ -95,7 +84,7 @@ class TrustDomain(meshcase.MeshCase):
         """To NEW, under load, in which no request fails."""
         load = meshcase.Load(self.client)
         self.addCleanup(load.stop)
-        self.rotate("next", NEW)
+        osm = self.move_to("next", NEW)
         self.wait_for_states(next="signing", own="draining")
         with self.subTest("workloads have their new names before anybody forgets the old ones"):
             wait_for("every leaf to be renamed", lambda: not [
@@ -108,6 +97,7 @@ class TrustDomain(meshcase.MeshCase):
             machine.bootstrap()
         self.assertEqual(self.names(self.client), [OLD, NEW])
         self.wait_for_states(next="signing", own="inactive", timeout=90)
+        self.assert_followed_to_the_end(osm)
         self.wait_until_synced()
         load.stop()
         self.assertEqual(load.failures, [])
@@ -133,7 +123,9 @@ class TrustDomain(meshcase.MeshCase):
             other = self.issue(authority, f"spiffe://{NEW}/ns/client/sa/other")
             self.assertIn("403 Forbidden", self.answer_to(other))
             old = self.issue(authority, f"spiffe://{OLD}/ns/client/sa/client")
+            before = self.refused_names()
             self.assertEqual(self.answer_to(old), "")
+            wait_for("the server's Envoy counts it", lambda: self.refused_names() == before + 1)
         with self.subTest("and so is a proxy's"):
             uuid = self.proxies()["client"]["uuid"]
             self.present(self.issue(authority, f"spiffe://{OLD}/osm/proxy/{uuid}/client/client"))
@@ -167,8 +159,9 @@ class TrustDomain(meshcase.MeshCase):
         self.addCleanup(load.stop)
         before = {"own": "inactive"}
         for name, domain in (("next", NEW), ("back", OLD)):
-            self.rotate(name, domain)
+            osm = self.move_to(name, domain)
             self.wait_for_states(**before, **{name: "signing"}, timeout=120)
+            self.assert_followed_to_the_end(osm)
             before = {name: "inactive"}
             wait_for(f"every name to be of {domain}", lambda: all(
                 i.startswith(f"spiffe://{domain}/") for i in self.identities()))
@@ -187,7 +180,7 @@ class TrustDomain(meshcase.MeshCase):
 
     def test_what_an_edit_wishes_of_a_root_that_signs_is_not_done(self):
         self.start()
-        self.rotate("next", OLD)
+        self.move_to("next", OLD)
         file = self.rig.mesh.path / "osm-root-certificates.yaml"
         self.rig.mesh.write_text(file.name, file.read_text().replace(OLD, NEW))
         wait_for("the remedy is told", lambda: "spec.trustDomain back" in
