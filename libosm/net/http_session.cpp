@@ -16,6 +16,8 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
+constexpr std::size_t kFirstRead = 4096;
+
 Response refusal(int status, ErrorCode code, std::string message) {
   Response response = error_response({code, std::move(message)});
   response.status = status;
@@ -106,11 +108,25 @@ void HttpSession::handshake() {
 
 void HttpSession::read() {
   if (finishing_) return close();
+  if (buffer_.size() > 0) return read_request();
+  // A client may idle until the first byte of a request, and no longer than io_timeout after it.
+  wire_.socket().expires_after(context_->options.idle_timeout);
+  wire_.async_read_some(
+      buffer_.prepare(kFirstRead),
+      [self = shared_from_this()](const beast::error_code& error, std::size_t size) {
+        const tls::CleanErrorQueue clean;
+        if (error) return self->close();
+        self->buffer_.commit(size);
+        self->read_request();
+      });
+}
+
+void HttpSession::read_request() {
   const HttpServerOptions& options = context_->options;
   parser_.emplace();
   parser_->header_limit(options.max_header_bytes);
   parser_->body_limit(options.max_body_bytes);
-  wire_.socket().expires_after(buffer_.size() > 0 ? options.io_timeout : options.idle_timeout);
+  wire_.socket().expires_after(options.io_timeout);
   http::async_read_header(wire_, buffer_, *parser_,
                           [self = shared_from_this()](beast::error_code error, std::size_t) {
                             const tls::CleanErrorQueue clean;

@@ -46,6 +46,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void handshake();
   void read();
+  void read_request();
   void on_read(boost::beast::error_code error);
   void handle();
   void respond(Response response, bool keep_alive);

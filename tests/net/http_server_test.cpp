@@ -200,6 +200,16 @@ TEST_SUITE("net::HttpServer") {
     CHECK(idle.read_all().empty());
   }
 
+  TEST_CASE("a header that stays unfinished ends the connection long before one that idles") {
+    HttpServerOptions options;
+    options.io_timeout = 1s;
+    options.idle_timeout = 1h;
+    Server s(options, nullptr);
+    RawConnection half(s.server->address());
+    half.send("GET / HTTP/1.1\r\nX-");
+    CHECK(half.read_all().empty());
+  }
+
   TEST_CASE("more connections than the bound wait until others end") {
     HttpServerOptions options;
     options.max_connections = 1;
