@@ -10,39 +10,31 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import threading
 
-from lib.mesh.authority import Authority
-from lib.mesh.daemon import (DaemonTest, account, machine, mesh_config, namespace, run,
-                    service, wait_for)
+from lib.mesh import objects
+from lib.mesh.authority import Authority, openssl
+from lib.mesh.daemon import ShopTest, run
+from lib.mesh.impostor import Impostor
+from lib.net import http2
+from lib.net.processes import wait_for
 
-SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
-        service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api")]
-WEB = machine("shop", "web-1", "web", "10.1.0.3", "web")
+WEB = objects.machine("shop", "web-1", "10.1.0.3", "web", {"app": "web"})
 FILES = ("sds_key.pem", "sds_cert.pem", "cacert.pem")
 CONTROLLER = "spiffe://cluster.local/osm/controller"
 
 
-def openssl(*arguments, **more):
-    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, check=True,
-                          text=True, timeout=30, **more).stdout
-
-
-class RenewTest(DaemonTest):
+class RenewTest(ShopTest):
     def setUp(self):
         super().setUp()
-        self.write("shop.yaml", *SHOP)
-        self.write("web.yaml", WEB)
-        self.controller = self.start()
-        self.controller.wait_until_ready()
         self.out = self.folder / "web-1"
-        self.assertEqual(self.osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
-                                  self.controller.addresses["ads_address"], "--out", self.out)[0], 0)
+        self.assertEqual(self.bootstrap("web-1", self.out, controller=self.controller.addresses[
+            "ads_address"])[0], 0)
 
-    def tearDown(self):
-        self.assertEqual(self.controller.stop(), 0)
+    def write_mesh(self):
+        self.write("shop.yaml", *(each for each in objects.shop() if each != WEB))
+        self.write("web.yaml", WEB)  # a file of its own, which tests remove
 
     def command(self, *flags):
         return [str(a) for a in (self.bin / "osm", "vm", "renew", "--dir", self.out, *flags)]
@@ -162,7 +154,8 @@ class Renew(RenewTest):
         for algorithm, expected in (("RSA", "Private-Key: (2048 bit"), ("Ed25519", "ED25519"),
                                     ("ECDSA", "prime256v1")):
             with self.subTest(algorithm):
-                self.write("config.yaml", mesh_config(certificate={"keyAlgorithm": algorithm}))
+                self.write("config.yaml", objects.mesh_config(
+                    certificate={"keyAlgorithm": algorithm}))
                 wait_for("the setting", lambda: self.controller.admin(
                     "/v1/vm/subject?name=web-1&namespace=shop")[1]["key_algorithm"] == algorithm)
                 self.assertEqual(self.renew("--force")[0], 0)
@@ -293,62 +286,22 @@ class Staying(RenewTest):
         wait_for("the first look", lambda: out)
         self.controller.stop()
         wait_for("the failure", lambda: err)
-        self.assertIn(self.controller.addresses["ads_address"], err[0])
+        self.assertIn(f"the controller at {self.controller.addresses['ads_address']}: failed to connect",
+                      err[0])
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(20), 0)
 
 
-class Stranger:
-    """A TLS server in the controller's place. `heard`: what was said to it."""
-
-    def __init__(self, chain, key):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(chain, key)
-        context.set_alpn_protocols(["h2"])
-        self.context, self.heard, self.shaken = context, b"", 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self._serve)
-        self.thread.start()
-
-    def _serve(self):
-        while True:
-            try:
-                plain, _ = self.listener.accept()
-            except OSError:
-                return
-            plain.settimeout(5)
-            try:
-                with self.context.wrap_socket(plain, server_side=True) as tls:
-                    self.shaken += 1
-                    self.heard += tls.recv(65536)
-            except OSError:
-                plain.close()
-
-    def stop(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join()
-
-
 class InTheControllersPlace(RenewTest):
-    def stranger(self, uris, ca=None):
+    def impostor(self, uris, pem=None):
         """Whoever has a certificate with these URIs, for servers, of the mesh's CA or another."""
-        folder = self.folder / hashlib.sha256(repr((uris, ca)).encode()).hexdigest()[:8]
-        folder.mkdir()
-        (folder / "extensions").write_text(
-            "subjectAltName=" + ",".join(f"URI:{uri}" for uri in uris) +
-            "\nextendedKeyUsage=serverAuth,clientAuth\nkeyUsage=critical,digitalSignature\n")
-        ca = ca or self.state / "ca" / "ca.pem"
-        openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                "-subj", "/CN=osm-controller.osm-system", "-keyout", folder / "key", "-out",
-                folder / "request")
-        openssl("x509", "-req", "-in", folder / "request", "-CA", ca, "-CAkey", ca, "-set_serial",
-                7, "-days", 1, "-extfile", folder / "extensions", "-out", folder / "chain")
-        stranger = Stranger(folder / "chain", folder / "key")
-        self.addCleanup(stranger.stop)
-        return stranger
+        folder = self.folder / hashlib.sha256(repr((uris, pem)).encode()).hexdigest()[:8]
+        authority = Authority(folder, pem or self.state / "ca" / "ca.pem")
+        made = Impostor(socket.create_server(("127.0.0.1", 0)),
+                        authority.for_days("impostor", uris, uses="serverAuth, clientAuth"))
+        self.addCleanup(made.close)
+        return made, "127.0.0.1:%d" % made.listener.getsockname()[1]
 
     def test_a_certificate_of_the_mesh_that_is_not_the_controllers_is_told_nothing(self):
         for uris in (["spiffe://cluster.local/ns/shop/sa/web"], [self.uri()],
@@ -356,22 +309,23 @@ class InTheControllersPlace(RenewTest):
                      ["spiffe://evil.local/osm/controller"], ["spiffe://cluster.local/osm/Controller"],
                      [CONTROLLER, "spiffe://cluster.local/ns/shop/sa/web"]):
             with self.subTest(uris):
-                stranger = self.stranger(uris)
+                impostor, address = self.impostor(uris)
                 self.assert_failed(f"shows a certificate of {uris[0]}", f"not of {CONTROLLER}",
-                                   flags=("--controller", stranger.address))
-                self.assertEqual(stranger.heard, b"")
-                self.assertGreater(stranger.shaken, 0)  # its chain was good
+                                   flags=("--controller", address))
+                self.assertEqual(impostor.heard, [])
+                self.assertGreater(impostor.shaken, 0)  # its chain was good
 
     def test_the_controllers_name_under_another_ca_is_told_nothing(self):
         ca = Authority(self.folder / "other").pem
-        stranger = self.stranger([CONTROLLER], ca)
-        self.assert_failed(stranger.address, flags=("--controller", stranger.address))
-        self.assertEqual(stranger.heard, b"")
+        impostor, address = self.impostor([CONTROLLER], ca)
+        self.assert_failed(f"{address}: Tls handshake failed", "certificate verify failed",
+                           flags=("--controller", address))
+        self.assertEqual(impostor.heard, [])
 
     def test_who_has_both_is_spoken_to(self):
-        stranger = self.stranger([CONTROLLER])
-        self.renew("--controller", stranger.address, "--timeout", "2")
-        self.assertIn(b"PRI * HTTP/2.0", stranger.heard)
+        impostor, address = self.impostor([CONTROLLER])
+        self.renew("--controller", address, "--timeout", "2")
+        self.assertTrue(impostor.heard[0].startswith(http2.PREFACE))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 
-from lib.mesh.daemon import DaemonTest, namespace, run, wait_for
+from lib.mesh import objects
+from lib.mesh.daemon import DaemonTest, run
+from lib.net import http2
+from lib.net.processes import wait_for
 
 
 class Start(DaemonTest):
@@ -47,12 +49,7 @@ class Start(DaemonTest):
     def test_mesh_config_says_what_is_logged_from_then_on(self):
         controller = self.start()
         controller.wait_until_ready()
-        self.write_text("config.yaml", """
-apiVersion: config.openservicemesh.io/v1alpha2
-kind: MeshConfig
-metadata: {name: osm-mesh-config, namespace: osm-system}
-spec: {observability: {osmLogLevel: error}}
-""")
+        self.write("config.yaml", objects.mesh_config(observability={"osmLogLevel": "error"}))
         wait_for("the MeshConfig is read", lambda: controller.metric(
             'osm_spec_decoded_total{kind="MeshConfig"}') == 1)
         self.assertEqual(controller.stop(), 0)
@@ -69,9 +66,7 @@ spec: {observability: {osmLogLevel: error}}
     def test_a_strangers_handshake_is_a_line_of_the_log_like_any_other(self):
         controller = self.start()
         host, port = controller.addresses["ads_address"].rsplit(":", 1)
-        stranger = ssl.create_default_context()
-        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
-        stranger.set_alpn_protocols(["h2"])
+        stranger = http2.client_context()
         with socket.create_connection((host, int(port)), timeout=20) as plain:
             try:
                 with stranger.wrap_socket(plain) as tls:
@@ -95,11 +90,12 @@ spec: {observability: {osmLogLevel: error}}
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            for server in ("http", "ads"):
+            for server, why in (("http", "another process listens there"),
+                                ("ads", "is the port taken")):
                 with self.subTest(server):
                     message = self.refused(**{server: address})
                     self.assertIn(address, message)
-                    self.assertRegex(message, "another process listens there|is the port taken")
+                    self.assertIn(why, message)
 
     def test_a_ca_that_cannot_be_read_or_is_damaged_stops_the_start(self):
         self.assertEqual(self.start().stop(), 0)
@@ -107,11 +103,12 @@ spec: {observability: {osmLogLevel: error}}
         good = ca.read_text()
         ca.write_text(good.replace("BEGIN CERTIFICATE", "BEGIN CERTIFIKATE"))
         message = self.refused()
-        self.assertIn(str(ca), message)
+        self.assertIn(f"certificate authority {ca}", message)
+        self.assertIn("a certificate cannot be read", message)
         self.assertNotIn(good.splitlines()[1], message, "key material in an error")
         ca.write_text(good)
         ca.chmod(0o644)
-        self.assertIn(str(ca), self.refused())
+        self.assertIn(f"certificate authority {ca}: is open to its group or to others", self.refused())
         self.assertEqual(ca.read_text(), good, "nothing is changed on disk")
 
     def test_a_state_directory_of_another_user_stops_the_start(self):
@@ -157,17 +154,18 @@ spec: {observability: {osmLogLevel: error}}
                 self.assertIn(words, done.stderr)
 
     def test_readiness_names_what_is_missing_and_which_file_is_in_the_way(self):
-        self.write("namespace.yaml", namespace("shop"))
+        self.write("namespace.yaml", objects.namespace("shop"))
         self.write_text("broken.yaml", "kind: [unclosed\n")
         controller = self.start()
         status, body = controller.http("/health/ready")
         self.assertEqual(status, 503)
         self.assertIn("mesh specification", body)
         self.assertEqual(controller.http("/health/alive")[0], 200)
-        status, body = controller.http("/health/ready")
-        while "broken.yaml" not in body:  # until the first look has happened
+        def named():
             status, body = controller.http("/health/ready")
             self.assertEqual(status, 503, body)
+            return "broken.yaml" in body
+        wait_for("the file is named", named)  # its first look at the directory may be yet to come
         self.write_text("broken.yaml", "")
         controller.wait_until_ready()
         self.assertEqual(controller.stop(), 0)

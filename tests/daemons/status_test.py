@@ -3,6 +3,7 @@
 
 usage: status_test.py --bin DIRECTORY
 """
+import contextlib
 import json
 import os
 import pty
@@ -10,24 +11,12 @@ import signal
 import subprocess
 import time
 
-from lib.mesh.daemon import (DaemonTest, account, machine, namespace, routes, run, service, target, wait_for)
-
-SHOP = [namespace("shop"), account("shop", "web"), account("shop", "api"),
-        service("shop", "api", "10.9.0.1"), machine("shop", "api-1", "api", "10.1.0.2", "api"),
-        machine("shop", "web-1", "web", "10.1.0.3", "web"), routes("shop", "books"),
-        target("shop", "web-api", "shop/web", "shop/api", "books")]
+from lib.mesh import objects
+from lib.mesh.daemon import ShopTest, run
+from lib.net.processes import wait_for
 
 
-class Status(DaemonTest):
-    def setUp(self):
-        super().setUp()
-        self.write("shop.yaml", *SHOP)
-        self.controller = self.start()
-        self.controller.wait_until_ready()
-
-    def tearDown(self):
-        self.assertEqual(self.controller.stop(), 0)
-
+class Status(ShopTest):
     def status(self, *arguments):
         code, out, err = self.osm("status", *arguments, "-o", "json")
         return code, json.loads(out) if out else err
@@ -71,7 +60,7 @@ class Status(DaemonTest):
     def test_what_was_written_before_the_question_has_been_read(self):
         generation = self.status("tt", "shop/web-api")[1]["generation"]
         for round_trip in range(20):
-            added = target("shop", f"more-{round_trip}", "shop/api", "shop/web", "books")
+            added = objects.books_for(f"more-{round_trip}", "api", "web")
             self.write(f"more-{round_trip}.yaml", added)
             code, answer = self.status("tt", f"shop/more-{round_trip}", "--wait", "--timeout", "5s")
             self.assertEqual((code, answer["phase"]), (0, "Applied"), answer)
@@ -79,7 +68,7 @@ class Status(DaemonTest):
             generation = answer["generation"]
 
     def test_a_deleted_object_is_applied_when_it_is_gone_and_says_so(self):
-        self.write("more.yaml", target("shop", "more", "shop/api", "shop/web", "books"))
+        self.write("more.yaml", objects.books_for("more", "api", "web"))
         self.assertEqual(self.status("tt", "shop/more", "--wait")[0], 0)
         (self.mesh / "more.yaml").unlink()
         code, answer = self.status("tt", "shop/more", "--wait")
@@ -88,7 +77,7 @@ class Status(DaemonTest):
         self.assertIn("(it is not in the mesh)", self.osm("status", "tt", "shop/more")[1])
 
     def test_an_invalid_object_is_rejected_with_its_file_and_field(self):
-        broken = target("shop", "broken", "shop/web", "shop/api", "books")
+        broken = objects.books_for("broken", "web", "api")
         broken["spec"]["rules"][0]["kind"] = "Nonsense"
         self.write("broken.yaml", broken)
         started = time.monotonic()
@@ -105,13 +94,22 @@ class Status(DaemonTest):
         self.controller = self.start()
         wait_for("the admin API answers", lambda: self.osm("version")[0] == 0)
         command = [self.bin / "osm", "status", "tt", "shop/web-api", "--state-dir", self.state]
-        self.assertEqual(subprocess.run(command, capture_output=True, timeout=30).returncode, 1)
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        self.assertEqual(asked.returncode, 1)
+        self.assertIn("not known yet", asked.stdout + asked.stderr)
         ours, theirs = pty.openpty()
         waiting = subprocess.Popen([*command, "--wait"], stdout=theirs, stderr=theirs)
+        self.addCleanup(lambda: waiting.poll() is None and waiting.kill())
         os.close(theirs)
+        os.set_blocking(ours, False)
         seen = b""
-        while b"not known yet" not in seen:  # on a terminal, it says what it waits for
-            seen += os.read(ours, 1024)
+
+        def told():  # on a terminal, it says what it waits for
+            nonlocal seen
+            with contextlib.suppress(BlockingIOError):
+                seen += os.read(ours, 1024)
+            return b"not known yet" in seen
+        wait_for("the reason", told)
         waiting.send_signal(signal.SIGINT)
         self.assertEqual(waiting.wait(timeout=10), -signal.SIGINT)
         seen += os.read(ours, 1024)

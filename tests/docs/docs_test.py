@@ -8,6 +8,7 @@ tested. With it: the commands shown exist with their flags, and the YAML on the 
 problems.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import re
@@ -249,24 +250,32 @@ class Commands(unittest.TestCase):
                 checked += 1
         self.assertGreater(checked, 25)
 
-    def load(self, *documents):
-        """What a controller says of a mesh of these documents."""
+    @contextlib.contextmanager
+    def controller(self, *documents):
+        """(a ready controller with a mesh of these documents, a folder, `osm` as a function)"""
         from lib.mesh.daemon import Controller
         with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
-            mesh = pathlib.Path(folder) / "mesh"
+            mesh, state = pathlib.Path(folder, "mesh"), pathlib.Path(folder, "state")
             mesh.mkdir()
             for number, document in enumerate(documents):
                 (mesh / f"{number:02}.yaml").write_text(document)
-            controller = Controller(BIN / "osm-controller", str(mesh), f"{folder}/state")
+
+            def osm(*arguments):
+                return subprocess.run([BIN / "osm", *arguments, "--state-dir", state],
+                                      capture_output=True, text=True, check=True).stdout
+
+            controller = Controller(BIN / "osm-controller", mesh, state)
             try:
                 controller.wait_until_ready()
-                ran = subprocess.run(
-                    [BIN / "osm", "problems", "--state-dir", f"{folder}/state", "-o", "json"],
-                    capture_output=True, text=True, check=True)
-                counts = [controller.metric(f"osm_mesh_{what}") for what in ("services", "workloads")]
-                return json.loads(ran.stdout)["problems"], counts
+                yield controller, pathlib.Path(folder), osm
             finally:
                 controller.stop()
+
+    def load(self, *documents):
+        """What a controller says of a mesh of these documents."""
+        with self.controller(*documents) as (controller, _, osm):
+            counts = [controller.metric(f"osm_mesh_{what}") for what in ("services", "workloads")]
+            return json.loads(osm("problems", "-o", "json"))["problems"], counts
 
     def test_the_mesh_of_the_objects_page_has_no_problem_but_what_is_not_obeyed_yet(self):
         problems, counts = self.load(*blocks(ROOT / "docs/mesh-objects.md", "yaml"))
@@ -290,20 +299,10 @@ class Commands(unittest.TestCase):
         self.assertLessEqual(shown, loaded)
 
     def test_a_bootstrapped_machine_has_the_files_of_the_machines_page(self):
-        from lib.mesh.daemon import Controller
-        with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
-            mesh = pathlib.Path(folder) / "mesh"
-            mesh.mkdir()
-            (mesh / "mesh.yaml").write_text(blocks(ROOT / "docs/vm.md", "yaml")[0])
-            controller = Controller(BIN / "osm-controller", str(mesh), f"{folder}/state")
-            try:
-                controller.wait_until_ready()
-                subprocess.run([BIN / "osm", "vm", "bootstrap", "web-1", "-n", "shop", "--state-dir",
-                                f"{folder}/state", "--controller", "192.0.2.1:15128", "--out",
-                                f"{folder}/out"], check=True, capture_output=True)
-            finally:
-                controller.stop()
-            written = {p.name: p.stat().st_mode & 0o777 for p in pathlib.Path(folder, "out").iterdir()}
+        with self.controller(blocks(ROOT / "docs/vm.md", "yaml")[0]) as (_, folder, osm):
+            osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out",
+                folder / "out")
+            written = {p.name: p.stat().st_mode & 0o777 for p in (folder / "out").iterdir()}
         rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| (0\d+)", (ROOT / "docs/vm.md").read_text(), re.M)
         told = {file: int(mode, 8) for names, mode in rows for file in re.findall(r"`([^`]+)`", names)}
         self.assertEqual(written, told)

@@ -3,16 +3,16 @@
 
 usage: fail_closed_test.py --bin DIRECTORY
 """
-import contextlib
-import os
 import shutil
-import ssl
 
-from lib.mesh import attacked as mesh
-from lib.net import http2
+from lib.mesh import attacked
+from lib.mesh.daemon import run
+from lib.net.processes import wait_for
+
+UNAVAILABLE = 14  # gRPC's
 
 
-class FailClosed(mesh.MeshTest):
+class FailClosed(attacked.MeshTest):
     def restart(self):
         self.controller = self.start()
         self.ads = self.controller.addresses["ads_address"]
@@ -20,26 +20,36 @@ class FailClosed(mesh.MeshTest):
     def allowed(self):
         return self.osm("policy", "check", "shop/web", "shop/api")[0] == 0
 
+    def assert_denied(self, source, destination):
+        code, out, err = self.osm("policy", "check", source, destination)
+        self.assertEqual((code, err), (1, ""))
+        self.assertTrue(out.startswith("DENIED"), out)
+
+    def assert_never_ready(self, problem):
+        """Once it has seen the problem, a controller without a mesh configures nobody."""
+        wait_for("the problem", lambda: self.controller.log(problem))
+        status, body = self.controller.http("/health/ready")
+        self.assertEqual(status, 503)
+        self.assertIn("mesh specification", body)
+        self.assertEqual(self.status_of(self.web), UNAVAILABLE)
+
     def test_a_mesh_that_becomes_unreadable_keeps_its_policy_and_grants_nothing_new(self):
         self.assertTrue(self.allowed())
         self.write_text("shop.yaml", "kind: [unclosed\n")
-        mesh.wait_for("the problem", lambda: self.controller.log("shop.yaml:"))
+        wait_for("the problem", lambda: self.controller.log("shop.yaml:"))
         self.assertTrue(self.allowed())
-        self.assertNotEqual(self.osm("policy", "check", "shop/api", "shop/web")[0], 0)
+        self.assert_denied("shop/api", "shop/web")
         self.assert_served()
         # Restarted, it knows no policy at all: not ready, and no proxy is configured.
         self.assertEqual(self.controller.stop(), 0)
         self.restart()
-        self.assertEqual(self.controller.http("/health/ready")[0], 503)
-        with self.connect(self.web) as connection:
-            self.assertEqual(connection.status(connection.open(body=http2.CLUSTERS)), 14)
+        self.assert_never_ready("shop.yaml:")
 
     def test_a_mesh_directory_that_vanishes_is_no_empty_mesh(self):
         shutil.move(self.mesh, self.folder / "elsewhere")
-        mesh.wait_for("the problem", lambda: self.controller.log("unreadable") or
-                      "unreadable-source" in self.osm("problems")[1], 30)
+        wait_for("the problem", lambda: "unreadable-source" in self.osm("problems")[1], 30)
         self.assertTrue(self.allowed())
-        self.assertNotEqual(self.osm("policy", "check", "shop/api", "shop/web")[0], 0)
+        self.assert_denied("shop/api", "shop/web")
 
     def test_a_broken_mesh_config_at_the_start_is_not_permissive_mode(self):
         self.assertEqual(self.controller.stop(), 0)
@@ -47,20 +57,23 @@ class FailClosed(mesh.MeshTest):
                         "kind: MeshConfig\nmetadata: {name: osm-mesh-config, namespace: osm-system}\n"
                         "spec: {traffic: {enablePermissiveTrafficPolicyMode: 'true'}}\n")
         self.restart()
-        self.assertEqual(self.controller.http("/health/ready")[0], 503)
-        with self.connect(self.web) as connection:
-            self.assertEqual(connection.status(connection.open(body=http2.CLUSTERS)), 14)
+        self.assert_never_ready("osm-mesh-config")
 
     def test_a_ca_that_cannot_be_read_is_not_replaced(self):
         self.assertEqual(self.controller.stop(), 0)
         ca = self.state / "ca" / "ca.pem"
         before = ca.read_text()
-        for content, mode in ((before[:200], 0o600), ("", 0o600), (before, 0o644)):
-            ca.write_text(content)
-            ca.chmod(mode)
-            line = self.refused()
-            self.assertIn("ca", line)
-            self.assertEqual(ca.read_text(), content)
+        for what, content, mode, why in (
+                ("half of it", before[:200], 0o600, "no unencrypted PEM private key"),
+                ("nothing", "", 0o600, "no unencrypted PEM private key"),
+                ("readable for others", before, 0o644, "is open to its group or to others")):
+            with self.subTest(what):
+                ca.write_text(content)
+                ca.chmod(mode)
+                line = self.refused()
+                self.assertIn(f"certificate authority {ca}", line)
+                self.assertIn(why, line)
+                self.assertEqual(ca.read_text(), content)
         ca.write_text(before)
         ca.chmod(0o600)
         self.restart()
@@ -71,17 +84,14 @@ class FailClosed(mesh.MeshTest):
         shutil.rmtree(self.state)
         self.restart()
         self.controller.wait_until_ready()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.folder / "roots.pem")
-        self.roots = self.folder / "roots.pem"
-        pem = (self.state / "ca" / "ca.pem").read_text()
-        start = pem.index("-----BEGIN CERTIFICATE")
-        self.roots.write_text(pem[start:pem.index("-----END CERTIFICATE", start)] +
-                              "-----END CERTIFICATE-----\n")
-        with self.assertRaises((OSError, ssl.SSLError)):
-            with self.connect(self.web) as connection:
-                connection.status(connection.open(body=http2.CLUSTERS))
+        renewed = self.proxy("api-1")
+        self.roots = self.folder / "api-1" / "cacert.pem"  # the stranger is not who gives up
+        with self.assertRaises(OSError):
+            self.status_of(self.web)
+        wait_for("the refusal", lambda: [line for line in self.controller.log("gRPC")
+                                         if "certificate verify failed" in line["detail"]])
+        self.assert_served(renewed)
 
 
 if __name__ == "__main__":
-    mesh.run()
+    run()

@@ -5,20 +5,21 @@ threats 9, 10, 22 and 23).
 usage: http_test.py --bin DIRECTORY
 """
 import contextlib
-import http.client
 import os
 import re
 import socket
 import stat
 
-from lib.mesh import attacked as mesh
+from lib.mesh import attacked, objects
+from lib.mesh.daemon import run
+from lib.net.processes import wait_for
 
 OPEN = ("/health/alive", "/health/ready", "/metrics", "/version")
 ADMIN = ("/v1/proxies", "/v1/problems", "/v1/certificates", "/v1/version",
          "/v1/policy/check?source=shop%2Fweb&destination=shop%2Fapi")
 
 
-class Http(mesh.MeshTest):
+class Http(attacked.MeshTest):
     FLAGS = ("--log-level", "debug")
 
     def raw(self, data, unix=False):
@@ -122,7 +123,7 @@ class Http(mesh.MeshTest):
             self.assertEqual(self.controller.http("/health/alive")[0], 200)
             # An unfinished request has ten seconds.
             slow.settimeout(30)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(slow.recv(1000), b"")
 
     def test_the_admin_socket_is_its_owners_alone(self):
@@ -130,8 +131,7 @@ class Http(mesh.MeshTest):
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         self.assertEqual(stat.S_IMODE((self.state / "ca").stat().st_mode), 0o700)
         self.assertEqual(stat.S_IMODE((self.state / "ca" / "ca.pem").stat().st_mode), 0o600)
-        if os.getuid() != 0:
-            self.skipTest("only root can be somebody else")
+        self.assertEqual(os.getuid(), 0, "only root can become another user: run this as root")
         # Also when its mode is opened by hand: the peer's user is asked for.
         for part in (self.folder, self.state, path):
             part.chmod(0o777)
@@ -148,18 +148,19 @@ class Http(mesh.MeshTest):
         os.waitpid(stranger, 0)
         with os.fdopen(read, "rb") as answer:
             self.assertEqual(answer.read(), b"")
-        mesh.wait_for("the refusal", lambda: self.controller.log("another user"))
+        wait_for("the refusal", lambda: self.controller.log("another user"))
 
     def test_control_characters_stay_text_wherever_they_are_written(self):
         evil = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\u009b31m\nfake: line"
-        broken = mesh.target("shop", "broken", "shop/web", "shop/api", "books")
+        broken = objects.books_for("broken", "web", "api")
         broken["spec"][evil] = 1
         self.write("broken.yaml", broken)
-        [line] = mesh.wait_for("the problem", lambda: self.controller.log("shop/broken"))
+        [line] = wait_for("the problem", lambda: self.controller.log("shop/broken"))
         self.assertEqual(line["level"], "warning")  # one line, and JSON
         for command in (("problems",), ("policy", "check", "shop/web", evil),
                         ("proxy", "get", "config_dump", evil), ("certificate", "rotate", evil)):
             _, out, err = self.osm(*command)
+            self.assertIn("fake: line", out + err, command)  # it was quoted
             for text in (out, err):
                 self.assertFalse(re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), (command, text))
         self.assertFalse([l for l in self.controller.lines if l["level"] == "not JSON"])
@@ -167,8 +168,9 @@ class Http(mesh.MeshTest):
 
     def test_no_key_is_in_any_log_line_answer_or_metric(self):
         self.assert_served()
-        self.osm("certificate", "rotate", "osm-controller.osm-system")
-        mesh.wait_for("the rotation", lambda: self.controller.log("") != [])
+        self.assertEqual(self.osm("certificate", "rotate", "osm-controller.osm-system")[0], 0)
+        wait_for("the rotation", lambda: self.controller.metric("osm_cert_rotated_count") == 1)
+        self.assertTrue([line for line in self.controller.lines if line["level"] == "debug"])
         keys = [self.web[1].read_text(), (self.state / "ca" / "ca.pem").read_text()]
         secrets = [l for key in keys for l in key.split("-----END PRIVATE KEY")[0].splitlines()
                    if len(l) == 64]
@@ -183,4 +185,4 @@ class Http(mesh.MeshTest):
 
 
 if __name__ == "__main__":
-    mesh.run()
+    run()

@@ -5,14 +5,14 @@ certificate of the mesh (docs/security.md, threats 11 and 12).
 
 usage: peers_test.py --bin DIRECTORY --envoy FILE
 """
-import datetime
-import ssl
+import http.client
 
 from lib.mesh import meshcase
 from lib.mesh.authority import Authority
 from lib.mesh.impostor import Impostor
 from lib.mesh.rig import ADS_PORT, PROXY_UID
-from lib.mesh.xds_client import WorkloadCertificate, http_over
+from lib.mesh.xds_client import WorkloadCertificate
+from lib.net import http2
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
 
@@ -36,17 +36,10 @@ class Peers(meshcase.MeshCase):
 
     def issue(self, label, uri, uses=BOTH, days_ago=1, days_left=1, ca=None):
         """(chain, key) files of what the mesh would not issue; of another CA with ca=False."""
-        now = datetime.datetime.now(datetime.timezone.utc)
         label = label.replace(" ", "-").replace("'", "")
         authority = Authority(self.rig.directory / f"authority-{label}",
                               self.mesh if ca is None else None)
-        files = [self.rig.directory / f"{label}.{part}" for part in ("pem", "key")]
-        issued = authority.issue("x", uri, now - datetime.timedelta(days=days_ago),
-                                 now + datetime.timedelta(days=days_left), uses)
-        for file, text in zip(files, issued):
-            file.touch(mode=0o600)
-            file.write_text(text)
-        return files
+        return authority.for_days(label, uri, days_ago, days_left, uses)
 
     def wrong(self, uri, other, uses=BOTH):
         """{kind: (identity, which of Envoy's counters tells)} of those who must be refused."""
@@ -79,7 +72,8 @@ class Peers(meshcase.MeshCase):
 
         def ask(identity):
             """(status, what the impostor heard)"""
-            with Impostor(self.server.namespace, self.server.address, PORT, identity) as impostor:
+            listener = self.server.namespace.listen(self.server.address, PORT)
+            with Impostor(listener, identity) as impostor:
                 status = self.client.get(HOST, PORT, PATH)[0]
             return status, impostor.heard
 
@@ -97,15 +91,16 @@ class Peers(meshcase.MeshCase):
             self.assertEqual(self.counters(self.client, "cluster."), before)
 
     def dial(self, identity):
-        """(status, body) of a request straight to the server's Envoy, past our own."""
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(["osm"])
-        if identity:
-            context.load_cert_chain(*identity)
+        """The status of a request straight to the server's Envoy, past our own."""
         plain = self.client.namespace.connect(self.server.address, PORT, uid=PROXY_UID)
-        with context.wrap_socket(plain, server_hostname=SERVER_NAME) as tls:
-            return http_over(tls, HOST, PATH)
+        context = http2.client_context(identity=identity, alpn="osm")
+        connection = http.client.HTTPConnection(HOST)
+        connection.sock = context.wrap_socket(plain, server_hostname=SERVER_NAME)
+        try:
+            connection.request("GET", PATH)
+            return connection.getresponse().status
+        finally:
+            connection.close()
 
     def test_a_client_that_is_not_the_one_is_told_nothing(self):
         cases = self.wrong(CLIENT, f"{DOMAIN}/osm/proxy/11111111-2222-4333-8444-555555555555/"
@@ -121,13 +116,13 @@ class Peers(meshcase.MeshCase):
                 self.assert_counted(self.server, "listener.", before, counter)
         before = self.counters(self.server, "listener.")
         with self.subTest("another workload is known, and not allowed"):
-            self.assertEqual(self.dial(self.issue("other", f"{DOMAIN}/ns/other/sa/other"))[0], 403)
+            self.assertEqual(self.dial(self.issue("other", f"{DOMAIN}/ns/other/sa/other")), 403)
         with self.subTest("a name that only resembles the client's is not allowed"):
             for i, uri in enumerate((CLIENT + "x", CLIENT + "/", f"{DOMAIN}/ns/Client/sa/client",
                                      f"{DOMAIN}/ns/*/sa/*", f"{DOMAIN}/ns/client/sa/../sa/client")):
-                self.assertEqual(self.dial(self.issue(f"alike {i}", uri))[0], 403, uri)
+                self.assertEqual(self.dial(self.issue(f"alike {i}", uri)), 403, uri)
         with self.subTest("the right one, made in the same way, is answered"):
-            self.assertEqual(self.dial(self.issue("right", CLIENT))[0], 200)
+            self.assertEqual(self.dial(self.issue("right", CLIENT)), 200)
         self.assertEqual(self.counters(self.server, "listener."), before)
 
     def test_a_genuine_certificate_of_the_mesh_does_not_make_a_controller(self):
@@ -152,7 +147,7 @@ class Peers(meshcase.MeshCase):
         self.rig.stop_controller()
 
         def in_its_place(identity):
-            return Impostor(self.rig.switch.namespace, Switch.ADDRESS, ADS_PORT, identity)
+            return Impostor(self.rig.switch.namespace.listen(Switch.ADDRESS, ADS_PORT), identity)
 
         for kind, (identity, counter) in cases.items():
             with self.subTest(kind):
@@ -163,7 +158,7 @@ class Peers(meshcase.MeshCase):
         with self.subTest("the right one, made in the same way, is spoken to"):
             with in_its_place(right) as impostor:
                 wait_for("Envoy speaks", lambda: impostor.heard)
-            self.assertTrue(impostor.heard[0].startswith(b"PRI * HTTP/2.0"))
+            self.assertTrue(impostor.heard[0].startswith(http2.PREFACE))
         with self.subTest("and the real one is come back to"):
             self.rig.start_controller()
             self.wait_until_synced()

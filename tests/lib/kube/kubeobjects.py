@@ -1,24 +1,18 @@
-"""Kubernetes objects as Python values."""
+"""Objects of Kubernetes alone, as Python values; lib.mesh.objects has those of every mesh."""
+from lib.mesh import objects
 
 HTTP_IMAGE = "e2e/http-app:1"
 SHELL_IMAGE = "e2e/shell:1"
 PORT = 8080
+account = objects.account
 
 
 def namespace(name, **labels):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def account(ns, name):
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name,
-                                                                       "namespace": ns}}
+    return objects.namespace(name, labels)
 
 
 def service(ns, name, port=PORT, target=None, selector=None, **spec):
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": ns},
-            "spec": {"selector": {"app": name} if selector is None else selector,
-                     "ports": [{"name": "http", "port": port, "targetPort": target or port,
-                                "protocol": "TCP"}], **spec}}
+    return objects.service(ns, name, None, port, target, selector=selector, **spec)
 
 
 def http_container(name="app", version="v1", port=PORT, arguments=(), **more):

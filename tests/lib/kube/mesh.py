@@ -6,12 +6,12 @@ import pathlib
 
 from lib.kube.api import ApiError
 from lib.kube.node_agent import Image
+from lib.mesh import objects
 from lib.net.processes import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "deploy/kubernetes"
 SYSTEM = "osm-system"
-MONITORED = {"openservicemesh.io/monitored-by": "osm"}
 INJECTED = {"openservicemesh.io/sidecar-injection": "enabled"}
 ENVOY_IMAGE, INIT_IMAGE = "envoyproxy/envoy", "openservicemesh/init"
 
@@ -36,15 +36,7 @@ def images(programs):
 
 
 def namespace(name, injected=True, monitored=True):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {
-        "name": name, "labels": MONITORED if monitored else {},
-        "annotations": INJECTED if injected else {}}}
-
-
-def mesh_config(**traffic):
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig",
-            "metadata": {"name": "osm-mesh-config", "namespace": SYSTEM},
-            "spec": {"traffic": traffic}}
+    return objects.namespace(name, None if monitored else {}, INJECTED if injected else {})
 
 
 class InjectedPod:
@@ -63,7 +55,6 @@ class InjectedPod:
         if status != 200:
             raise RuntimeError(f"Envoy of {self.name}: {status} {body}")
         return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
-
 
     def get(self, url, method="GET", headers=None, timeout=5):
         """(status, body) of what the app here gets from HOST:PORT/PATH; 0 without a connection."""

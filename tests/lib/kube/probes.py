@@ -1,13 +1,16 @@
 """Probes and hooks of containers, sent from the node as a kubelet sends them."""
 import http.client
-import socket
 import ssl
-import struct
 import subprocess
 import threading
 import time
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from google.protobuf import wrappers_pb2
+from google.protobuf.message import DecodeError
+
+from lib.net import http2
+
+_SERVING = 1  # of grpc.health.v1.HealthCheckResponse.ServingStatus
 _FAST = 0.2  # between probes that wait for the first success; a kubelet takes the whole period
 
 
@@ -34,7 +37,7 @@ class Prober:
                 if kind in handler:
                     return getattr(self, f"_{kind}")(handler[kind], timeout)
             return False, f"a handler of an unknown kind: {sorted(handler)}"
-        except (OSError, ValueError, http.client.HTTPException,
+        except (OSError, ValueError, http.client.HTTPException, DecodeError,
                 subprocess.TimeoutExpired) as failed:
             return False, repr(failed)
 
@@ -81,47 +84,13 @@ class Prober:
         return True, ""
 
     def _grpc(self, target, timeout):
-        """grpc.health.v1.Health/Check, in the few HTTP/2 frames that it takes."""
-        with self.node.connect(self.address, target["port"], timeout) as connection:
-            connection.settimeout(timeout)
-            service = (target.get("service") or "").encode()
-            message = (b"\x0a" + bytes([len(service)]) + service) if service else b""
-            headers = b"".join(_literal(n, v) for n, v in (
-                (b":method", b"POST"), (b":scheme", b"http"),
-                (b":path", b"/grpc.health.v1.Health/Check"), (b":authority", b"probe"),
-                (b"content-type", b"application/grpc"), (b"te", b"trailers")))
-            connection.sendall(_PREFACE + _frame(4, 0, 0, b"") + _frame(1, 4, 1, headers) +
-                               _frame(0, 1, 1, b"\0" + struct.pack(">I", len(message)) + message))
-            while True:
-                kind, stream, payload = _read_frame(connection)
-                if kind == 0 and stream == 1 and len(payload) >= 5:
-                    return payload[5:] == b"\x08\x01", f"not serving: {payload[5:]!r}"
-                if kind in (3, 7) or (kind == 1 and not payload):
-                    return False, f"HTTP/2 frame {kind}"
-
-
-def _literal(name, value):
-    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-
-def _frame(kind, flags, stream, payload):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
-        ">I", stream) + payload
-
-
-def _read_frame(connection):
-    def exactly(count):
-        got = b""
-        while len(got) < count:
-            part = connection.recv(count - len(got))
-            if not part:
-                raise ConnectionError("closed")
-            got += part
-        return got
-
-    header = exactly(9)
-    length = int.from_bytes(header[:3], "big")
-    return header[3], int.from_bytes(header[5:], "big") & 0x7fffffff, exactly(length)
+        """grpc.health.v1.Health/Check. Its messages have one field each, of the same number and type
+        as that of protobuf's wrappers."""
+        question = wrappers_pb2.StringValue(value=target.get("service") or "")
+        with http2.Connection(self.node.connect(self.address, target["port"], timeout)) as call:
+            stream = call.open("/grpc.health.v1.Health/Check", question.SerializeToString(), end=True)
+            answer = wrappers_pb2.Int32Value.FromString(call.message(stream)).value
+            return answer == _SERVING, f"not serving: {answer}"
 
 
 class Probe:

@@ -2,7 +2,6 @@
 import contextlib
 import http.client
 import json
-import os
 import pathlib
 import queue
 import re
@@ -11,61 +10,11 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
-MONITORED = {"openservicemesh.io/monitored-by": "osm"}
-
-
-def namespace(name):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": MONITORED}}
-
-
-def mesh_config(**spec):
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig",
-            "metadata": {"name": "osm-mesh-config", "namespace": "osm-system"}, "spec": spec}
-
-
-def account(ns, name):
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": ns, "name": name}}
-
-
-def service(ns, name, cluster_ip, port=80):
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": ns, "name": name},
-            "spec": {"clusterIP": cluster_ip, "selector": {"app": name},
-                     "ports": [{"port": port, "targetPort": 8080, "appProtocol": "http"}]}}
-
-
-def machine(ns, name, app, address, service_account):
-    return {"apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "VirtualMachine",
-            "metadata": {"namespace": ns, "name": name, "labels": {"app": app}},
-            "spec": {"address": address, "serviceAccount": service_account}}
-
-
-def routes(ns, name):
-    return {"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "HTTPRouteGroup",
-            "metadata": {"namespace": ns, "name": name},
-            "spec": {"matches": [{"name": "read", "pathRegex": "/books.*", "methods": ["GET"]}]}}
-
-
-def target(ns, name, source, destination, route_group):
-    def reference(text):
-        return {"kind": "ServiceAccount", "namespace": text.split("/")[0], "name": text.split("/")[1]}
-    return {"apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget",
-            "metadata": {"namespace": ns, "name": name},
-            "spec": {"destination": reference(destination), "sources": [reference(source)],
-                     "rules": [{"kind": "HTTPRouteGroup", "name": route_group, "matches": ["read"]}]}}
-
-
-def wait_for(what, condition, timeout=20):
-    end = time.monotonic() + timeout
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout} s: {what}")
-        time.sleep(0.01)
+from lib.mesh import objects
+from lib.mesh.rig import MeshDirectory
+from lib.net.processes import wait_for
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -145,30 +94,23 @@ class DaemonTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.mesh, self.state = self.folder / "mesh", self.folder / "state"
-        self.mesh.mkdir()
-
-    def write(self, name, *objects):
-        self.write_text(name, "\n---\n".join(json.dumps(o, indent=1) for o in objects) + "\n")
-
-    def write_text(self, name, text):
-        """As an editor does it: a new file moved over the old one."""
-        fresh = self.folder / f"{name}.new"
-        fresh.write_text(text)
-        os.rename(fresh, self.mesh / name)
+        directory = MeshDirectory(self.mesh)
+        self.write, self.write_text = directory.write, directory.write_text
 
     def start(self, *flags, state=None):
         controller = Controller(self.bin / "osm-controller", self.mesh, state or self.state, *flags)
-        self.addCleanup(lambda: controller.process.poll() is None and controller.process.kill())
+        self.addCleanup(lambda: controller.process.poll() is None and controller.stop(signal.SIGKILL))
         return controller
 
-    def refused(self, mesh=None, ads="127.0.0.1:0", http="127.0.0.1:0"):
-        """What a controller that cannot start says."""
+    def refused(self, *flags, mesh=None, ads="127.0.0.1:0", http="127.0.0.1:0"):
+        """The last line of a controller that cannot start."""
         done = subprocess.run(
             [self.bin / "osm-controller", "--mesh-dir", mesh or self.mesh, "--state-dir",
-             self.state, "--ads-address", ads, "--http-address", http],
+             self.state, "--ads-address", ads, "--http-address", http, *flags],
             capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stdout, "")
+        self.assertNotIn("PRIVATE", done.stderr)
         return done.stderr.splitlines()[-1]
 
     def osm(self, *arguments, state=None, env=None):
@@ -180,6 +122,29 @@ class DaemonTest(unittest.TestCase):
         done = subprocess.run([self.bin / "osm", *arguments], capture_output=True, text=True,
                               timeout=60, env=env)
         return done.returncode, done.stdout, done.stderr
+
+
+class ShopTest(DaemonTest):
+    """A controller with the shop's mesh. It must end well."""
+
+    FLAGS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.write_mesh()
+        self.controller = self.start(*self.FLAGS)
+        self.controller.wait_until_ready()
+
+    def tearDown(self):
+        self.assertEqual(self.controller.stop(), 0)
+
+    def write_mesh(self):
+        self.write("shop.yaml", *objects.shop())
+
+    def bootstrap(self, name, out, *flags, controller="192.0.2.1:15128"):
+        """`osm vm bootstrap` of a machine of the shop: (exit code, stdout, stderr)."""
+        return self.osm("vm", "bootstrap", name, "-n", "shop", "--controller", controller, "--out",
+                        out, *flags)
 
 
 def run():

@@ -5,18 +5,15 @@ import threading
 
 
 class Impostor:
-    """Shows `identity`, (chain file, key file), at a port that lies in a namespace. `heard`: the
-    first bytes of everybody who believed it."""
+    """Shows `identity`, (chain file, key file), to everybody who comes to `listener`, which it owns
+    from then on. `shaken`: how many handshakes succeeded; `heard`: the first bytes of each who said
+    anything after it."""
 
-    def __init__(self, namespace, address, port, identity):
-        self.heard = []
+    def __init__(self, listener, identity):
+        self.listener, self.heard, self.shaken = listener, [], 0
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.set_alpn_protocols(["osm", "h2"])
         self.context.load_cert_chain(*identity)
-        self.listener = namespace.open_socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind((address, port))
-        self.listener.listen(16)
         self.thread = threading.Thread(target=self._accept)
         self.thread.start()
 
@@ -29,11 +26,11 @@ class Impostor:
             plain.settimeout(5)
             try:
                 with self.context.wrap_socket(plain, server_side=True) as tls:
-                    first = tls.recv(100)
+                    self.shaken += 1
+                    if first := tls.recv(100):
+                        self.heard.append(first)
             except OSError:  # ssl.SSLError is one: turned away
-                first = b""
-            if first:
-                self.heard.append(first)
+                plain.close()
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()

@@ -1,4 +1,6 @@
-"""The mesh's objects as Python values, for tests that make their mesh as they go."""
+"""The mesh's objects as Python values: the only builders, for a directory as for Kubernetes."""
+
+MONITORED = {"openservicemesh.io/monitored-by": "osm"}
 
 
 def _object(api_version, kind, ns, name, **rest):
@@ -8,9 +10,12 @@ def _object(api_version, kind, ns, name, **rest):
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
-def namespace(name):
+def namespace(name, labels=None, annotations=None):
+    """A namespace of the mesh; with `labels={}` outside of it."""
     made = _object("v1", "Namespace", "", name)
-    made["metadata"]["labels"] = {"openservicemesh.io/monitored-by": "osm"}
+    made["metadata"]["labels"] = dict(MONITORED) if labels is None else labels
+    if annotations:
+        made["metadata"]["annotations"] = annotations
     return made
 
 
@@ -18,12 +23,13 @@ def account(ns, name):
     return _object("v1", "ServiceAccount", ns, name)
 
 
-def service(ns, name, cluster_ip, port, target_port=None, protocol="http", selector=None):
+def service(ns, name, cluster_ip, port, target_port=None, protocol="http", selector=None, **spec):
+    """`cluster_ip`: None when the API server is to choose it."""
     return _object("v1", "Service", ns, name, spec={
-        "clusterIP": cluster_ip,
-        "selector": selector or {"app": name},
+        **({"clusterIP": cluster_ip} if cluster_ip else {}),
+        "selector": {"app": name} if selector is None else selector,
         "ports": [{"name": protocol, "port": port, "targetPort": target_port or port,
-                   "appProtocol": protocol}]})
+                   "protocol": "TCP", "appProtocol": protocol}], **spec})
 
 
 def machine(ns, name, address, service_account, labels=None, uuid=None):
@@ -61,7 +67,24 @@ def split(ns, name, apex, **weights):
         "backends": [{"service": s.replace("_", "-"), "weight": w} for s, w in weights.items()]})
 
 
-def mesh_config(permissive=False, egress=False):
+def mesh_config(permissive=False, egress=False, **sections):
+    """`sections` of the spec, beside or in place of `traffic`."""
     return _object("config.openservicemesh.io/v1alpha2", "MeshConfig", "osm-system",
                    "osm-mesh-config", spec={"traffic": {
-                       "enablePermissiveTrafficPolicyMode": permissive, "enableEgress": egress}})
+                       "enablePermissiveTrafficPolicyMode": permissive, "enableEgress": egress},
+                       **sections})
+
+
+def shop():
+    """Two machines, and the policy by which shop/web may read the books of shop/api."""
+    return [namespace("shop"), account("shop", "web"), account("shop", "api"),
+            service("shop", "api", "10.9.0.1", 80, 8080),
+            machine("shop", "api-1", "10.1.0.2", "api", {"app": "api"}),
+            machine("shop", "web-1", "10.1.0.3", "web", {"app": "web"}),
+            routes("shop", "books", read={"pathRegex": "/books.*", "methods": ["GET"]}),
+            books_for("web-api", "web", "api")]
+
+
+def books_for(name, reader, owner):
+    """A TrafficTarget of the shop: one account may read the books of another."""
+    return target("shop", name, owner, [("shop", reader)], ("HTTPRouteGroup", "books", ["read"]))

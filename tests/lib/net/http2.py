@@ -1,189 +1,176 @@
-"""HTTP/2 frames by hand, to say what no well-behaved client says. The standard library alone."""
+"""HTTP/2 and gRPC over sockets that grpcio could not open or would not abuse: in network namespaces,
+with any certificate, and with frames that no well-behaved client sends. On python3-h2."""
 import socket
 import ssl
-import struct
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+import hpack
+from hyperframe.frame import HeadersFrame
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 
 
-def frame(kind, flags, stream, payload=b""):
-    return (struct.pack("!I", len(payload))[1:] + bytes([kind, flags]) +
-            struct.pack("!I", stream) + payload)
+def request_headers(path, scheme="https"):
+    return [(":method", "POST"), (":scheme", scheme), (":path", path), (":authority", "test"),
+            ("content-type", "application/grpc"), ("te", "trailers")]
 
 
-def literal(name, value):
-    """A header without indexing; at most 126 bytes each."""
-    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+def block(headers):
+    """HPACK that depends on no other block and adds nothing to the receiver's table."""
+    return hpack.Encoder().encode([(name, value, True) for name, value in headers], huffman=False)
 
 
-def request_headers(path=ADS):
-    return b"".join(literal(*h) for h in (
-        (":method", "POST"), (":scheme", "https"), (":authority", "ads"),
-        ("content-type", "application/grpc"), ("te", "trailers"))) + (
-            b"\0" + bytes([5]) + b":path" + _length(len(path)) + path.encode())
-
-
-def _length(count):
-    """HPACK's integer with a prefix of 7 bits."""
-    if count < 127:
-        return bytes([count])
-    out, count = bytearray([127]), count - 127
-    while count >= 128:
-        out.append(count % 128 | 128)
-        count //= 128
-    return bytes(out + bytes([count]))
+def headers_frame(stream, headers):
+    """A whole request's headers, made by block(), as bytes."""
+    return HeadersFrame(stream, data=headers, flags=["END_HEADERS"]).serialize()
 
 
 def message(body):
-    return b"\0" + struct.pack("!I", len(body)) + body
+    """gRPC's framing of one message."""
+    return b"\0" + len(body).to_bytes(4, "big") + body
 
 
-def text_field(number, text):
-    """A length-delimited protobuf field."""
-    text = text.encode() if isinstance(text, str) else text
-    return _varint(number << 3 | 2) + _varint(len(text)) + text
+def client_context(roots=None, identity=None, alpn="h2"):
+    """For TLS to a server whose name is a URI. `roots`: a file, None to believe everybody;
+    `identity`: (chain file, key file) or None."""
+    context = ssl.create_default_context(cafile=roots)
+    context.check_hostname = False
+    if roots is None:
+        context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([alpn])
+    if identity:
+        context.load_cert_chain(*identity)
+    return context
 
 
-def _varint(value):
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out + bytes([value]))
+class Ended(ConnectionError):
+    """The stream has no more messages. `status`: gRPC's, or None if it was reset."""
 
-
-CLUSTERS = text_field(4, "type.googleapis.com/envoy.config.cluster.v3.Cluster")
-DELTA_CLUSTERS = text_field(2, "type.googleapis.com/envoy.config.cluster.v3.Cluster")
-SECRETS = text_field(4, "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret")
-
-
-def _integer(data, at, bits):
-    value = data[at] & (1 << bits) - 1
-    at += 1
-    if value < (1 << bits) - 1:
-        return value, at
-    shift = 0
-    while True:
-        value += (data[at] & 127) << shift
-        shift, at = shift + 7, at + 1
-        if not data[at - 1] & 128:
-            return value, at
-
-
-class HeaderTable:
-    """Reads what the controller's gRPC writes: no Huffman code, a dynamic table."""
-
-    def __init__(self):
-        self.dynamic = []
-
-    def read(self, data):
-        headers, at = {}, 0
-        while at < len(data):
-            first = data[at]
-            if first & 0x80:
-                index, at = _integer(data, at, 7)
-                name, value = self._entry(index)
-            elif first & 0xE0 == 0x20:
-                _, at = _integer(data, at, 5)
-                continue
-            else:
-                indexed = bool(first & 0x40)
-                index, at = _integer(data, at, 6 if indexed else 4)
-                name, at = (self._entry(index)[0], at) if index else self._text(data, at)
-                value, at = self._text(data, at)
-                if indexed:
-                    self.dynamic.insert(0, (name, value))
-            headers[name] = value
-        return headers
-
-    def _entry(self, index):
-        return self.dynamic[index - 62] if index > 61 else (f"static-{index}", "")
-
-    @staticmethod
-    def _text(data, at):
-        length, end = _integer(data, at, 7)
-        text = data[end:end + length]
-        return ("huffman" if data[at] & 0x80 else text.decode("latin-1")), end + length
+    def __init__(self, status, why):
+        super().__init__(f"the stream ended with status {status}: {why}")
+        self.status = status
 
 
 class Connection:
-    """One TLS connection. `identity`: (chain file, key file) or None; `roots`: a file."""
+    """A client's connection over `opened`, a connected socket, with TLS or without. An OSError says
+    that it is over: closed, GOAWAY, or bytes that are not HTTP/2."""
 
-    def __init__(self, address, roots, identity=None, timeout=20):
+    def __init__(self, opened):
+        self.socket = opened
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.scheme = "https" if isinstance(opened, ssl.SSLSocket) else "http"
+        self.streams = {}  # number: (bytes that came, how it ended or None)
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(
+            header_encoding="utf-8", validate_outbound_headers=False,
+            normalize_outbound_headers=False))
+        self.h2.initiate_connection()
+        self._flush()
+
+    @classmethod
+    def tls(cls, address, roots, identity=None, timeout=20):
+        """To HOST:PORT; the arguments are those of client_context."""
         host, port = address.rsplit(":", 1)
-        context = ssl.create_default_context(cafile=roots)
-        context.check_hostname = False
-        context.set_alpn_protocols(["h2"])
-        if identity:
-            context.load_cert_chain(*identity)
         plain = socket.create_connection((host, int(port)), timeout=timeout)
         try:
-            self.tls = context.wrap_socket(plain)
+            return cls(client_context(roots, identity).wrap_socket(plain))
         except BaseException:
             plain.close()
             raise
-        self.table = HeaderTable()
-        self.next_stream = 1
-        self.send(PREFACE + frame(SETTINGS, 0, 0))
 
     def send(self, data):
-        self.tls.sendall(data)
+        """Bytes past the library: it knows nothing of what they do."""
+        self.socket.sendall(data)
 
-    def open(self, path=ADS, body=None, end=False):
-        """A new stream's number."""
-        stream, self.next_stream = self.next_stream, self.next_stream + 2
-        out = frame(HEADERS, END_HEADERS, stream, request_headers(path))
+    def open(self, path, body=None, end=False):
+        """A new stream's number, with its first message if there is one."""
+        stream = self.h2.get_next_available_stream_id()
+        self.streams[stream] = b"", None
+        self.h2.send_headers(stream, request_headers(path, self.scheme))
+        self._flush()
         if body is not None:
-            out += frame(DATA, END_STREAM if end else 0, stream, message(body))
-        self.send(out)
+            self.write(stream, body, end)
         return stream
 
-    def frame(self):
-        """(kind, flags, stream, payload) of the next frame; acknowledges what must be."""
-        head = self._exactly(9)
-        kind, flags, stream = head[3], head[4], struct.unpack("!I", head[5:9])[0]
-        payload = self._exactly(int.from_bytes(head[:3], "big"))
-        if kind == SETTINGS and not flags & ACK:
-            self.send(frame(SETTINGS, ACK, 0))
-        elif kind == PING and not flags & ACK:
-            self.send(frame(PING, ACK, 0, payload))
-        elif kind == GOAWAY:
-            raise ConnectionError("GOAWAY")
-        return kind, flags, stream, payload
+    def write(self, stream, body, end=False):
+        """One gRPC message, as fast as the peer has room for it."""
+        data = message(body)
+        while data:
+            room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
+            if room:
+                self.h2.send_data(stream, data[:room], end_stream=end and len(data) <= room)
+                data = data[room:]
+                self._flush()
+            else:
+                self._read()
+                if self.streams[stream][1]:
+                    raise self.streams[stream][1]
+
+    def message(self, stream):
+        """The next gRPC message of a stream. Failure: Ended when there is none."""
+        while True:
+            data, ended = self.streams[stream]
+            end = 5 + int.from_bytes(data[1:5], "big")
+            if len(data) >= max(5, end):
+                self.streams[stream] = data[end:], ended
+                return data[5:end]
+            if ended:
+                raise ended
+            self._read()
+
+    def end(self, *streams):
+        """The Ended of whichever of the streams ends first; their messages are dropped."""
+        while True:
+            for stream in streams:
+                if self.streams[stream][1]:
+                    return self.streams[stream][1]
+            self._read()
 
     def status(self, *streams):
-        """gRPC's status of whichever of the streams ends first; -1: it was reset."""
-        while True:
-            kind, flags, of, payload = self.frame()
-            headers = self.table.read(payload) if kind == HEADERS else {}
-            if of in streams and kind == RST_STREAM:
-                return -1
-            if of in streams and "grpc-status" in headers:
-                return int(headers["grpc-status"])
+        """gRPC's status of whichever of the streams ends first, None if it was reset."""
+        return self.end(*streams).status
 
-    def first_bytes(self, stream):
-        """Of the stream's first DATA frame."""
-        while True:
-            kind, _, of, payload = self.frame()
-            if kind == HEADERS:
-                self.table.read(payload)
-            if of == stream and kind == DATA and payload:
-                return payload
+    def _read(self):
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError("closed")
+        try:
+            events = self.h2.receive_data(data)
+        except h2.exceptions.ProtocolError as wrong:
+            raise ConnectionError(f"not HTTP/2: {wrong!r}") from wrong
+        for event in events:
+            self._take(event)
+        self._flush()
 
-    def _exactly(self, count):
-        data = b""
-        while len(data) < count:
-            part = self.tls.recv(count - len(data))
-            if not part:
-                raise ConnectionError("closed")
-            data += part
-        return data
+    def _take(self, event):
+        if isinstance(event, h2.events.ConnectionTerminated):
+            raise ConnectionError(f"GOAWAY {event.error_code}: {event.additional_data}")
+        stream = getattr(event, "stream_id", None)
+        if stream not in self.streams:
+            return
+        data, ended = self.streams[stream]
+        if isinstance(event, h2.events.DataReceived):
+            data += event.data
+            self.h2.acknowledge_received_data(event.flow_controlled_length, stream)
+        elif isinstance(event, h2.events.StreamReset):
+            ended = ended or Ended(None, f"RST_STREAM {event.error_code}")
+        elif isinstance(event, (h2.events.ResponseReceived, h2.events.TrailersReceived)):
+            headers = dict(event.headers)
+            if "grpc-status" in headers:
+                ended = Ended(int(headers["grpc-status"]), headers.get("grpc-message", ""))
+            elif headers.get(":status", "200") != "200":
+                ended = Ended(None, f"HTTP {headers[':status']}")
+        elif isinstance(event, h2.events.StreamEnded):
+            ended = ended or Ended(None, "no status")
+        self.streams[stream] = data, ended
+
+    def _flush(self):
+        self.socket.sendall(self.h2.data_to_send())
 
     def close(self):
-        self.tls.close()
+        self.socket.close()
 
     def __enter__(self):
         return self

@@ -47,27 +47,37 @@ class Namespace:
             raise CommandFailed(f"{arguments} in {self.name}: {ran.stdout}{ran.stderr}")
         return ran
 
-    def open_socket(self, uid=0, family=socket.AF_INET):
-        """A TCP socket inside, owned by `uid` as far as iptables is concerned."""
-        made = []
+    def inside(self, function, uid=0):
+        """function()'s result; sockets that it opens are inside, and owned by `uid` as far as
+        iptables is concerned."""
+        result, failure = [], []
 
-        def make():  # a thread of its own, because setns and setfsuid change the calling thread
-            with open(f"/run/netns/{self.name}") as handle:
-                if _LIBC.setns(handle.fileno(), _CLONE_NEWNET) != 0:
-                    made.append(OSError(ctypes.get_errno(), "setns"))
-                    return
-            _LIBC.setfsuid(uid)
+        def run():  # a thread of its own, because setns and setfsuid change the calling thread
             try:
-                made.append(socket.socket(family, socket.SOCK_STREAM))
-            except OSError as failed:
-                made.append(failed)
+                with open(f"/run/netns/{self.name}") as handle:
+                    if _LIBC.setns(handle.fileno(), _CLONE_NEWNET) != 0:
+                        raise OSError(ctypes.get_errno(), f"setns to {self.name}")
+                _LIBC.setfsuid(uid)
+                result.append(function())
+            except BaseException as failed:
+                failure.append(failed)
 
-        thread = threading.Thread(target=make)
+        thread = threading.Thread(target=run)
         thread.start()
         thread.join()
-        if isinstance(made[0], OSError):
-            raise made[0]
-        return made[0]
+        if failure:
+            raise failure[0]
+        return result[0]
+
+    def open_socket(self, uid=0, family=socket.AF_INET):
+        return self.inside(lambda: socket.socket(family, socket.SOCK_STREAM), uid)
+
+    def listen(self, address, port):
+        opened = self.open_socket()
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((address, port))
+        opened.listen(64)
+        return opened
 
     def connect(self, address, port, timeout=2, uid=0, family=socket.AF_INET):
         opened = self.open_socket(uid, family)

@@ -1,27 +1,17 @@
 """Servers outside of the mesh that MeshConfig names: a collector of spans, and an authorizer.
 
-Both run in threads of the test, on sockets that lie in a namespace. From the standard library
-alone: just enough HTTP/2, gRPC and protobuf for envoy.service.auth.v3.Authorization/Check.
+Both run in threads of the test, on sockets that lie in a namespace.
 """
+import concurrent.futures
 import http.server
 import json
-import socket
-import struct
 import threading
 
-from lib.mesh.xds_client import field, fields, varint
+import grpc
 
-_DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 4, 6, 8
-_ACK, _END_STREAM, _END_HEADERS = 1, 1, 4
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from lib.net import messages
 
-
-def _listen(namespace, address, port):
-    opened = namespace.open_socket()
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    opened.bind((address, port))
-    opened.listen(64)
-    return opened
+_auth = messages.load("envoy/service/auth/v3/external_auth.proto")
 
 
 class Collector:
@@ -56,7 +46,7 @@ class Collector:
 
         self.server = http.server.ThreadingHTTPServer((address, port), Handler, False)
         self.server.socket.close()
-        self.server.socket = _listen(namespace, address, port)
+        self.server.socket = namespace.listen(address, port)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -75,80 +65,31 @@ class Collector:
 
 
 class Authorizer:
-    """Refuses what `allows(principal, path)` is false for, until it is closed."""
+    """envoy.service.auth.v3.Authorization: refuses what `allows(principal, path)` is false for, until
+    it is closed. `asked`: every (principal, path)."""
 
     def __init__(self, namespace, address, port, allows):
-        self.allows, self.asked, self.lock = allows, [], threading.Lock()
-        self.connections, self.closed = [], False
-        self.listener = _listen(namespace, address, port)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.allows, self.asked, self.closed = allows, [], False
+        # A thread for each question of a burst that is kept waiting.
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(64))
+        self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
+            "envoy.service.auth.v3.Authorization", {"Check": grpc.unary_unary_rpc_method_handler(
+                self._check, _auth.CheckRequest.FromString,
+                _auth.CheckResponse.SerializeToString)})])
+        namespace.inside(lambda: self.server.add_insecure_port(f"{address}:{port}"))
+        self.server.start()
 
     def close(self):
         self.closed = True
-        self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
-        self.listener.close()
-        with self.lock:
-            for connection in self.connections:
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass  # its client was faster
+        self.server.stop(0).wait()
 
-    def _accept(self):
-        while not self.closed:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with self.lock:
-                self.connections.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        with connection, connection.makefile("rb") as stream:
-            try:
-                if stream.read(len(_PREFACE)) != _PREFACE:
-                    return
-                connection.sendall(_frame(_SETTINGS, 0, 0))
-                messages = {}
-                while head := stream.read(9):
-                    kind, flags, number = head[3], head[4], struct.unpack("!I", head[5:9])[0]
-                    payload = stream.read(int.from_bytes(head[:3], "big"))
-                    if kind in (_SETTINGS, _PING) and not flags & _ACK:
-                        connection.sendall(_frame(kind, _ACK, 0,
-                                                  payload if kind == _PING else b""))
-                    if kind != _DATA:
-                        continue  # of headers, nothing is needed
-                    messages[number] = messages.get(number, b"") + payload
-                    if payload:
-                        connection.sendall(_frame(_WINDOW_UPDATE, 0, 0,
-                                                  struct.pack("!I", len(payload))))
-                    if flags & _END_STREAM:
-                        connection.sendall(self._answer(number, messages.pop(number)[5:]))
-            except OSError:
-                pass  # closed, by whichever side
-
-    def _answer(self, number, request):
-        attributes = fields(fields(request)[1][0])
-        principal = fields(attributes[1][0]).get(4, [b""])[0].decode()
-        path = fields(fields(attributes[4][0])[2][0])[4][0].decode()
-        with self.lock:
-            self.asked.append((principal, path))
-        response = field(1, b"")  # google.rpc.Status: OK
+    def _check(self, request, _):
+        attributes = request.attributes
+        principal, path = attributes.source.principal, attributes.request.http.path
+        self.asked.append((principal, path))
+        answer = _auth.CheckResponse()
         if not self.allows(principal, path):
-            forbidden = field(1, varint(1 << 3) + varint(403)) + field(3, "says the authorizer")
-            response = field(1, varint(1 << 3) + varint(7)) + field(2, forbidden)
-        message = b"\0" + struct.pack("!I", len(response)) + response
-        return (_frame(_HEADERS, _END_HEADERS, number,
-                       b"\x88" + _literal("content-type", "application/grpc")) +
-                _frame(_DATA, 0, number, message) +
-                _frame(_HEADERS, _END_HEADERS | _END_STREAM, number, _literal("grpc-status", "0")))
-
-
-def _frame(kind, flags, stream, payload=b""):
-    return struct.pack("!I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
-        "!I", stream) + payload
-
-
-def _literal(name, value):
-    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+            answer.status.code = grpc.StatusCode.PERMISSION_DENIED.value[0]
+            answer.denied_response.status.code = 403
+            answer.denied_response.body = "says the authorizer"
+        return answer
