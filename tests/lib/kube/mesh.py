@@ -56,6 +56,7 @@ class InjectedPod:
             raise RuntimeError(f"Envoy of {self.name}: {status} {body}")
         return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
 
+
     def get(self, url, method="GET", headers=None, timeout=5):
         """(status, body) of what the app here gets from HOST:PORT/PATH; 0 without a connection."""
         host, _, path = url.partition("/")

@@ -71,7 +71,7 @@ class Controller:
             return response.status, json.loads(response.read())
 
     def wait_until_ready(self):
-        wait_for("ready", lambda: self.http("/health/ready")[0] == 200)
+        wait_for("ready", lambda: self.http("/health/ready")[0] == 200, 20)
 
     def metric(self, series):
         found = re.search(rf"^{re.escape(series)} (\S+)$", self.http("/metrics")[1], re.M)
