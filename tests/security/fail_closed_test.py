@@ -7,6 +7,7 @@ import shutil
 
 from lib.mesh import attacked
 from lib.mesh.daemon import run
+from lib.net.http2 import CLOSED
 from lib.net.processes import wait_for
 
 UNAVAILABLE = 14  # gRPC's
@@ -86,7 +87,7 @@ class FailClosed(attacked.MeshTest):
         self.controller.wait_until_ready()
         renewed = self.proxy("api-1")
         self.roots = self.folder / "api-1" / "cacert.pem"  # the stranger is not who gives up
-        with self.assertRaises(OSError):
+        with self.assertRaises(CLOSED):
             self.status_of(self.web)
         wait_for("the refusal", lambda: [line for line in self.controller.log("gRPC")
                                          if "certificate verify failed" in line["detail"]])

@@ -18,7 +18,7 @@ from hyperframe.frame import (ContinuationFrame, DataFrame, ExtensionFrame, Head
 from lib.mesh import attacked
 from lib.mesh.daemon import run
 from lib.mesh.xds_client import CLUSTERS, SECRET, STATE_OF_THE_WORLD as ADS, request
-from lib.net.http2 import (PREFACE, Ended, block, client_context, headers_frame, message,
+from lib.net.http2 import (CLOSED, PREFACE, Ended, block, client_context, headers_frame, message,
                            request_headers)
 from lib.net.processes import wait_for
 
@@ -192,8 +192,8 @@ class Floods(attacked.MeshTest):
         before = len(self.controller.log("proxy connected"))
         self.assertGreater(before, 0)
         for _ in range(300):
-            with self.assertRaises(OSError), self.connect() as connection:
-                connection.message(connection.open(ADS, CLUSTERS))
+            with self.assertRaises(CLOSED), self.connect() as connection:
+                connection.status(connection.open(ADS, CLUSTERS))
         self.assertEqual(len(self.controller.log("proxy connected")), before)
 
 

@@ -8,6 +8,7 @@ import re
 from lib.mesh import attacked
 from lib.mesh.daemon import run
 from lib.mesh.xds_client import CLUSTERS, DELTA, DELTA_CLUSTERS, STATE_OF_THE_WORLD
+from lib.net.http2 import CLOSED
 from lib.net.messages import WHEEL
 from lib.net.processes import wait_for
 
@@ -50,7 +51,7 @@ class Methods(attacked.MeshTest):
             with self.connect(identity) as connection:
                 try:
                     out[method] = connection.status(connection.open(method, b"", end=True))
-                except OSError:
+                except CLOSED:
                     out[method] = "no connection"
         return out
 

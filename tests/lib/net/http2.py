@@ -11,6 +11,8 @@ import hpack
 from hyperframe.frame import HeadersFrame
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+# The peer ended the connection or the handshake. A peer that is only silent is a TimeoutError.
+CLOSED = (ConnectionError, ssl.SSLError)
 
 
 def request_headers(path, scheme="https"):
@@ -55,8 +57,8 @@ class Ended(ConnectionError):
 
 
 class Connection:
-    """A client's connection over `opened`, a connected socket, with TLS or without. An OSError says
-    that it is over: closed, GOAWAY, or bytes that are not HTTP/2."""
+    """A client's connection over `opened`, a connected socket, with TLS or without. Failure: CLOSED,
+    also for GOAWAY and for bytes that are not HTTP/2; TimeoutError as the socket is set."""
 
     def __init__(self, opened):
         self.socket = opened
