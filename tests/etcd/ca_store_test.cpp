@@ -9,6 +9,7 @@
 #include "net/tls_fixture.hpp"
 #include "osm/etcd.hpp"
 #include "osm/testing/manual_clock.hpp"
+#include "osm/threads.hpp"
 
 namespace osm {
 namespace {
