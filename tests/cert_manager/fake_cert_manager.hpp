@@ -1,5 +1,6 @@
-// cert-manager's part on an API server in memory: whenever somebody waits, it does with the
-// requests that are there what a test wants.
+// cert-manager on an API server in memory: whenever somebody waits, it answers the requests that are
+// there, as a real one does or as a test wants. tests/contract/cert_manager_contract.cpp holds it to
+// a real one.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -7,8 +8,10 @@
 #include <boost/json.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/base64.hpp"
@@ -29,7 +32,7 @@ inline constexpr kubernetes::Resource kRequests{"cert-manager.io", "v1", "certif
                                                 "CertificateRequest"};
 
 inline json::object condition(const char* type, const char* status, const char* reason = "",
-                              const char* message = "") {
+                              const std::string& message = "") {
   return {{"type", type}, {"status", status}, {"reason", reason}, {"message", message}};
 }
 
@@ -83,14 +86,40 @@ class CountingRng final : public Rng {
 };
 
 struct FakeCertManager {
-  // What becomes of each request that has no status yet; nullopt: nothing.
+  // The status that a request gets which is not answered yet; nullopt: none.
   using Act = std::function<std::optional<json::object>(const json::object& request)>;
 
   FakeCertManager() {
-    act = [this](const json::object& request) { return issued(request, authority); };
+    act = [this](const json::object& request) { return answer(request); };
   }
 
   // -- what it does --
+
+  // As a real one: the decision of an approver first, then the issuer's.
+  std::optional<json::object> answer(const json::object& request) {
+    const json::object denied = condition_of(request, "Denied");
+    if (!denied.empty())
+      return failed({denied}, "Denied",
+                    "The CertificateRequest was denied by an approval controller");
+    json::object approved = condition_of(request, "Approved");
+    if (approved.empty() && !approves) return std::nullopt;
+    if (approved.empty()) approved = approval();
+    const json::object& spec = request.at("spec").as_object();
+    const json::object& issuer = spec.at("issuerRef").as_object();
+    if (issuer.at("name") != "osm-ca") {
+      const std::string kind(issuer.at("kind").as_string());
+      const std::string why = "Referenced \"" + kind + "\" not found";
+      return json::object{
+          {"conditions", json::array{approved, condition("Ready", "False", "Pending", why)}}};
+    }
+    const auto pem = from_base64(std::string(spec.at("request").as_string()));
+    if (!pem || !certificate::x509::parse_request(*pem).ok())
+      return failed({approved}, "Failed",
+                    "Failed to decode CSR in spec.request: error decoding certificate request");
+    json::object status = issued(request, authority);
+    status["conditions"].as_array().at(0) = approved;
+    return status;
+  }
 
   json::object issued(const json::object& request, const Authority& by, bool tells_ca = true) {
     const json::object& spec = request.at("spec").as_object();
@@ -98,14 +127,41 @@ struct FakeCertManager {
     const std::string chain =
         by.sign(from_base64(std::string(spec.at("request").as_string())).value(),
                 {init_subject, subject}, std::chrono::seconds(std::stol(duration)));
-    json::object status{{"conditions", json::array{condition("Approved", "True"),
-                                                   condition("Ready", "True", "Issued")}},
+    json::object status{{"conditions",
+                         json::array{approval(),
+                                     condition("Ready", "True", "Issued",
+                                               "Certificate fetched from issuer successfully")}},
                         {"certificate", base64(chain)}};
     if (tells_ca) status["ca"] = base64(by.root_pem());
     return status;
   }
   static json::object with(json::object one) {
     return {{"conditions", json::array{std::move(one)}}};
+  }
+  static json::object approval() {
+    return condition("Approved", "True", "cert-manager.io",
+                     "Certificate request has been approved by cert-manager.io");
+  }
+  json::object failed(json::array conditions, const char* reason, const char* why) const {
+    conditions.push_back(condition("Ready", "False", reason, why));
+    return {{"conditions", std::move(conditions)},
+            {"failureTime", kubernetes::kubernetes_time(clock.wall_now())}};
+  }
+  static json::object condition_of(const json::object& request, std::string_view type) {
+    const json::object* const status = request.contains("status")
+                                           ? request.at("status").if_object()
+                                           : nullptr;
+    if (status == nullptr || !status->contains("conditions")) return {};
+    for (const json::value& each : status->at("conditions").as_array())
+      if (each.at("type") == json::value(type)) return each.as_object();
+    return {};
+  }
+  // An approver's decision alone is no answer.
+  static bool unanswered(const json::object& request) {
+    if (!request.contains("status")) return true;
+    const bool decided = !condition_of(request, "Approved").empty() ||
+                         !condition_of(request, "Denied").empty();
+    return decided && condition_of(request, "Ready").empty();
   }
 
   std::vector<json::object> requests() {
@@ -119,7 +175,7 @@ struct FakeCertManager {
     clock.advance(time);
     waited += time;
     for (json::object request : requests()) {
-      if (request.contains("status")) continue;
+      if (!unanswered(request)) continue;
       seen.push_back(request);
       auto status = act(request);
       if (!status) continue;
@@ -163,6 +219,7 @@ struct FakeCertManager {
   certificate::Subject subject{.common_name = CommonName("store.shop.cluster.local"),
                                .spiffe_id = SpiffeId("spiffe://cluster.local/ns/shop/sa/store")};
   Act act;
+  bool approves = true;            // off: an approver must, by a condition of the request's status
   std::vector<json::object> seen;  // every request that it was shown, as it was then
   std::chrono::nanoseconds waited{0};
 };

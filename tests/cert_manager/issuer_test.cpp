@@ -224,13 +224,13 @@ TEST_SUITE("cert_manager::Issuer") {
   TEST_CASE("what a killed process left behind is deleted when it is old, and nothing else") {
     FakeCertManager fake;
     const auto leave = [&](const std::string& name, json::object labels) {
-      REQUIRE(fake.cluster.memory
-                  .create(kRequests,
-                          json::object{{"metadata", json::object{{"namespace", "osm-system"},
-                                                                 {"name", name},
-                                                                 {"labels", std::move(labels)}}},
-                                       {"status", json::object()}})
-                  .ok());
+      auto made = fake.cluster.memory.create(
+          kRequests, json::object{{"metadata", json::object{{"namespace", "osm-system"},
+                                                            {"name", name},
+                                                            {"labels", std::move(labels)}}}});
+      REQUIRE(made.ok());
+      (*made)["status"] = json::object();  // answered, as far as the fake is concerned
+      REQUIRE(fake.cluster.memory.update(kRequests, *made, "status").ok());
     };
     const json::object ours{{"app.kubernetes.io/name", "openservicemesh.io"},
                             {"app.kubernetes.io/component", "certificate-request"}};

@@ -13,10 +13,10 @@ using kubernetes::kTrafficTargets;
 using kubernetes::Patch;
 using kubernetes::PatchType;
 
-Patch merge(const json::object& body, const std::string& subresource = {}) {
+Patch merge_patch(const json::object& body, const std::string& subresource = {}) {
   return {.type = PatchType::kMerge, .body = json::serialize(body), .subresource = subresource};
 }
-Patch apply(const json::object& body, const std::string& manager, bool force = false,
+Patch apply_patch(const json::object& body, const std::string& manager, bool force = false,
             const std::string& subresource = {}) {
   return {.type = PatchType::kApply,
           .body = json::serialize(body),
@@ -74,12 +74,10 @@ TEST_SUITE("API server contract: writing") {
       server->make_namespace("absent");
       auto& api = server->api();
       CHECK(error_of(api.get(kConfigMaps, "absent", "x")).code == ErrorCode::kNotFound);
-      CHECK(error_of(api.update(kLeases, [] {
-              json::object changed = lease("absent", "a");
-              changed["metadata"].as_object()["resourceVersion"] = "1";
-              return changed;
-            }())).code == ErrorCode::kNotFound);
-      CHECK(error_of(api.patch(kConfigMaps, "absent", "x", merge({{"data", json::object()}})))
+      json::object versioned = config_map("absent", "x", "1");
+      versioned["metadata"].as_object()["resourceVersion"] = "1";
+      CHECK(error_of(api.update(kConfigMaps, versioned)).code == ErrorCode::kNotFound);
+      CHECK(error_of(api.patch(kConfigMaps, "absent", "x", merge_patch({{"data", json::object()}})))
                 .code == ErrorCode::kNotFound);
       CHECK(error_of(api.remove(kConfigMaps, "absent", "x")).code == ErrorCode::kNotFound);
       const json::object status{{"apiVersion", kTrafficTargets.api_version()},
@@ -87,7 +85,7 @@ TEST_SUITE("API server contract: writing") {
                                 {"metadata", {{"namespace", "absent"}, {"name", "x"}}},
                                 {"status", json::object()}};
       CHECK(error_of(
-                api.patch(kTrafficTargets, "absent", "x", apply(status, "osm", true, "status")))
+                api.patch(kTrafficTargets, "absent", "x", apply_patch(status, "osm", true, "status")))
                 .code == ErrorCode::kNotFound);
     }
   }
@@ -137,13 +135,38 @@ TEST_SUITE("API server contract: writing") {
     }
   }
 
+  TEST_CASE("an update creates a Lease that was deleted meanwhile") {
+    for (const auto& server : kube_servers()) {
+      server->make_namespace("lease-again");
+      auto& api = server->api();
+      json::object read = value_of(api.create(kLeases, lease("lease-again", "a")));
+      REQUIRE(api.remove(kLeases, "lease-again", "osm").ok());
+      read["metadata"].as_object().erase("uid");
+      read["spec"].as_object()["holderIdentity"] = "b";
+      const json::object again = value_of(api.update(kLeases, read));
+      CHECK(text_at(again, "/spec/holderIdentity") == "b");
+      CHECK_FALSE(text_at(again, "/metadata/uid").empty());
+    }
+  }
+
+  TEST_CASE("an update of another object of that name is a conflict") {
+    for (const auto& server : kube_servers()) {
+      server->make_namespace("other-uid");
+      auto& api = server->api();
+      REQUIRE(api.create(kConfigMaps, config_map("other-uid", "x", "1")).ok());
+      json::object other = config_map("other-uid", "x", "2");
+      other["metadata"].as_object()["uid"] = "00000000-0000-0000-0000-000000000000";
+      CHECK(error_of(api.update(kConfigMaps, other)).code == ErrorCode::kConflict);
+    }
+  }
+
   TEST_CASE("a write that changes nothing keeps the version") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("same");
       auto& api = server->api();
       const json::object made = value_of(api.create(kConfigMaps, config_map("same", "x", "1")));
       CHECK(version_of(value_of(api.update(kConfigMaps, made))) == version_of(made));
-      const auto merged = value_of(api.patch(kConfigMaps, "same", "x", merge({{"data", {{"key", "1"}}}})));
+      const auto merged = value_of(api.patch(kConfigMaps, "same", "x", merge_patch({{"data", {{"key", "1"}}}})));
       CHECK(version_of(merged) == version_of(made));
     }
   }
@@ -157,7 +180,7 @@ TEST_SUITE("API server contract: writing") {
                                 {.uid = "00000000-0000-0000-0000-000000000000"}))
                 .code == ErrorCode::kConflict);
       const json::object changed =
-          value_of(api.patch(kConfigMaps, "delete", "x", merge({{"data", {{"key", "2"}}}})));
+          value_of(api.patch(kConfigMaps, "delete", "x", merge_patch({{"data", {{"key", "2"}}}})));
       CHECK(error_of(api.remove(kConfigMaps, "delete", "x",
                                 {.resource_version = version_of(made)}))
                 .code == ErrorCode::kConflict);
@@ -200,32 +223,32 @@ TEST_SUITE("API server contract: merge patches") {
       REQUIRE(api.create(kConfigMaps, config_map("merge", "x", "1")).ok());
       const auto more = value_of(api.patch(
           kConfigMaps, "merge", "x",
-          merge({{"metadata", {{"labels", {{"a", "b"}}}}}, {"data", {{"more", "2"}}}})));
+          merge_patch({{"metadata", {{"labels", {{"a", "b"}}}}}, {"data", {{"more", "2"}}}})));
       CHECK(value_at(more, "/data") == json::object{{"key", "1"}, {"more", "2"}});
       CHECK(text_at(more, "/metadata/labels/a") == "b");
       const auto less =
-          value_of(api.patch(kConfigMaps, "merge", "x", merge({{"data", {{"key", nullptr}}}})));
+          value_of(api.patch(kConfigMaps, "merge", "x", merge_patch({{"data", {{"key", nullptr}}}})));
       CHECK(value_at(less, "/data") == json::object{{"more", "2"}});
     }
   }
 
-  TEST_CASE("a merge patch that names another version or identity is a conflict") {
+  TEST_CASE("a merge patch that names another version is a conflict, another identity alone is not") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("merge-stale");
       auto& api = server->api();
       const auto made = value_of(api.create(kConfigMaps, config_map("merge-stale", "x", "1")));
-      const auto with = [](const char* field, const std::string& value) {
-        return merge({{"metadata", {{field, value}}}, {"data", {{"key", "3"}}}});
+      constexpr const char* kOther = "00000000-0000-0000-0000-000000000000";
+      const auto patch = [&](const json::object& metadata) {
+        return api.patch(kConfigMaps, "merge-stale", "x",
+                         merge_patch({{"metadata", metadata}, {"data", {{"key", "3"}}}}));
       };
-      REQUIRE(api.patch(kConfigMaps, "merge-stale", "x",
-                        with("resourceVersion", version_of(made)))
-                  .ok());
-      CHECK(error_of(api.patch(kConfigMaps, "merge-stale", "x",
-                               with("resourceVersion", version_of(made))))
-                .code == ErrorCode::kConflict);
-      CHECK(error_of(api.patch(kConfigMaps, "merge-stale", "x",
-                               with("uid", "00000000-0000-0000-0000-000000000000")))
-                .code == ErrorCode::kConflict);
+      const std::string uid = text_at(made, "/metadata/uid");
+      REQUIRE(patch({{"resourceVersion", version_of(made)}, {"uid", uid}}).ok());
+      CHECK(error_of(patch({{"resourceVersion", version_of(made)}})).code ==
+            ErrorCode::kConflict);
+      CHECK(error_of(patch({{"resourceVersion", version_of(made)}, {"uid", kOther}})).code ==
+            ErrorCode::kConflict);
+      CHECK(error_of(patch({{"uid", kOther}})).code == ErrorCode::kInvalidField);
     }
   }
 }
@@ -261,7 +284,7 @@ TEST_SUITE("API server contract: status and generation") {
 
       const json::object merged = value_of(
           api.patch(kTrafficTargets, "status", "x",
-                    merge({{"status", {{"conditions", json::array()}}},
+                    merge_patch({{"status", {{"conditions", json::array()}}},
                            {"spec", {{"destination", {{"name", "d"}}}}}},
                           "status")));
       CHECK(value_at(merged, "/status/conditions") == json::array());
@@ -281,10 +304,10 @@ TEST_SUITE("API server contract: status and generation") {
       };
       CHECK(generation(value_of(api.create(kTrafficTargets,
                                            traffic_target("generation", "x", "a")))) == 1);
-      CHECK(patch(merge({{"spec", {{"destination", {{"name", "b"}}}}}})) == 2);
-      CHECK(patch(merge({{"metadata", {{"labels", {{"a", "b"}}}}}})) == 2);
-      CHECK(patch(merge({{"status", {{"conditions", json::array()}}}}, "status")) == 2);
-      CHECK(patch(merge({{"spec", {{"destination", {{"name", "a"}}}}}})) == 3);
+      CHECK(patch(merge_patch({{"spec", {{"destination", {{"name", "b"}}}}}})) == 2);
+      CHECK(patch(merge_patch({{"metadata", {{"labels", {{"a", "b"}}}}}})) == 2);
+      CHECK(patch(merge_patch({{"status", {{"conditions", json::array()}}}}, "status")) == 2);
+      CHECK(patch(merge_patch({{"spec", {{"destination", {{"name", "a"}}}}}})) == 3);
     }
   }
 
@@ -299,21 +322,21 @@ TEST_SUITE("API server contract: status and generation") {
 }
 
 TEST_SUITE("API server contract: server-side apply") {
-  TEST_CASE("an apply creates the object, and is refused for an absent one of a version") {
+  TEST_CASE("an apply creates the object, also where it names a version of one that is gone") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("apply");
       auto& api = server->api();
       json::object versioned = config_map("apply", "x", "1");
       versioned["metadata"].as_object()["resourceVersion"] = "1";
-      CHECK(error_of(api.patch(kConfigMaps, "apply", "x", apply(versioned, "osm", true))).code ==
-            ErrorCode::kConflict);
+      CHECK(api.patch(kConfigMaps, "apply", "x", apply_patch(versioned, "osm", true)).ok());
+      REQUIRE(api.remove(kConfigMaps, "apply", "x").ok());
       const json::object body = config_map("apply", "x", "1");
-      const auto made = value_of(api.patch(kConfigMaps, "apply", "x", apply(body, "osm")));
+      const auto made = value_of(api.patch(kConfigMaps, "apply", "x", apply_patch(body, "osm")));
       CHECK(text_at(made, "/data/key") == "1");
-      const auto again = value_of(api.patch(kConfigMaps, "apply", "x", apply(body, "osm")));
+      const auto again = value_of(api.patch(kConfigMaps, "apply", "x", apply_patch(body, "osm")));
       CHECK(version_of(again) == version_of(made));
       versioned["metadata"].as_object()["resourceVersion"] = "1";
-      CHECK(error_of(api.patch(kConfigMaps, "apply", "x", apply(versioned, "osm", true))).code ==
+      CHECK(error_of(api.patch(kConfigMaps, "apply", "x", apply_patch(versioned, "osm", true))).code ==
             ErrorCode::kConflict);
     }
   }
@@ -324,7 +347,7 @@ TEST_SUITE("API server contract: server-side apply") {
       auto& api = server->api();
       const auto put = [&](const std::string& value, const std::string& manager, bool force) {
         return api.patch(kConfigMaps, "apply-force", "x",
-                         apply(config_map("apply-force", "x", value), manager, force));
+                         apply_patch(config_map("apply-force", "x", value), manager, force));
       };
       REQUIRE(put("1", "first", false).ok());
       const Error error = error_of(put("2", "second", false));
@@ -346,7 +369,7 @@ TEST_SUITE("API server contract: server-side apply") {
         json::object body = config_map("apply-less", "x", "");
         body["data"] = data;
         return value_at(
-            value_of(api.patch(kConfigMaps, "apply-less", "x", apply(body, manager))), "/data");
+            value_of(api.patch(kConfigMaps, "apply-less", "x", apply_patch(body, manager))), "/data");
       };
       CHECK(put({{"a", "1"}, {"b", "1"}, {"c", "1"}}, "first").as_object().size() == 3);
       CHECK(put({{"b", "1"}, {"d", "1"}}, "second").as_object().size() == 4);
@@ -360,15 +383,15 @@ TEST_SUITE("API server contract: server-side apply") {
       auto& api = server->api();
       const auto put = [&](const std::string& value) {
         return api.patch(kConfigMaps, "apply-edit", "x",
-                         apply(config_map("apply-edit", "x", value), "osm-applies"));
+                         apply_patch(config_map("apply-edit", "x", value), "osm-applies"));
       };
       REQUIRE(put("1").ok());
-      REQUIRE(api.patch(kConfigMaps, "apply-edit", "x", merge({{"data", {{"key", "2"}}}})).ok());
+      REQUIRE(api.patch(kConfigMaps, "apply-edit", "x", merge_patch({{"data", {{"key", "2"}}}})).ok());
       CHECK(error_of(put("1")).code == ErrorCode::kConflict);
       json::object without = config_map("apply-edit", "x", "");
       without.erase("data");
       const auto left = value_of(
-          api.patch(kConfigMaps, "apply-edit", "x", apply(without, "osm-applies")));
+          api.patch(kConfigMaps, "apply-edit", "x", apply_patch(without, "osm-applies")));
       CHECK(text_at(left, "/data/key") == "2");
     }
   }
@@ -392,10 +415,11 @@ TEST_SUITE("API server contract: server-side apply") {
                                 {"metadata", {{"namespace", "apply-status"}, {"name", "x"}}},
                                 {"status", {{"conditions", std::move(conditions)}}}};
         const auto now = value_of(api.patch(kTrafficTargets, "apply-status", "x",
-                                            apply(body, manager, true, "status")));
+                                            apply_patch(body, manager, true, "status")));
         CHECK(value_at(now, "/spec") == value_at(made, "/spec"));
         std::string all;
-        for (const json::value& each : value_at(now, "/status/conditions").as_array())
+        const json::value kept = value_at(now, "/status/conditions");
+        for (const json::value& each : kept.as_array())
           all += text_at(each.as_object(), "/type") + ' ';
         return all;
       };
@@ -424,13 +448,14 @@ TEST_SUITE("API server contract: server-side apply") {
       };
       const auto names = [](const json::object& object) {
         std::string all;
-        for (const json::value& each : value_at(object, "/webhooks").as_array())
+        const json::value webhooks = value_at(object, "/webhooks");
+        for (const json::value& each : webhooks.as_array())
           all += text_at(each.as_object(), "/name") + ' ';
         return all;
       };
       const auto put = [&](const std::string& manager, const std::vector<std::string>& wanted) {
         return names(value_of(
-            api.patch(kMutatingWebhooks, "", "contract", apply(body(wanted), manager, true))));
+            api.patch(kMutatingWebhooks, "", "contract", apply_patch(body(wanted), manager, true))));
       };
       CHECK(put("first", {"a.example.io", "b.example.io"}) == "a.example.io b.example.io ");
       CHECK(put("second", {"c.example.io"}) == "a.example.io b.example.io c.example.io ");

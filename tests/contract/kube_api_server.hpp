@@ -62,13 +62,15 @@ inline json::object config_map(const std::string& ns, const std::string& name,
 }
 inline json::object traffic_target(const std::string& ns, const std::string& name,
                                    const std::string& account) {
+  const json::object rule{
+      {"kind", "HTTPRouteGroup"}, {"name", "routes"}, {"matches", json::array{"books"}}};
   return {{"apiVersion", kubernetes::kTrafficTargets.api_version()},
           {"kind", "TrafficTarget"},
           {"metadata", {{"namespace", ns}, {"name", name}}},
           {"spec",
            {{"destination", {{"kind", "ServiceAccount"}, {"name", account}, {"namespace", ns}}},
             {"sources", json::array()},
-            {"rules", json::array()}}}};
+            {"rules", json::array{rule}}}}};
 }
 
 class KubeServer {

@@ -1,5 +1,6 @@
-// An API server in memory, for tests of what writes to one: versions, UIDs and generations,
-// conflicts, server-side apply with field ownership, status subresources, selectors, watches.
+// An API server in memory, for tests of the code that writes to one: versions, UIDs and generations,
+// conflicts, server-side apply with field ownership, status subresources, selectors, lists and
+// watches with their history. tests/contract/kube_api_*_contract.cpp hold it to a real one.
 //
 // Callbacks of list and watch run inside the call that causes them. Thread: any.
 #pragma once
@@ -18,6 +19,7 @@
 
 #include "kubernetes/api.hpp"
 #include "kubernetes/object_json.hpp"
+#include "kubernetes/selection.hpp"
 #include "kubernetes/surroundings.hpp"
 #include "osm/clock.hpp"
 #include "osm/kubernetes.hpp"
@@ -78,14 +80,27 @@ class MemoryApi final : public Api {
     std::lock_guard lock(mutex_);
     return watches_.size();
   }
+  std::string version() const {
+    std::lock_guard lock(mutex_);
+    return std::to_string(version_);
+  }
+  // Forgets the history: watches and pages of versions up to now are gone.
+  void compact() {
+    std::lock_guard lock(mutex_);
+    history_.clear();
+    pages_.clear();
+    compacted_ = ++version_;
+  }
   // Ends every watch, as a server that restarts does.
   void end_watches() {
-    std::map<int, std::shared_ptr<Watch>> ended;
-    {
-      std::lock_guard lock(mutex_);
-      ended.swap(watches_);
+    for (auto& [id, watch] : take_watches()) watch->handler.on_end({});
+  }
+  // Ends every watch, as a server does when the time that was asked for is over.
+  void time_out_watches() {
+    for (auto& [id, watch] : take_watches()) {
+      watch->handler.on_event(kubernetes::WatchEventType::kBookmark, bookmark_at(newest()));
+      watch->handler.on_end({});
     }
-    for (auto& [id, watch] : ended) watch->handler.on_end({});
   }
 
   // --- Api ---
@@ -102,19 +117,31 @@ class MemoryApi final : public Api {
   Result<json::object> create(const Resource& resource, const json::object& object) override {
     const auto [ns, name] = named(object);
     if (auto fault = writes("create", resource, ns, name); !fault.ok()) return fault.error();
+    if (Status named_well = check_name(name); !named_well.ok()) return named_well.error();
     {
       std::lock_guard lock(mutex_);
       if (objects_.contains(key_of(resource, ns, name)))
         return Error{ErrorCode::kAlreadyExists, name + " is there already"};
     }
-    return write(resource, object, "", "creator", true);
+    json::object made = object;
+    if (has_status(resource)) made.erase("status");
+    return write(resource, std::move(made), "", "creator", true);
   }
 
   Result<json::object> update(const Resource& resource, const json::object& object,
                               const std::string& subresource) override {
     const auto [ns, name] = named(object);
     if (auto fault = writes("update", resource, ns, name); !fault.ok()) return fault.error();
-    return write(resource, object, subresource, "updater", false);
+    if (subresource.empty() && !updates_unversioned(resource) &&
+        kubernetes::text_at(kubernetes::map_at(object, "metadata"), "resourceVersion").empty())
+      return Error{ErrorCode::kInvalidField,
+                   "metadata.resourceVersion: Invalid value: must be specified for an update"};
+    bool creates = false;
+    {
+      std::lock_guard lock(mutex_);
+      creates = creates_on_update(resource) && !objects_.contains(key_of(resource, ns, name));
+    }
+    return write(resource, object, subresource, "updater", creates);
   }
 
   Result<json::object> patch(const Resource& resource, const std::string& ns,
@@ -128,7 +155,13 @@ class MemoryApi final : public Api {
       const auto found = objects_.find(key_of(resource, ns, name));
       if (found == objects_.end()) return missing(resource, ns, name);
       object = found->second.object;
-      if (auto stale = check_preconditions(body, object); !stale.ok()) return stale.error();
+      if (auto stale = check_preconditions(body, object); !stale.ok()) {
+        // A patch that names the version as well is told of that first.
+        const json::value& asked = kubernetes::map_at(body, "metadata");
+        if (!differs(asked, kubernetes::map_at(object, "metadata"), "resourceVersion"))
+          return Error{ErrorCode::kInvalidField, "metadata.uid: field is immutable"};
+        return stale.error();
+      }
     }
     merge(object, body);
     return write(resource, std::move(object), patch.subresource, "patcher", false);
@@ -148,9 +181,11 @@ class MemoryApi final : public Api {
           (!options.resource_version.empty() &&
            kubernetes::text_at(metadata, "resourceVersion") != options.resource_version);
       if (other) return Error{ErrorCode::kConflict, name + " is another by now"};
-      const json::object last = found->second.object;
+      const json::object before = found->second.object;
+      json::object last = before;
+      last["metadata"].as_object()["resourceVersion"] = std::to_string(++version_);
       objects_.erase(found);
-      tell(kubernetes::WatchEventType::kDeleted, resource, nullptr, last, calls);
+      tell(kubernetes::WatchEventType::kDeleted, resource, before, last, calls);
     }
     for (const auto& call : calls) call();
     return {};
@@ -167,26 +202,7 @@ class MemoryApi final : public Api {
       done(fault.error());
       return {};
     }
-    kubernetes::ListPage page;
-    {
-      std::lock_guard lock(mutex_);
-      std::size_t skip = request.continue_token.empty() ? 0 : std::stoul(request.continue_token);
-      const std::size_t begin = skip;
-      for (const auto& [key, held] : objects_) {
-        if (!selected(key, held.object, request)) continue;
-        if (skip > 0) {
-          --skip;
-          continue;
-        }
-        if (request.limit != 0 && page.items.size() == request.limit) {
-          page.continue_token = std::to_string(begin + page.items.size());
-          break;
-        }
-        page.items.push_back(request.metadata_only ? only_metadata(held.object) : held.object);
-      }
-      page.resource_version = std::to_string(version_);
-    }
-    done(std::move(page));
+    done(page(request));
     return {};
   }
 
@@ -196,19 +212,34 @@ class MemoryApi final : public Api {
       handler.on_end(fault);
       return {};
     }
-    auto watch = std::make_shared<Watch>(Watch{request, std::move(handler)});
-    std::vector<json::object> present;
+    auto watch = std::make_shared<Watch>(Watch{request, std::move(handler), 0});
+    std::vector<Told> missed;
     int id = 0;
     {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      const bool any = request.resource_version.empty();
+      const std::uint64_t from = any ? 0 : std::stoull(request.resource_version);
+      if (!any && from < compacted_) {
+        lock.unlock();
+        watch->handler.on_end(Error{ErrorCode::kGone, "too old resource version"});
+        return {};
+      }
+      watch->from = from;
       id = ++last_watch_;
       watches_[id] = watch;
-      for (const auto& [key, held] : objects_)
-        if (request.resource_version.empty() && selected(key, held.object, request))
-          present.push_back(held.object);
+      if (any) {
+        for (const auto& [key, held] : objects_)
+          if (of_resource(key, request.resource) && selected(held.object, request))
+            missed.push_back({kubernetes::WatchEventType::kAdded, held.object});
+      } else {
+        for (const Change& change : history_)
+          if (change.version > from && change.plural == request.resource.plural)
+            for (Told& each : told(request, change.type, change.before, change.object))
+              missed.push_back(std::move(each));
+      }
     }
-    for (const json::object& object : present)
-      watch->handler.on_event(kubernetes::WatchEventType::kAdded, object);
+    if (watch->handler.on_open) watch->handler.on_open();
+    for (const Told& each : missed) watch->handler.on_event(each.type, each.object);
     return Subscription(std::shared_ptr<void>(nullptr, [this, id](void*) {
       std::lock_guard lock(mutex_);
       watches_.erase(id);
@@ -223,6 +254,19 @@ class MemoryApi final : public Api {
   struct Watch {
     kubernetes::WatchRequest request;
     kubernetes::WatchHandler handler;
+    std::uint64_t from;  // tells what is newer, also if that is still to come
+  };
+  struct Change {
+    std::uint64_t version;
+    std::string plural;
+    kubernetes::WatchEventType type;
+    json::object before;
+    json::object object;
+  };
+  // The pages of a list that is being read: of one version.
+  struct Pages {
+    std::uint64_t version;
+    std::deque<json::object> left;
   };
 
   static Key key_of(const Resource& resource, const std::string& ns, const std::string& name) {
@@ -234,6 +278,73 @@ class MemoryApi final : public Api {
   }
   static Error missing(const Resource& resource, const std::string& ns, const std::string& name) {
     return {ErrorCode::kNotFound, std::string(resource.plural) + ' ' + ns + '/' + name};
+  }
+
+  static bool of_resource(const Key& key, const Resource& resource) {
+    return std::get<0>(key) == resource.plural;
+  }
+  static bool is_custom(const Resource& resource) {
+    return resource.group.find(".k8s.io") == std::string_view::npos &&
+           resource.group.find('.') != std::string_view::npos;
+  }
+  // Custom resources of the mesh have the status subresource; of the others none that is written
+  // here has a status.
+  static bool has_status(const Resource& resource) { return is_custom(resource); }
+  static bool has_generation(const Resource& resource) {
+    return is_custom(resource) || resource.group == "admissionregistration.k8s.io" ||
+           resource.group == "discovery.k8s.io" || resource.group == "apiextensions.k8s.io";
+  }
+  static bool updates_unversioned(const Resource& resource) {
+    return !is_custom(resource) && resource.group != "coordination.k8s.io" &&
+           resource.group != "admissionregistration.k8s.io" &&
+           resource.group != "apiextensions.k8s.io";
+  }
+  static bool creates_on_update(const Resource& resource) {
+    return resource.group == "coordination.k8s.io";
+  }
+  // RFC 1123 subdomain.
+  static Status check_name(const std::string& name) {
+    const auto inside = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+    const bool well = !name.empty() && name.size() <= 253 && inside(name.front()) &&
+                      inside(name.back()) &&
+                      std::all_of(name.begin(), name.end(),
+                                  [&](char c) { return inside(c) || c == '-' || c == '.'; });
+    if (well) return {};
+    return Error{ErrorCode::kInvalidField, "metadata.name: Invalid value: \"" + name + '"'};
+  }
+
+  std::map<int, std::shared_ptr<Watch>> take_watches() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(watches_, {});
+  }
+  std::uint64_t newest() const {
+    std::lock_guard lock(mutex_);
+    return version_;
+  }
+
+  Result<kubernetes::ListPage> page(const kubernetes::ListRequest& request) {
+    std::lock_guard lock(mutex_);
+    Pages pages{version_, {}};
+    if (request.continue_token.empty()) {
+      for (const auto& [key, held] : objects_)
+        if (of_resource(key, request.resource) && selected(held.object, request))
+          pages.left.push_back(request.metadata_only ? only_metadata(held.object) : held.object);
+    } else {
+      auto kept = pages_.extract(request.continue_token);
+      if (kept.empty()) return Error{ErrorCode::kGone, "the continue token expired"};
+      pages = std::move(kept.mapped());
+    }
+    kubernetes::ListPage out;
+    out.resource_version = std::to_string(pages.version);
+    while (!pages.left.empty() && (request.limit == 0 || out.items.size() < request.limit)) {
+      out.items.push_back(std::move(pages.left.front()));
+      pages.left.pop_front();
+    }
+    if (!pages.left.empty()) {
+      out.continue_token = "page-" + std::to_string(++last_page_);
+      pages_[out.continue_token] = std::move(pages);
+    }
+    return out;
   }
 
   Status fails(const char* verb, const Resource& resource, const std::string& ns,
@@ -260,12 +371,14 @@ class MemoryApi final : public Api {
   static Status check_preconditions(const json::object& asked, const json::object& live) {
     const json::value& want = kubernetes::map_at(asked, "metadata");
     const json::value& have = kubernetes::map_at(live, "metadata");
-    for (const char* field : {"resourceVersion", "uid"}) {
-      const std::string text = kubernetes::text_at(want, field);
-      if (!text.empty() && text != kubernetes::text_at(have, field))
+    for (const char* field : {"resourceVersion", "uid"})
+      if (differs(want, have, field))
         return Error{ErrorCode::kConflict, std::string(field) + " is another by now"};
-    }
     return {};
+  }
+  static bool differs(const json::value& want, const json::value& have, const char* field) {
+    const std::string text = kubernetes::text_at(want, field);
+    return !text.empty() && text != kubernetes::text_at(have, field);
   }
 
   // RFC 7386.
@@ -361,15 +474,30 @@ class MemoryApi final : public Api {
       take_element(child->as_array(), list_key('.' + std::string(key)), rest);
     }
   }
-  // An element goes with its last member.
+  // An element goes with the member that names it, once nobody owns another member.
   static void take_element(json::array& list, const std::string& key, std::string_view path) {
     const auto close = path.find(']');
     const auto at = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
       return kubernetes::text_at(one, key) == path.substr(1, close - 1);
     });
     if (at == list.end()) return;
-    take_away(*at, path.substr(close + 1));
-    if (at->as_object().empty()) list.erase(at);
+    const std::string_view rest = path.substr(close + 1);
+    if (rest.substr(1) != key)
+      take_away(*at, rest);
+    else if (only_has(*at, key))
+      list.erase(at);
+  }
+  // Empty maps do not count.
+  static bool only_has(const json::value& value, std::string_view key) {
+    const auto* map = value.if_object();
+    return map != nullptr && std::all_of(map->begin(), map->end(), [&](const auto& member) {
+             return member.key() == key || only_has(member.value(), "");
+           });
+  }
+  static bool names_element(std::string_view path) {
+    const auto at = path.rfind("].");
+    const auto open = path.rfind('[', at);
+    return at != std::string_view::npos && path.substr(at + 2) == list_key(path.substr(0, open));
   }
 
   Result<json::object> apply(const Resource& resource, const std::string& ns,
@@ -382,9 +510,7 @@ class MemoryApi final : public Api {
       const auto found = objects_.find(key_of(resource, ns, name));
       created = found == objects_.end();
       if (created && !patch.subresource.empty()) return missing(resource, ns, name);
-      if (created &&
-          !kubernetes::text_at(kubernetes::map_at(body, "metadata"), "resourceVersion").empty())
-        return Error{ErrorCode::kConflict, "it is not there"};
+      if (Status named_well = check_name(name); !named_well.ok()) return named_well.error();
       Held none;
       Held& held = created ? none : found->second;
       if (!created)
@@ -399,14 +525,18 @@ class MemoryApi final : public Api {
               return Error{ErrorCode::kConflict, path + " belongs to " + manager};
       json::value result = held.object;
       if (!result.is_object()) result = json::object();
+      std::vector<std::string> gone;
       for (const std::string& path : held.owned[patch.field_manager]) {
         const bool of_this = path.starts_with(".status") == !patch.subresource.empty();
         const bool shared =
             std::any_of(held.owned.begin(), held.owned.end(), [&](const auto& other) {
               return other.first != patch.field_manager && other.second.contains(path);
             });
-        if (of_this && !wanted.contains(path) && !shared) take_away(result, path);
+        if (of_this && !wanted.contains(path) && !shared) gone.push_back(path);
       }
+      // The member by which an element is found goes last.
+      std::stable_partition(gone.begin(), gone.end(), [](const auto& p) { return !names_element(p); });
+      for (const std::string& path : gone) take_away(result, path);
       for (const auto& [key, value] : body) {
         if (!patch.subresource.empty() && key != "status") continue;
         if (patch.subresource.empty() && key == "status") continue;
@@ -440,6 +570,8 @@ class MemoryApi final : public Api {
         object = std::move(whole);
       } else if (before.contains("status")) {
         object["status"] = before.at("status");
+      } else if (!create && has_status(resource)) {
+        object.erase("status");
       }
       own(held, before, object, subresource, manager, applied);
       finish(resource, before, object);
@@ -449,7 +581,7 @@ class MemoryApi final : public Api {
       held.object = object;
       result = object;
       tell(create ? kubernetes::WatchEventType::kAdded : kubernetes::WatchEventType::kModified,
-           resource, create ? nullptr : &before, object, calls);
+           resource, before, object, calls);
     }
     for (const auto& call : calls) call();
     return result;
@@ -492,7 +624,7 @@ class MemoryApi final : public Api {
     const auto* generation = kubernetes::member(old, "generation");
     const std::int64_t last = generation == nullptr ? 0 : generation->as_int64();
     const bool changed = fresh || spec_of(before) != spec_of(object);
-    metadata["generation"] = changed ? last + 1 : last;
+    if (has_generation(resource)) metadata["generation"] = changed ? last + 1 : last;
   }
   static json::value spec_of(const json::object& object) {
     const auto* spec = object.if_contains("spec");
@@ -503,51 +635,15 @@ class MemoryApi final : public Api {
       metadata->as_object().erase("resourceVersion");
     return object;
   }
-  static json::object only_metadata(const json::object& object) {
-    json::object out;
-    for (const char* key : {"apiVersion", "kind", "metadata"})
-      if (const auto* value = object.if_contains(key)) out[key] = *value;
-    return out;
-  }
-
-  // "a=b,c": every part holds.
-  static bool labelled(const json::object& object, std::string_view selector) {
-    const json::value& labels =
-        kubernetes::map_at(kubernetes::map_at(object, "metadata"), "labels");
-    while (!selector.empty()) {
-      const auto comma = std::min(selector.find(','), selector.size());
-      const std::string_view part = selector.substr(0, comma);
-      selector.remove_prefix(std::min(comma + 1, selector.size()));
-      const auto equals = part.find('=');
-      const auto* value = kubernetes::member(labels, part.substr(0, equals));
-      if (value == nullptr) return false;
-      if (equals != std::string_view::npos && *value != json::value(part.substr(equals + 1)))
-        return false;
-    }
-    return true;
-  }
-  template <class Request>
-  static bool selected(const Key& key, const json::object& object, const Request& request) {
-    if (std::get<0>(key) != request.resource.plural) return false;
-    if (!request.ns.empty() && std::get<1>(key) != request.ns) return false;
-    constexpr std::string_view kByName = "metadata.name=";
-    if (request.field_selector.starts_with(kByName) &&
-        std::get<2>(key) != request.field_selector.substr(kByName.size()))
-      return false;
-    return labelled(object, request.label_selector);
-  }
-
-  // An object that leaves a selector is deleted, as its watchers see it.
-  void tell(kubernetes::WatchEventType type, const Resource& resource, const json::object* before,
+  void tell(kubernetes::WatchEventType type, const Resource& resource, const json::object& before,
             const json::object& object, std::vector<std::function<void()>>& calls) {
-    const auto [ns, name] = named(object);
-    const Key key = key_of(resource, ns, name);
+    history_.push_back({version_, std::string(resource.plural), type, before, object});
     for (const auto& [id, watch] : watches_) {
-      const bool now = selected(key, object, watch->request);
-      const bool then = before != nullptr && selected(key, *before, watch->request);
-      if (!now && !then) continue;
-      const auto seen = now ? type : kubernetes::WatchEventType::kDeleted;
-      calls.push_back([watch, seen, object] { watch->handler.on_event(seen, object); });
+      if (!(watch->request.resource == resource) || version_ <= watch->from) continue;
+      for (Told& each : told(watch->request, type, before, object))
+        calls.push_back([watch, each = std::move(each)] {
+          watch->handler.on_event(each.type, each.object);
+        });
     }
   }
 
@@ -558,7 +654,11 @@ class MemoryApi final : public Api {
   std::vector<std::string> writes_;
   std::function<Status(const std::string&)> fault_;
   Result<std::string> release_ = std::string("v1.31.1");
-  std::uint64_t version_ = 0;
+  std::deque<Change> history_;
+  std::map<std::string, Pages> pages_;  // by continue token
+  std::uint64_t version_ = 1;
+  std::uint64_t compacted_ = 0;
+  int last_page_ = 0;
   int last_uid_ = 0;
   int last_watch_ = 0;
 };

@@ -1,6 +1,7 @@
 // An API server in memory that lists and watches as a real one does: one counter for all versions,
 // a history that is compacted, pages of one version, bookmarks. Answers come through an executor,
 // as they do over a network, and a test decides what goes wrong.
+// tests/contract/kube_api_watch_contract.cpp holds it to a real one.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "kubernetes/api.hpp"
+#include "kubernetes/selection.hpp"
 #include "osm/executor.hpp"
 
 namespace osm::kubernetes_test {
@@ -45,17 +47,19 @@ class WatchServer final : public kubernetes::Api {
     metadata["resourceVersion"] = std::to_string(++version_);
     object["metadata"] = std::move(metadata);
     auto& objects = objects_[std::string(resource.plural)];
-    const bool added = objects.insert_or_assign(ns + '/' + name, object).second;
-    record(resource, added ? WatchEventType::kAdded : WatchEventType::kModified, std::move(object));
+    json::object before = std::exchange(objects[ns + '/' + name], object);
+    const auto type = before.empty() ? WatchEventType::kAdded : WatchEventType::kModified;
+    record(resource, type, std::move(before), std::move(object));
   }
   void remove(const Resource& resource, const std::string& ns, const std::string& name) {
     auto& objects = objects_[std::string(resource.plural)];
     const auto at = objects.find(ns + '/' + name);
     if (at == objects.end()) return;
-    json::object object = at->second;
+    json::object before = at->second;
+    json::object object = before;
     objects.erase(at);
     object["metadata"].get_object()["resourceVersion"] = std::to_string(++version_);
-    record(resource, WatchEventType::kDeleted, std::move(object));
+    record(resource, WatchEventType::kDeleted, std::move(before), std::move(object));
   }
   // Forgets what happened: who watches or pages from before now is gone.
   void compact() {
@@ -64,11 +68,15 @@ class WatchServer final : public kubernetes::Api {
     compacted_ = ++version_;
   }
   void bookmark() {
-    const json::object object{{"metadata", {{"resourceVersion", std::to_string(version_)}}}};
     for (const auto& watch : std::vector(watches_))
-      if (!watch->deaf) tell(watch, WatchEventType::kBookmark, object);
+      if (!watch->deaf) tell(watch, {WatchEventType::kBookmark, bookmark_at(version_)});
   }
-  // Ends all watches, as a server's own time-out or a crash does.
+  // Ends all watches, as a server does when the time that was asked for is over.
+  void time_out_watches() {
+    bookmark();
+    end_watches();
+  }
+  // Ends all watches, as a server's restart or a broken connection does.
   void end_watches(const Status& status = {}) {
     for (const auto& watch : std::exchange(watches_, {}))
       later([watch, status] { watch->handler.on_end(status); }, watch);
@@ -109,9 +117,9 @@ class WatchServer final : public kubernetes::Api {
 
   Subscription watch(const WatchRequest& request, WatchHandler handler) override {
     const auto watch = std::make_shared<Watch>();
-    watch->resource = request.resource;
+    watch->request = request;
     watch->handler = std::move(handler);
-    later([this, watch, request] { open(watch, request); }, watch);
+    later([this, watch] { open(watch); }, watch);
     return Subscription(std::shared_ptr<void>(watch.get(), [this, watch](void*) {
       watch->over = true;
       std::erase(watches_, watch);
@@ -139,14 +147,16 @@ class WatchServer final : public kubernetes::Api {
     bool over = false;
   };
   struct Watch : Call {
-    Resource resource;
+    WatchRequest request;
     WatchHandler handler;
+    std::uint64_t from = 0;  // tells what is newer, also if that is still to come
     bool deaf = false;
   };
   struct Change {
     std::uint64_t version;
     std::string plural;
     WatchEventType type;
+    json::object before;  // empty: there was none
     json::object object;
   };
 
@@ -161,14 +171,21 @@ class WatchServer final : public kubernetes::Api {
     return Subscription(std::shared_ptr<void>(call.get(), [call](void*) { call->over = true; }));
   }
 
-  void record(const Resource& resource, WatchEventType type, json::object object) {
-    history_.push_back({version_, std::string(resource.plural), type, object});
+  void record(const Resource& resource, WatchEventType type, json::object before,
+              json::object object) {
+    const Change& change = history_.emplace_back(
+        Change{version_, std::string(resource.plural), type, std::move(before), std::move(object)});
     for (const auto& watch : std::vector(watches_))
-      if (watch->resource == resource && !watch->deaf) tell(watch, type, object);
+      if (watch->request.resource == resource && !watch->deaf && change.version > watch->from)
+        tell(watch, change);
   }
-  void tell(const std::shared_ptr<Watch>& watch, WatchEventType type, const json::object& object) {
+  void tell(const std::shared_ptr<Watch>& watch, const Change& change) {
+    for (const Told& each : told(watch->request, change.type, change.before, change.object))
+      tell(watch, each);
+  }
+  void tell(const std::shared_ptr<Watch>& watch, const Told& event) {
     for (int i = 0; i < (twice_ ? 2 : 1); ++i)
-      later([watch, type, object] { watch->handler.on_event(type, object); }, watch);
+      later([watch, event] { watch->handler.on_event(event.type, event.object); }, watch);
   }
 
   static std::uint64_t number(const std::string& text) {
@@ -190,35 +207,45 @@ class WatchServer final : public kubernetes::Api {
       const auto colon = request.continue_token.find(':');
       version = number(request.continue_token.substr(0, colon));
       after = request.continue_token.substr(colon + 1);
-      if (version < compacted_) return Error{ErrorCode::kGone, "the continue token expired"};
+      if (version < compacted_ || !paged_.contains({plural, version})) return Error{ErrorCode::kGone, "the continue token expired"};
     } else if (request.limit != 0) {
       paged_[{plural, version}] = objects_[plural];
     }
     const auto& objects = request.limit != 0 ? paged_.at({plural, version}) : objects_[plural];
     ListPage out;
     out.resource_version = std::to_string(version);
+    std::string last;
     for (auto at = objects.upper_bound(after); at != objects.end(); ++at) {
+      if (!selected(at->second, request)) continue;
       if (request.limit != 0 && out.items.size() == std::min(request.limit, page_size)) {
-        out.continue_token = out.resource_version + ':' + std::prev(at)->first;
+        out.continue_token = out.resource_version + ':' + last;
         break;
       }
-      out.items.push_back(at->second);
+      out.items.push_back(request.metadata_only ? only_metadata(at->second) : at->second);
+      last = at->first;
     }
     return out;
   }
 
-  void open(const std::shared_ptr<Watch>& watch, const WatchRequest& request) {
-    const std::string plural(request.resource.plural);
+  void open(const std::shared_ptr<Watch>& watch) {
+    const std::string plural(watch->request.resource.plural);
     if (watch_fault_) return watch->handler.on_end(*watch_fault_);
     if (missing_[plural])
       return watch->handler.on_end(Error{ErrorCode::kNotFound, "no such resource"});
-    const std::uint64_t from = number(request.resource_version);
-    if (from < compacted_ || from > version_)
+    const bool any = watch->request.resource_version.empty();
+    const std::uint64_t from = number(watch->request.resource_version);
+    if (!any && from < compacted_)
       return watch->handler.on_end(Error{ErrorCode::kGone, "too old resource version"});
+    watch->from = from;
     watches_.push_back(watch);
     if (watch->handler.on_open) watch->handler.on_open();
+    if (any) {
+      for (const auto& [key, object] : objects_[plural])
+        if (selected(object, watch->request)) tell(watch, {WatchEventType::kAdded, object});
+      return;
+    }
     for (const Change& change : history_)
-      if (change.version > from && change.plural == plural) tell(watch, change.type, change.object);
+      if (change.version > from && change.plural == plural) tell(watch, change);
   }
 
   Executor& executor_;
