@@ -1,6 +1,6 @@
-// cert-manager on an API server in memory: whenever somebody waits, it answers the requests that are
-// there, as a real one does or as a test wants. tests/contract/cert_manager_contract.cpp holds it to
-// a real one.
+// cert-manager on an API server in memory: whenever somebody waits, it answers the requests that
+// are there, as a real one does or as a test wants. tests/contract/cert_manager_contract.cpp holds
+// it to a real one.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -127,11 +127,11 @@ struct FakeCertManager {
     const std::string chain =
         by.sign(from_base64(std::string(spec.at("request").as_string())).value(),
                 {init_subject, subject}, std::chrono::seconds(std::stol(duration)));
-    json::object status{{"conditions",
-                         json::array{approval(),
-                                     condition("Ready", "True", "Issued",
-                                               "Certificate fetched from issuer successfully")}},
-                        {"certificate", base64(chain)}};
+    json::object status{
+        {"conditions",
+         json::array{approval(), condition("Ready", "True", "Issued",
+                                           "Certificate fetched from issuer successfully")}},
+        {"certificate", base64(chain)}};
     if (tells_ca) status["ca"] = base64(by.root_pem());
     return status;
   }
@@ -148,9 +148,8 @@ struct FakeCertManager {
             {"failureTime", kubernetes::kubernetes_time(clock.wall_now())}};
   }
   static json::object condition_of(const json::object& request, std::string_view type) {
-    const json::object* const status = request.contains("status")
-                                           ? request.at("status").if_object()
-                                           : nullptr;
+    const json::object* const status =
+        request.contains("status") ? request.at("status").if_object() : nullptr;
     if (status == nullptr || !status->contains("conditions")) return {};
     for (const json::value& each : status->at("conditions").as_array())
       if (each.at("type") == json::value(type)) return each.as_object();
@@ -159,8 +158,8 @@ struct FakeCertManager {
   // An approver's decision alone is no answer.
   static bool unanswered(const json::object& request) {
     if (!request.contains("status")) return true;
-    const bool decided = !condition_of(request, "Approved").empty() ||
-                         !condition_of(request, "Denied").empty();
+    const bool decided =
+        !condition_of(request, "Approved").empty() || !condition_of(request, "Denied").empty();
     return decided && condition_of(request, "Ready").empty();
   }
 

@@ -26,20 +26,18 @@ class Request {
   Request(CertManagerServer& server, std::string name, const std::string& request_pem,
           const char* issuer = "osm-ca", const char* kind = "Issuer")
       : server_(server), name_(std::move(name)) {
-    const json::object issuer_ref{
-        {"name", issuer}, {"kind", kind}, {"group", "cert-manager.io"}};
+    const json::object issuer_ref{{"name", issuer}, {"kind", kind}, {"group", "cert-manager.io"}};
     const auto made = server_.api().create(
-        kRequests,
-        {{"apiVersion", "cert-manager.io/v1"},
-         {"kind", "CertificateRequest"},
-         {"metadata", {{"namespace", kNamespace}, {"name", name_}}},
-         {"spec",
-          {{"request", base64(request_pem)},
-           {"issuerRef", issuer_ref},
-           {"duration", std::to_string(kValidity.count()) + "s"},
-           {"isCA", false},
-           {"usages", json::array{"digital signature", "key encipherment", "server auth",
-                                  "client auth"}}}}});
+        kRequests, {{"apiVersion", "cert-manager.io/v1"},
+                    {"kind", "CertificateRequest"},
+                    {"metadata", {{"namespace", kNamespace}, {"name", name_}}},
+                    {"spec",
+                     {{"request", base64(request_pem)},
+                      {"issuerRef", issuer_ref},
+                      {"duration", std::to_string(kValidity.count()) + "s"},
+                      {"isCA", false},
+                      {"usages", json::array{"digital signature", "key encipherment", "server auth",
+                                             "client auth"}}}}});
     REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().text()));
   }
   ~Request() { static_cast<void>(server_.api().remove(kRequests, kNamespace, name_)); }
@@ -134,8 +132,7 @@ TEST_SUITE("cert-manager contract: approving by itself") {
     const json::object ready = request.wait_for("Ready");
     CHECK(ready.at("status") == "False");
     CHECK(ready.at("reason") == "Pending");
-    CHECK(json::value_to<std::string>(ready.at("message")).find("not found") !=
-          std::string::npos);
+    CHECK(json::value_to<std::string>(ready.at("message")).find("not found") != std::string::npos);
     CHECK(text_at(request.now(), "/status/certificate").empty());
   }
 

@@ -7,10 +7,8 @@ namespace osm::contract {
 namespace {
 
 json::object create(const std::string& key, const std::string& value) {
-  const json::object missing{{"target", "CREATE"},
-                             {"result", "EQUAL"},
-                             {"create_revision", "0"},
-                             {"key", base64(key)}};
+  const json::object missing{
+      {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}, {"key", base64(key)}};
   const json::object put{
       {"request_put", json::object{{"key", base64(key)}, {"value", base64(value)}}}};
   return {{"compare", json::array{missing}}, {"success", json::array{put}}};

@@ -38,11 +38,10 @@ class EtcdServer {
 
   Answer ask(const std::string& method, const std::string& path, const std::string& body,
              const std::string& token = "") {
-    net::HttpRequest request{
-        .method = method,
-        .target = path,
-        .headers = {{"Content-Type", "application/json"}},
-        .body = body};
+    net::HttpRequest request{.method = method,
+                             .target = path,
+                             .headers = {{"Content-Type", "application/json"}},
+                             .body = body};
     if (!token.empty()) request.headers.emplace_back("Authorization", token);
     const auto response =
         net::HttpClient::create({.address = address_}, io_.executor())->call(request);
@@ -92,8 +91,7 @@ class RealEtcdServer final : public EtcdServer {
     make("role/add", {{"name", "osm"}});
     make("role/grant",
          {{"name", "osm"},
-          {"perm",
-           {{"permType", "READWRITE"}, {"key", base64(key)}, {"range_end", base64(end)}}}});
+          {"perm", {{"permType", "READWRITE"}, {"key", base64(key)}, {"range_end", base64(end)}}}});
     make("user/add", {{"name", user}, {"password", password}});
     make("user/grant", {{"user", user}, {"role", "osm"}});
     make("enable", {});

@@ -17,7 +17,7 @@ Patch merge_patch(const json::object& body, const std::string& subresource = {})
   return {.type = PatchType::kMerge, .body = json::serialize(body), .subresource = subresource};
 }
 Patch apply_patch(const json::object& body, const std::string& manager, bool force = false,
-            const std::string& subresource = {}) {
+                  const std::string& subresource = {}) {
   return {.type = PatchType::kApply,
           .body = json::serialize(body),
           .subresource = subresource,
@@ -84,8 +84,8 @@ TEST_SUITE("API server contract: writing") {
                                 {"kind", "TrafficTarget"},
                                 {"metadata", {{"namespace", "absent"}, {"name", "x"}}},
                                 {"status", json::object()}};
-      CHECK(error_of(
-                api.patch(kTrafficTargets, "absent", "x", apply_patch(status, "osm", true, "status")))
+      CHECK(error_of(api.patch(kTrafficTargets, "absent", "x",
+                               apply_patch(status, "osm", true, "status")))
                 .code == ErrorCode::kNotFound);
     }
   }
@@ -166,7 +166,8 @@ TEST_SUITE("API server contract: writing") {
       auto& api = server->api();
       const json::object made = value_of(api.create(kConfigMaps, config_map("same", "x", "1")));
       CHECK(version_of(value_of(api.update(kConfigMaps, made))) == version_of(made));
-      const auto merged = value_of(api.patch(kConfigMaps, "same", "x", merge_patch({{"data", {{"key", "1"}}}})));
+      const auto merged =
+          value_of(api.patch(kConfigMaps, "same", "x", merge_patch({{"data", {{"key", "1"}}}})));
       CHECK(version_of(merged) == version_of(made));
     }
   }
@@ -181,12 +182,11 @@ TEST_SUITE("API server contract: writing") {
                 .code == ErrorCode::kConflict);
       const json::object changed =
           value_of(api.patch(kConfigMaps, "delete", "x", merge_patch({{"data", {{"key", "2"}}}})));
-      CHECK(error_of(api.remove(kConfigMaps, "delete", "x",
-                                {.resource_version = version_of(made)}))
+      CHECK(error_of(api.remove(kConfigMaps, "delete", "x", {.resource_version = version_of(made)}))
                 .code == ErrorCode::kConflict);
-      CHECK(api.remove(kConfigMaps, "delete", "x",
-                       {.uid = text_at(made, "/metadata/uid"),
-                        .resource_version = version_of(changed)})
+      CHECK(api.remove(
+                   kConfigMaps, "delete", "x",
+                   {.uid = text_at(made, "/metadata/uid"), .resource_version = version_of(changed)})
                 .ok());
       CHECK(error_of(api.get(kConfigMaps, "delete", "x")).code == ErrorCode::kNotFound);
       // The next object of that name is another one.
@@ -200,8 +200,7 @@ TEST_SUITE("API server contract: writing") {
       server->make_namespace("leases");
       auto& api = server->api();
       REQUIRE(api.create(kLeases, lease("leases", "")).ok());
-      CHECK(error_of(api.create(kLeases, lease("leases", "b"))).code ==
-            ErrorCode::kAlreadyExists);
+      CHECK(error_of(api.create(kLeases, lease("leases", "b"))).code == ErrorCode::kAlreadyExists);
       json::object first = value_of(api.get(kLeases, "leases", "osm"));
       json::object second = first;
       first["spec"].as_object()["holderIdentity"] = "a";
@@ -226,13 +225,14 @@ TEST_SUITE("API server contract: merge patches") {
           merge_patch({{"metadata", {{"labels", {{"a", "b"}}}}}, {"data", {{"more", "2"}}}})));
       CHECK(value_at(more, "/data") == json::object{{"key", "1"}, {"more", "2"}});
       CHECK(text_at(more, "/metadata/labels/a") == "b");
-      const auto less =
-          value_of(api.patch(kConfigMaps, "merge", "x", merge_patch({{"data", {{"key", nullptr}}}})));
+      const auto less = value_of(
+          api.patch(kConfigMaps, "merge", "x", merge_patch({{"data", {{"key", nullptr}}}})));
       CHECK(value_at(less, "/data") == json::object{{"more", "2"}});
     }
   }
 
-  TEST_CASE("a merge patch that names another version is a conflict, another identity alone is not") {
+  TEST_CASE(
+      "a merge patch that names another version is a conflict, another identity alone is not") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("merge-stale");
       auto& api = server->api();
@@ -244,8 +244,7 @@ TEST_SUITE("API server contract: merge patches") {
       };
       const std::string uid = text_at(made, "/metadata/uid");
       REQUIRE(patch({{"resourceVersion", version_of(made)}, {"uid", uid}}).ok());
-      CHECK(error_of(patch({{"resourceVersion", version_of(made)}})).code ==
-            ErrorCode::kConflict);
+      CHECK(error_of(patch({{"resourceVersion", version_of(made)}})).code == ErrorCode::kConflict);
       CHECK(error_of(patch({{"resourceVersion", version_of(made)}, {"uid", kOther}})).code ==
             ErrorCode::kConflict);
       CHECK(error_of(patch({{"uid", kOther}})).code == ErrorCode::kInvalidField);
@@ -282,11 +281,11 @@ TEST_SUITE("API server contract: status and generation") {
       CHECK(text_at(written, "/spec/destination/name") == "b");
       CHECK(version_of(written) != version_of(made));
 
-      const json::object merged = value_of(
-          api.patch(kTrafficTargets, "status", "x",
-                    merge_patch({{"status", {{"conditions", json::array()}}},
-                           {"spec", {{"destination", {{"name", "d"}}}}}},
-                          "status")));
+      const json::object merged =
+          value_of(api.patch(kTrafficTargets, "status", "x",
+                             merge_patch({{"status", {{"conditions", json::array()}}},
+                                          {"spec", {{"destination", {{"name", "d"}}}}}},
+                                         "status")));
       CHECK(value_at(merged, "/status/conditions") == json::array());
       CHECK(text_at(merged, "/spec/destination/name") == "b");
     }
@@ -302,8 +301,8 @@ TEST_SUITE("API server contract: status and generation") {
       const auto patch = [&](const Patch& how) {
         return generation(value_of(api.patch(kTrafficTargets, "generation", "x", how)));
       };
-      CHECK(generation(value_of(api.create(kTrafficTargets,
-                                           traffic_target("generation", "x", "a")))) == 1);
+      CHECK(generation(value_of(
+                api.create(kTrafficTargets, traffic_target("generation", "x", "a")))) == 1);
       CHECK(patch(merge_patch({{"spec", {{"destination", {{"name", "b"}}}}}})) == 2);
       CHECK(patch(merge_patch({{"metadata", {{"labels", {{"a", "b"}}}}}})) == 2);
       CHECK(patch(merge_patch({{"status", {{"conditions", json::array()}}}}, "status")) == 2);
@@ -336,8 +335,8 @@ TEST_SUITE("API server contract: server-side apply") {
       const auto again = value_of(api.patch(kConfigMaps, "apply", "x", apply_patch(body, "osm")));
       CHECK(version_of(again) == version_of(made));
       versioned["metadata"].as_object()["resourceVersion"] = "1";
-      CHECK(error_of(api.patch(kConfigMaps, "apply", "x", apply_patch(versioned, "osm", true))).code ==
-            ErrorCode::kConflict);
+      CHECK(error_of(api.patch(kConfigMaps, "apply", "x", apply_patch(versioned, "osm", true)))
+                .code == ErrorCode::kConflict);
     }
   }
 
@@ -369,7 +368,8 @@ TEST_SUITE("API server contract: server-side apply") {
         json::object body = config_map("apply-less", "x", "");
         body["data"] = data;
         return value_at(
-            value_of(api.patch(kConfigMaps, "apply-less", "x", apply_patch(body, manager))), "/data");
+            value_of(api.patch(kConfigMaps, "apply-less", "x", apply_patch(body, manager))),
+            "/data");
       };
       CHECK(put({{"a", "1"}, {"b", "1"}, {"c", "1"}}, "first").as_object().size() == 3);
       CHECK(put({{"b", "1"}, {"d", "1"}}, "second").as_object().size() == 4);
@@ -386,12 +386,13 @@ TEST_SUITE("API server contract: server-side apply") {
                          apply_patch(config_map("apply-edit", "x", value), "osm-applies"));
       };
       REQUIRE(put("1").ok());
-      REQUIRE(api.patch(kConfigMaps, "apply-edit", "x", merge_patch({{"data", {{"key", "2"}}}})).ok());
+      REQUIRE(
+          api.patch(kConfigMaps, "apply-edit", "x", merge_patch({{"data", {{"key", "2"}}}})).ok());
       CHECK(error_of(put("1")).code == ErrorCode::kConflict);
       json::object without = config_map("apply-edit", "x", "");
       without.erase("data");
-      const auto left = value_of(
-          api.patch(kConfigMaps, "apply-edit", "x", apply_patch(without, "osm-applies")));
+      const auto left =
+          value_of(api.patch(kConfigMaps, "apply-edit", "x", apply_patch(without, "osm-applies")));
       CHECK(text_at(left, "/data/key") == "2");
     }
   }
@@ -400,8 +401,8 @@ TEST_SUITE("API server contract: server-side apply") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("apply-status");
       auto& api = server->api();
-      const auto made = value_of(
-          api.create(kTrafficTargets, traffic_target("apply-status", "x", "a")));
+      const auto made =
+          value_of(api.create(kTrafficTargets, traffic_target("apply-status", "x", "a")));
       const auto put = [&](const std::string& manager, const std::vector<std::string>& types) {
         json::array conditions;
         for (const std::string& type : types)
@@ -436,11 +437,11 @@ TEST_SUITE("API server contract: server-side apply") {
       const auto body = [](const std::vector<std::string>& names) {
         json::array webhooks;
         for (const std::string& name : names)
-          webhooks.push_back(json::object{
-              {"name", name},
-              {"clientConfig", {{"url", "https://127.0.0.1:9443/" + name}}},
-              {"sideEffects", "None"},
-              {"admissionReviewVersions", json::array{"v1"}}});
+          webhooks.push_back(
+              json::object{{"name", name},
+                           {"clientConfig", {{"url", "https://127.0.0.1:9443/" + name}}},
+                           {"sideEffects", "None"},
+                           {"admissionReviewVersions", json::array{"v1"}}});
         return json::object{{"apiVersion", kMutatingWebhooks.api_version()},
                             {"kind", "MutatingWebhookConfiguration"},
                             {"metadata", {{"name", "contract"}}},
@@ -454,8 +455,8 @@ TEST_SUITE("API server contract: server-side apply") {
         return all;
       };
       const auto put = [&](const std::string& manager, const std::vector<std::string>& wanted) {
-        return names(value_of(
-            api.patch(kMutatingWebhooks, "", "contract", apply_patch(body(wanted), manager, true))));
+        return names(value_of(api.patch(kMutatingWebhooks, "", "contract",
+                                        apply_patch(body(wanted), manager, true))));
       };
       CHECK(put("first", {"a.example.io", "b.example.io"}) == "a.example.io b.example.io ");
       CHECK(put("second", {"c.example.io"}) == "a.example.io b.example.io c.example.io ");

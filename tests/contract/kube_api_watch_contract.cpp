@@ -86,17 +86,18 @@ class Watched {
  private:
   Subscription start(KubeServer& server, WatchRequest request) {
     return server.api().watch(
-        request, {.on_open =
-                      [this] {
-                        const std::lock_guard lock(mutex_);
-                        opened_ = true;
-                      },
-                  .on_event = [this](WatchEventType type, json::object object) { take(type, object); },
-                  .on_end =
-                      [this](const Status& status) {
-                        const std::lock_guard lock(mutex_);
-                        end_ = status;
-                      }});
+        request,
+        {.on_open =
+             [this] {
+               const std::lock_guard lock(mutex_);
+               opened_ = true;
+             },
+         .on_event = [this](WatchEventType type, json::object object) { take(type, object); },
+         .on_end =
+             [this](const Status& status) {
+               const std::lock_guard lock(mutex_);
+               end_ = status;
+             }});
   }
   void take(WatchEventType type, const json::object& object) {
     const std::lock_guard lock(mutex_);
@@ -231,9 +232,9 @@ TEST_SUITE("API server contract: watches") {
       const ListPage page = value_of(list(*server, {.resource = kConfigMaps, .ns = "watch"}));
       // Between the list and the watch.
       server->put(kConfigMaps, config_map("watch", "x", "1"));
-      Watched watched(*server, {.resource = kConfigMaps,
-                                .ns = "watch",
-                                .resource_version = page.resource_version});
+      Watched watched(
+          *server,
+          {.resource = kConfigMaps, .ns = "watch", .resource_version = page.resource_version});
       CHECK(watched.opened());
       CHECK(watched.sees({"added x"}));
       server->put(kConfigMaps, config_map("watch-other", "y", "1"));
@@ -255,9 +256,8 @@ TEST_SUITE("API server contract: watches") {
       server->make_namespace("watch-now");
       server->put(kConfigMaps, config_map("watch-now", "x", "1"));
       const std::string newest = server->put(kConfigMaps, config_map("watch-now", "x", "2"));
-      Watched watched(*server, {.resource = kConfigMaps,
-                                .ns = "watch-now",
-                                .resource_version = newest});
+      Watched watched(*server,
+                      {.resource = kConfigMaps, .ns = "watch-now", .resource_version = newest});
       CHECK(watched.opened());
       CHECK(watched.sees({}));
     }
@@ -342,9 +342,8 @@ TEST_SUITE("API server contract: watches") {
     for (const auto& server : watch_servers()) {
       CAPTURE(server->name());
       server->make_namespace("watch-future");
-      Watched watched(*server, {.resource = kConfigMaps,
-                                .ns = "watch-future",
-                                .resource_version = "99999999"});
+      Watched watched(
+          *server, {.resource = kConfigMaps, .ns = "watch-future", .resource_version = "99999999"});
       CHECK(watched.opened());
       server->put(kConfigMaps, config_map("watch-future", "x", "1"));
       CHECK(watched.sees({}));

@@ -50,8 +50,7 @@ std::vector<std::string> names_of(X509& certificate) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all.get(), i);
     const bool uri = name->type == GEN_URI;
     CHECK((uri || name->type == GEN_DNS));
-    const ASN1_IA5STRING* const text =
-        uri ? name->d.uniformResourceIdentifier : name->d.dNSName;
+    const ASN1_IA5STRING* const text = uri ? name->d.uniformResourceIdentifier : name->d.dNSName;
     names.push_back((uri ? "URI:" : "DNS:") +
                     std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
                                 static_cast<std::size_t>(ASN1_STRING_length(text))));
@@ -61,8 +60,7 @@ std::vector<std::string> names_of(X509& certificate) {
 
 void check_denied(const VaultAnswer& answer) {
   CHECK(answer.status == 403);
-  CHECK_MESSAGE(answer.errors().find("permission denied") != std::string::npos,
-                answer.errors());
+  CHECK_MESSAGE(answer.errors().find("permission denied") != std::string::npos, answer.errors());
 }
 void check_invalid(const VaultAnswer& answer) {
   CHECK(answer.status == 400);
@@ -124,8 +122,7 @@ TEST_SUITE("Vault contract: signing") {
         .dns_names = {"osm-validator.osm-system.svc"}};
     const VaultAnswer answer = vault->ask(kSign, vault->make_token(), signing(webhook));
     REQUIRE_MESSAGE(answer.status == 200, answer.errors());
-    const auto leaf =
-        x509::parse_certificate(text_at(answer.map("data"), "certificate") + "\n");
+    const auto leaf = x509::parse_certificate(text_at(answer.map("data"), "certificate") + "\n");
     REQUIRE(leaf.ok());
     auto names = names_of(**leaf);
     std::sort(names.begin(), names.end());
@@ -170,8 +167,7 @@ TEST_SUITE("Vault contract: tokens") {
     CHECK(number_at(told.map("data"), "creation_ttl") == 3600);
     CHECK(told.map("data").at("renewable") == true);
 
-    const VaultAnswer renewed =
-        vault->ask("auth/token/renew-self", token, {{"increment", 3600}});
+    const VaultAnswer renewed = vault->ask("auth/token/renew-self", token, {{"increment", 3600}});
     REQUIRE_MESSAGE(renewed.status == 200, renewed.errors());
     CHECK(number_at(renewed.map("auth"), "lease_duration") == 3600);
     CHECK(renewed.map("auth").at("renewable") == true);
@@ -179,8 +175,8 @@ TEST_SUITE("Vault contract: tokens") {
 
   TEST_CASE("a periodic token tells its period") {
     const auto vault = make_vault();
-    const VaultAnswer told = vault->ask("auth/token/lookup-self",
-                                        vault->make_token({.life = 2h, .periodic = true}));
+    const VaultAnswer told =
+        vault->ask("auth/token/lookup-self", vault->make_token({.life = 2h, .periodic = true}));
     REQUIRE_MESSAGE(told.status == 200, told.errors());
     CHECK(number_at(told.map("data"), "period") == 7200);
     CHECK(number_at(told.map("data"), "creation_ttl") == 7200);

@@ -200,11 +200,10 @@ class RealVaultServer final : public VaultServer {
     administer("auth/kubernetes/config", {{"kubernetes_host", reviewer_.url()},
                                           {"token_reviewer_jwt", jwt()},
                                           {"disable_local_ca_jwt", true}});
-    administer("auth/kubernetes/role/mesh",
-               {{"policies", "openservicemesh"},
-                {"ttl", "1h"},
-                {"bound_service_account_names", "osm-controller"},
-                {"bound_service_account_namespaces", "osm-system"}});
+    administer("auth/kubernetes/role/mesh", {{"policies", "openservicemesh"},
+                                             {"ttl", "1h"},
+                                             {"bound_service_account_names", "osm-controller"},
+                                             {"bound_service_account_namespaces", "osm-system"}});
     return jwt();
   }
 
@@ -217,12 +216,11 @@ class RealVaultServer final : public VaultServer {
   // Unsigned: the reviewer takes every token.
   static std::string jwt() {
     constexpr const char* kAccount = "kubernetes.io/serviceaccount/";
-    const json::object claims{
-        {"iss", "kubernetes/serviceaccount"},
-        {"sub", "system:serviceaccount:osm-system:osm-controller"},
-        {std::string(kAccount) + "namespace", "osm-system"},
-        {std::string(kAccount) + "service-account.name", "osm-controller"},
-        {std::string(kAccount) + "service-account.uid", "1"}};
+    const json::object claims{{"iss", "kubernetes/serviceaccount"},
+                              {"sub", "system:serviceaccount:osm-system:osm-controller"},
+                              {std::string(kAccount) + "namespace", "osm-system"},
+                              {std::string(kAccount) + "service-account.name", "osm-controller"},
+                              {std::string(kAccount) + "service-account.uid", "1"}};
     return base64_url(R"({"alg":"RS256","typ":"JWT"})") + '.' +
            base64_url(json::serialize(claims)) + '.' + base64_url("signature");
   }

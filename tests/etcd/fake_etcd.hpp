@@ -102,9 +102,8 @@ class FakeEtcd {
           answer({line.substr(0, space), line.substr(space + 1, end - space - 1),
                   peer.header("Authorization"), peer.body()});
       peer.send("HTTP/1.1 " + std::to_string(response.status) +
-                " x\r\nContent-Type: " + response.content_type +
-                "\r\nContent-Length: " + std::to_string(response.body.size()) + "\r\n\r\n" +
-                response.body);
+                " x\r\nContent-Type: " + response.content_type + "\r\nContent-Length: " +
+                std::to_string(response.body.size()) + "\r\n\r\n" + response.body);
     }
   }
 
@@ -190,8 +189,7 @@ class FakeEtcd {
                             keys_->revision, 1};
       out["succeeded"] = true;
       out["responses"] = json::array{json::object{
-          {"response_put",
-           {{"header", {{"revision", std::to_string(keys_->revision)}}}}}}};
+          {"response_put", {{"header", {{"revision", std::to_string(keys_->revision)}}}}}}};
     }
     out["header"] = header();
     return net::json_response(json::serialize(out));

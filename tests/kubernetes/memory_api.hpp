@@ -1,6 +1,7 @@
-// An API server in memory, for tests of the code that writes to one: versions, UIDs and generations,
-// conflicts, server-side apply with field ownership, status subresources, selectors, lists and
-// watches with their history. tests/contract/kube_api_*_contract.cpp hold it to a real one.
+// An API server in memory, for tests of the code that writes to one: versions, UIDs and
+// generations, conflicts, server-side apply with field ownership, status subresources, selectors,
+// lists and watches with their history. tests/contract/kube_api_*_contract.cpp hold it to a real
+// one.
 //
 // Callbacks of list and watch run inside the call that causes them. Thread: any.
 #pragma once
@@ -18,7 +19,9 @@
 #include <vector>
 
 #include "kubernetes/api.hpp"
+#include "kubernetes/apply_rules.hpp"
 #include "kubernetes/object_json.hpp"
+#include "kubernetes/resource_rules.hpp"
 #include "kubernetes/selection.hpp"
 #include "kubernetes/surroundings.hpp"
 #include "osm/clock.hpp"
@@ -283,36 +286,6 @@ class MemoryApi final : public Api {
   static bool of_resource(const Key& key, const Resource& resource) {
     return std::get<0>(key) == resource.plural;
   }
-  static bool is_custom(const Resource& resource) {
-    return resource.group.find(".k8s.io") == std::string_view::npos &&
-           resource.group.find('.') != std::string_view::npos;
-  }
-  // Custom resources of the mesh have the status subresource; of the others none that is written
-  // here has a status.
-  static bool has_status(const Resource& resource) { return is_custom(resource); }
-  static bool has_generation(const Resource& resource) {
-    return is_custom(resource) || resource.group == "admissionregistration.k8s.io" ||
-           resource.group == "discovery.k8s.io" || resource.group == "apiextensions.k8s.io";
-  }
-  static bool updates_unversioned(const Resource& resource) {
-    return !is_custom(resource) && resource.group != "coordination.k8s.io" &&
-           resource.group != "admissionregistration.k8s.io" &&
-           resource.group != "apiextensions.k8s.io";
-  }
-  static bool creates_on_update(const Resource& resource) {
-    return resource.group == "coordination.k8s.io";
-  }
-  // RFC 1123 subdomain.
-  static Status check_name(const std::string& name) {
-    const auto inside = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-    const bool well = !name.empty() && name.size() <= 253 && inside(name.front()) &&
-                      inside(name.back()) &&
-                      std::all_of(name.begin(), name.end(),
-                                  [&](char c) { return inside(c) || c == '-' || c == '.'; });
-    if (well) return {};
-    return Error{ErrorCode::kInvalidField, "metadata.name: Invalid value: \"" + name + '"'};
-  }
-
   std::map<int, std::shared_ptr<Watch>> take_watches() {
     std::lock_guard lock(mutex_);
     return std::exchange(watches_, {});
@@ -381,125 +354,6 @@ class MemoryApi final : public Api {
     return !text.empty() && text != kubernetes::text_at(have, field);
   }
 
-  // RFC 7386.
-  static void merge(json::object& target, const json::object& patch) {
-    for (const auto& [key, value] : patch) {
-      if (value.is_null()) {
-        target.erase(key);
-      } else if (value.is_object()) {
-        if (!target.contains(key) || !target[key].is_object()) target[key] = json::object();
-        merge(target[key].as_object(), value.as_object());
-      } else {
-        target[key] = value;
-      }
-    }
-  }
-
-  // The member by which elements of a list are told apart; empty: the list is one value.
-  static std::string list_key(std::string_view path) {
-    if (path.ends_with(".conditions")) return "type";
-    if (path.ends_with(".webhooks")) return "name";
-    if (path.ends_with(".ownerReferences")) return "uid";
-    return {};
-  }
-
-  static void leaves(const json::value& value, const std::string& path,
-                     std::map<std::string, json::value>& out) {
-    if (const auto* map = value.if_object(); map != nullptr && !map->empty()) {
-      for (const auto& [key, item] : *map) leaves(item, path + '.' + std::string(key), out);
-      return;
-    }
-    const std::string key = list_key(path);
-    const auto* list = value.if_array();
-    if (list == nullptr || key.empty()) {
-      out[path] = value;
-      return;
-    }
-    for (const json::value& item : *list)
-      leaves(item, path + '[' + kubernetes::text_at(item, key) + ']', out);
-  }
-  // Of what managers own: neither identity nor what the server writes.
-  static std::map<std::string, json::value> owned_leaves(const json::object& object,
-                                                         const std::string& subresource) {
-    std::map<std::string, json::value> all;
-    for (const auto& [key, value] : object) {
-      if (key == "apiVersion" || key == "kind") continue;
-      if (subresource.empty() != (key != "status")) continue;
-      leaves(value, '.' + std::string(key), all);
-    }
-    for (const char* field : {"name", "namespace", "uid", "resourceVersion", "generation",
-                              "creationTimestamp", "managedFields"})
-      all.erase(std::string(".metadata.") + field);
-    return all;
-  }
-
-  // Lays `from` over `to`, as apply does.
-  static void lay_over(json::value& to, const json::value& from, const std::string& path) {
-    if (const auto* map = from.if_object()) {
-      if (!to.is_object() || map->empty()) to = json::object();
-      for (const auto& [key, value] : *map)
-        lay_over(to.as_object()[key], value, path + '.' + std::string(key));
-      return;
-    }
-    const std::string key = list_key(path);
-    if (!from.is_array() || key.empty()) {
-      to = from;
-      return;
-    }
-    if (!to.is_array()) to = json::array();
-    for (const json::value& item : from.as_array()) {
-      json::array& list = to.as_array();
-      const auto same = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
-        return kubernetes::text_at(one, key) == kubernetes::text_at(item, key);
-      });
-      json::value& place = same == list.end() ? list.emplace_back(json::object()) : *same;
-      lay_over(place, item, path + "[]");
-    }
-  }
-
-  // Keys of maps without dots, and elements by their key: enough for what these tests take back.
-  static void take_away(json::value& from, std::string_view path) {
-    if (!from.is_object()) return;
-    path.remove_prefix(1);
-    json::object& map = from.as_object();
-    const auto end = std::min(path.find_first_of(".["), path.size());
-    const std::string_view key = path.substr(0, end);
-    const std::string_view rest = path.substr(end);
-    auto* child = map.if_contains(key);
-    if (rest.empty()) {
-      map.erase(key);
-    } else if (child != nullptr && rest.front() == '.') {
-      take_away(*child, rest);
-    } else if (child != nullptr && child->is_array()) {
-      take_element(child->as_array(), list_key('.' + std::string(key)), rest);
-    }
-  }
-  // An element goes with the member that names it, once nobody owns another member.
-  static void take_element(json::array& list, const std::string& key, std::string_view path) {
-    const auto close = path.find(']');
-    const auto at = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
-      return kubernetes::text_at(one, key) == path.substr(1, close - 1);
-    });
-    if (at == list.end()) return;
-    const std::string_view rest = path.substr(close + 1);
-    if (rest.substr(1) != key)
-      take_away(*at, rest);
-    else if (only_has(*at, key))
-      list.erase(at);
-  }
-  // Empty maps do not count.
-  static bool only_has(const json::value& value, std::string_view key) {
-    const auto* map = value.if_object();
-    return map != nullptr && std::all_of(map->begin(), map->end(), [&](const auto& member) {
-             return member.key() == key || only_has(member.value(), "");
-           });
-  }
-  static bool names_element(std::string_view path) {
-    const auto at = path.rfind("].");
-    const auto open = path.rfind('[', at);
-    return at != std::string_view::npos && path.substr(at + 2) == list_key(path.substr(0, open));
-  }
-
   Result<json::object> apply(const Resource& resource, const std::string& ns,
                              const std::string& name, const json::object& body,
                              const kubernetes::Patch& patch) {
@@ -535,7 +389,8 @@ class MemoryApi final : public Api {
         if (of_this && !wanted.contains(path) && !shared) gone.push_back(path);
       }
       // The member by which an element is found goes last.
-      std::stable_partition(gone.begin(), gone.end(), [](const auto& p) { return !names_element(p); });
+      std::stable_partition(gone.begin(), gone.end(),
+                            [](const auto& p) { return !names_element(p); });
       for (const std::string& path : gone) take_away(result, path);
       for (const auto& [key, value] : body) {
         if (!patch.subresource.empty() && key != "status") continue;
@@ -641,9 +496,8 @@ class MemoryApi final : public Api {
     for (const auto& [id, watch] : watches_) {
       if (!(watch->request.resource == resource) || version_ <= watch->from) continue;
       for (Told& each : told(watch->request, type, before, object))
-        calls.push_back([watch, each = std::move(each)] {
-          watch->handler.on_event(each.type, each.object);
-        });
+        calls.push_back(
+            [watch, each = std::move(each)] { watch->handler.on_event(each.type, each.object); });
     }
   }
 

@@ -207,7 +207,8 @@ class WatchServer final : public kubernetes::Api {
       const auto colon = request.continue_token.find(':');
       version = number(request.continue_token.substr(0, colon));
       after = request.continue_token.substr(colon + 1);
-      if (version < compacted_ || !paged_.contains({plural, version})) return Error{ErrorCode::kGone, "the continue token expired"};
+      if (version < compacted_ || !paged_.contains({plural, version}))
+        return Error{ErrorCode::kGone, "the continue token expired"};
     } else if (request.limit != 0) {
       paged_[{plural, version}] = objects_[plural];
     }

@@ -1,5 +1,6 @@
 // A Vault in memory behind a real HTTPS server: the part of the API that an issuer needs, set up as
-// docs/certificates.md says. tests/contract/vault_contract.cpp holds it to the answers of a real one.
+// docs/certificates.md says. tests/contract/vault_contract.cpp holds it to the answers of a real
+// one.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -119,8 +120,7 @@ class FakeVault {
           peer.body().empty() ? json::object() : json::parse(peer.body(), fault);
       const bool readable = !fault && body.is_object();
       if (readable) seen.body = body.get_object();
-      const Answer answer =
-          readable ? answer_to(seen) : refusal(400, "failed to parse JSON input");
+      const Answer answer = readable ? answer_to(seen) : refusal(400, "failed to parse JSON input");
       peer.send("HTTP/1.1 " + std::to_string(answer.status) + " x\r\nContent-Type: " +
                 "application/json\r\nContent-Length: " + std::to_string(answer.body.size()) +
                 "\r\n\r\n" + answer.body);
@@ -156,11 +156,11 @@ class FakeVault {
     const auto found = logins.find(text_in(body, "jwt"));
     if (found == logins.end()) return denied();
     tokens[found->second] = {std::chrono::hours(1), std::chrono::hours(1)};
-    return {200, json::serialize(json::object{
-                     {"auth",
-                      {{"client_token", found->second},
-                       {"lease_duration", tokens[found->second].left.count()},
-                       {"renewable", true}}}})};
+    return {200,
+            json::serialize(json::object{{"auth",
+                                          {{"client_token", found->second},
+                                           {"lease_duration", tokens[found->second].left.count()},
+                                           {"renewable", true}}}})};
   }
   static Answer look_up(const Token& token) {
     json::object data{{"ttl", token.left.count()},
@@ -171,8 +171,7 @@ class FakeVault {
   }
   static Answer renew(std::pair<const std::string, Token>& held) {
     auto& [text, token] = held;
-    if (!token.renewable || token.left.count() == 0)
-      return refusal(400, "lease is not renewable");
+    if (!token.renewable || token.left.count() == 0) return refusal(400, "lease is not renewable");
     token.left = token.renewed_for;
     return {200, json::serialize(json::object{{"auth",
                                                {{"client_token", text},
@@ -186,8 +185,8 @@ class FakeVault {
       return refusal(400, "the \"csr\" field contained no data, or no certificate request");
     const std::string uri = text_in(body, "uri_sans");
     if (!uri.starts_with("spiffe://cluster.local/"))
-      return refusal(400, "URI Subject Alternative Names \"" + uri +
-                              "\" were not allowed by this role");
+      return refusal(400,
+                     "URI Subject Alternative Names \"" + uri + "\" were not allowed by this role");
     certificate::Subject subject{.common_name = CommonName(text_in(body, "common_name")),
                                  .spiffe_id = SpiffeId(uri)};
     if (const std::string names = text_in(body, "alt_names"); !names.empty())
