@@ -59,7 +59,7 @@ class Request {
       server_.pass();
       if (json::object found = condition(type); !found.empty()) return found;
     }
-    FAIL("no condition " << type << ": " << json::serialize(now()));
+    FAIL("no condition " << std::string(type) << ": " << json::serialize(now()));
     return {};
   }
   // Until the condition Ready has this reason.
@@ -70,7 +70,7 @@ class Request {
       ready = condition("Ready");
       if (!ready.empty() && ready.at("reason") == reason) return ready;
     }
-    FAIL("Ready is not " << reason << ": " << json::serialize(now()));
+    FAIL("Ready is not " << std::string(reason) << ": " << json::serialize(now()));
     return {};
   }
   // As `cmctl approve` and `cmctl deny` do.

@@ -75,7 +75,9 @@ TEST_SUITE("kubernetes::make_store") {
     Fixture f;
     f.server.put(k::kServices, "shop", "web");
     f.server.put(k::kServices, "books", "api");
-    f.server.put(k::kPods, "shop", "web-1");
+    f.server.put(k::kPods, "shop", "web-1",
+                 {{"metadata", {{"labels", {{"osm-proxy-uuid", "some-uuid"}}}}}});
+    f.server.put(k::kPods, "shop", "without-a-proxy");
     f.server.set_list_fault(Error{ErrorCode::kUnavailable, "away"});
     f.start();
     CHECK_FALSE(f.store->has_synced());
