@@ -140,7 +140,7 @@ TEST_SUITE("kubernetes::make_store") {
           "trafficsplits.split.smi-spec.io with version v1alpha2 [not-found]");
     f.server.set_missing(k::kTrafficSplits, false);
     f.server.put(k::kTrafficSplits, "shop", "canary");
-    f.executor.run_for(seconds(25));
+    f.executor.run_for(seconds(2));
     CHECK(f.names("TrafficSplit") == Names{"shop/canary"});
     CHECK(f.store->list_problems().empty());
   }

@@ -16,7 +16,8 @@ using std::chrono::seconds;
 constexpr auto kFirstBackoff = milliseconds(500);
 // A server that is back is noticed by then. One request for each kind in so long burdens nobody.
 constexpr auto kLongestBackoff = seconds(4);
-constexpr auto kFirstLookForMissing = seconds(20);  // less up to a half
+// A controller that installs the kinds itself has them a few seconds after it looked first.
+constexpr auto kFirstLookForMissing = seconds(2);  // less up to a half
 constexpr auto kLongestLookForMissing = seconds(60);
 constexpr auto kBelieveMissingAfter = seconds(10);
 // The server ends a watch by then: the shorter, the sooner a dead one shows.
