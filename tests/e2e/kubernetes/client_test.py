@@ -138,20 +138,27 @@ class ClientTest(unittest.TestCase):
         cls.cluster.start()
         cls.api = cls.cluster.api
 
+    def stop_api_server(self):
+        """Its test starts it again; if the test does not come so far, its cleanup does."""
+        self.addCleanup(lambda: self.cluster.api_server_runs() or self.cluster.start_api_server())
+        self.cluster.stop_api_server()
+
     def follow(self, kubeconfig=None):
         follower = Follower(self.cluster, kubeconfig or self.cluster.kubeconfig)
         self.addCleanup(lambda: follower.process.poll() is None and follower.close())
         return follower
 
     def run_live(self, suite):
+        """Runs the test suite "`suite`, live". doctest takes a comma for the end of a filter."""
         nobody = self.cluster.kubeconfig_of("nobody", self.cluster.pki.user("nobody"))
         ran = subprocess.run(
             self.cluster.namespace.command(
                 "env", f"KUBERNETES_LIVE_CONFIG={self.cluster.kubeconfig}",
                 f"KUBERNETES_LIVE_NOBODY={nobody}",
-                pathlib.Path(meshcase._programs.bin) / "kubernetes_live_test", f"-ts={suite}, live"),
+                pathlib.Path(meshcase._programs.bin) / "kubernetes_live_test", f"-ts={suite}??live"),
             capture_output=True, text=True, timeout=240)
         self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"test cases: +[1-9]", "no test has this name")
 
     def test_every_verb_as_the_server_answers_it(self):
         self.run_live("kubernetes::Api")
@@ -161,7 +168,7 @@ class ClientTest(unittest.TestCase):
 
     def test_a_version_from_before_a_restart_is_gone(self):
         self.api.apply(k8s.namespace("restart"))
-        self.cluster.stop_api_server()
+        self.stop_api_server()
         self.cluster.start_api_server()
         self.run_live("kubernetes::Api after a restart")
 
@@ -209,7 +216,7 @@ class ClientTest(unittest.TestCase):
                        k8s.service("away", "deleted"), k8s.service("away", "changed"))
         follower = self.follow()
         follower.wait_until_synced()
-        self.cluster.stop_api_server()
+        self.stop_api_server()
         wait_for("the store says so, once", lambda: follower.ask("problems").startswith("1 "), 30)
         self.assertIn("Connection refused", follower.ask("problems"))
         self.assertEqual("false", follower.ask("catch_up 5000"))
@@ -256,10 +263,9 @@ class ClientTest(unittest.TestCase):
 
     def test_what_etcd_has_compacted_is_listed_anew_and_nothing_is_missed(self):
         # Without the server's cache a watch is etcd's own, and its end as well.
-        self.cluster.stop_api_server()
-        self.cluster.start_api_server("--watch-cache=false")
-        self.addCleanup(self.cluster.start_api_server)
+        self.stop_api_server()
         self.addCleanup(self.cluster.stop_api_server)
+        self.cluster.start_api_server("--watch-cache=false")
         self.api.apply(k8s.namespace("compacted", **MONITORED), *(
             k8s.service("compacted", name) for name in ("kept", "deleted", "changed")))
         line = Line(self.cluster.namespace, self.cluster.address, API_PORT)

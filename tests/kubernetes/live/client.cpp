@@ -210,17 +210,14 @@ TEST_SUITE("kubernetes::Api, live") {
 
 // Of a server that was started after the first version was written.
 TEST_SUITE("kubernetes::Api after a restart, live") {
-  TEST_CASE("a version that is too old is gone, one that is not there yet as well") {
+  TEST_CASE("a version that is too old is gone") {
     live::Server server;
-    for (const std::string version : {"1", "99999999"}) {
-      CAPTURE(version);
-      kubernetes::WatchRequest request{kubernetes::kServices, ""};
-      request.resource_version = version;
-      const Watched watched(server.api(), request);
-      REQUIRE(wait_until([&] { return watched.end().has_value(); }));
-      REQUIRE_FALSE(watched.end()->ok());
-      CHECK(watched.end()->error().code == ErrorCode::kGone);
-    }
+    kubernetes::WatchRequest request{kubernetes::kServices, ""};
+    request.resource_version = "1";
+    const Watched watched(server.api(), request);
+    REQUIRE(wait_until([&] { return watched.end().has_value(); }));
+    REQUIRE_FALSE(watched.end()->ok());
+    CHECK(watched.end()->error().code == ErrorCode::kGone);
   }
 }
 

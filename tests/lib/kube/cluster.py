@@ -241,6 +241,9 @@ class Cluster:
 
         wait_for("the API server is ready", ready, timeout, interval=0.1, retry=(ApiError,))
 
+    def api_server_runs(self):
+        return self.processes["kube-apiserver"].running()
+
     def stop_api_server(self, how=signal.SIGKILL):
         self.processes["kube-apiserver"].end(how, timeout=10)
 
