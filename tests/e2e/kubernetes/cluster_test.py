@@ -4,19 +4,33 @@ Kubernetes says, and nothing is left behind."""
 import json
 import os
 import pathlib
+import re
 import subprocess
+import time
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
-from lib.kube.cluster import Cluster
-from lib.kube.node_agent import NodeAgent
-from lib.mesh import meshcase
-from lib.mesh.rig import Rig
+from lib.kube.container_run import Backoff
 from lib.net.processes import NotYet, wait_for
 
 
 class ClusterTest(kubecase.KubeCase):
+    @classmethod
+    def _close(cls):
+        super()._close()
+        check_nothing_is_left_of(cls.rig)
+
+    def test_pods_end_with_their_namespace(self):
+        self.api.apply(k8s.namespace("left"), k8s.deployment("left", "app", replicas=2))
+        self.wait_until_available("left", "app")
+        networks = {p.namespace.name for p in self.agent.pods("left")}
+        self.assertEqual(2, len(networks & set(os.listdir("/run/netns"))))
+        self.api.delete("Namespace", None, "left")
+        self.api.wait_until_gone("Namespace", None, "left")
+        wait_for("the pods' networks are gone", lambda: not networks & set(
+            os.listdir("/run/netns")))
+
     def test_a_deployment_becomes_available_and_its_slices_hold_its_pods(self):
         self.api.apply(k8s.namespace("web"), k8s.service("web", "shop"),
                        k8s.deployment("web", "shop", replicas=2))
@@ -64,6 +78,16 @@ class ClusterTest(kubecase.KubeCase):
         self.assertEqual(set(), old & {p["metadata"]["uid"] for p in pods})
         self.assertEqual({"v2"}, {self.get(p)[1]["version"] for p in pods})
         wait_for("the old pods are gone", lambda: len(self.api.list("Pod", "roll")) == 2)
+
+    def test_a_deployment_is_restarted_twice_within_a_second(self):
+        idle = k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
+        self.api.apply(k8s.namespace("twice"), k8s.deployment("twice", "app", [idle]))
+        self.wait_until_available("twice", "app")
+        while time.time() % 1 > 0.1:  # so that both are within one second of the clock
+            time.sleep(0.01)
+        for _ in range(2):
+            self.begin_restart("twice", "app")
+        self.assertEqual(3, self.wait_until_available("twice", "app")["metadata"]["generation"])
 
     def test_a_job_with_a_native_sidecar_completes_in_order(self):
         shared = {"name": "shared", "mountPath": "/shared"}
@@ -114,8 +138,17 @@ class ClusterTest(kubecase.KubeCase):
                 "exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1})
         self.api.apply(k8s.namespace("live"), k8s.deployment("live", "app", [app]))
         pod = wait_for("the pod is made", lambda: self.pods("live", "app"))[0]
-        self.api.wait_for("was restarted", "Pod", "live", pod["metadata"]["name"], lambda p: (
-            p["status"].get("containerStatuses") or [{"restartCount": 0}])[0]["restartCount"] >= 2)
+        name = pod["metadata"]["name"]
+        self.agent.expect_restarts("live", name, "app")
+
+        def app(pod):
+            return (pod["status"].get("containerStatuses") or [{"restartCount": 0}])[0]
+
+        self.api.wait_for("was restarted", "Pod", "live", name,
+                          lambda p: app(p)["restartCount"] == 1)
+        waits = self.api.wait_for("waits the second time", "Pod", "live", name, lambda p: app(p)[
+            "state"].get("waiting", {}).get("reason") == "CrashLoopBackOff")
+        self.assertEqual(1, app(waits)["restartCount"])
 
     def test_a_containers_capabilities_are_an_engines(self):
         change = "iptables -t nat -N OSM_TEST && echo changed || echo refused"
@@ -150,6 +183,7 @@ class ClusterTest(kubecase.KubeCase):
         self.api.apply(k8s.namespace("away"), k8s.deployment("away", "app"))
         self.wait_until_available("away", "app")
         pod, = self.pods("away", "app")
+        self.addCleanup(lambda: self.cluster.api_server_runs() or self.cluster.start_api_server())
         self.cluster.stop_api_server()
         self.assertEqual(200, self.get(pod)[0])
         self.cluster.start_api_server()
@@ -158,34 +192,25 @@ class ClusterTest(kubecase.KubeCase):
         self.assertIn(pod["metadata"]["uid"], {p["metadata"]["uid"] for p in self.pods("away")})
 
 
-class LeftoverTest(kubecase.unittest.TestCase):
-    def test_nothing_is_left_behind(self):
-        rig = Rig(meshcase._programs)
-        try:
-            cluster = Cluster(rig).start()
-            agent = NodeAgent(cluster, kubecase.test_images()).start()
-            cluster.api.apply(k8s.namespace("left"), k8s.deployment("left", "app", replicas=2))
-            cluster.api.wait_for("is available", "Deployment", "left", "app",
-                                 lambda d: d.get("status", {}).get("availableReplicas") == 2)
-            self.assertLess(cluster.started_in, 20)
-            names = [p.namespace.name for p in agent.pods("left")]
-            cluster.api.delete("Namespace", None, "left")
-            cluster.api.wait_until_gone("Namespace", None, "left")
-            wait_for("the pods' namespaces are gone", lambda: not set(names) & set(
-                os.listdir("/run/netns")))
-            agent.close()
-            cluster.stop()
-        except BaseException:
-            rig.failed = True
-            raise
-        finally:
-            rig.close()
-        self.assertEqual([], [n for n in os.listdir("/run/netns") if n.startswith(rig.prefix)])
-        self.assertNotIn(str(rig.directory), pathlib.Path("/proc/self/mounts").read_text())
-        self.assertFalse(rig.directory.exists())
-        links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
-        self.assertNotRegex(links, r" pod\d+[@:]")
-        self.assertEqual([], [p for p in processes() if str(rig.directory) in p])
+class BackoffTest(kubecase.unittest.TestCase):
+    def test_restarts_wait_as_a_kubelets_do(self):
+        backoff = Backoff()
+        self.assertEqual([0, 10, 20, 40, 80, 160, 300, 300], [backoff.after(599) for _ in range(8)])
+        self.assertEqual([0, 10], [backoff.after(600), backoff.after(1)])
+
+
+def check_nothing_is_left_of(rig):
+    """AssertionError: the cluster of a rig is closed, and something of it is still there. The
+    directory of a test that failed stays."""
+    left = [n for n in os.listdir("/run/netns") if n.startswith(rig.prefix)]
+    left += [m for m in pathlib.Path("/proc/self/mounts").read_text().splitlines()
+             if str(rig.directory) in m]
+    left += [p for p in processes() if str(rig.directory) in p]
+    left += [rig.directory] if rig.directory.exists() and not rig.failed else []
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    left += re.findall(r" pod\d+[@:]", links)
+    if left:
+        raise AssertionError(f"left behind: {left}")
 
 
 def processes():

@@ -149,6 +149,7 @@ class InjectionTest(kubecase.MeshCase):
             livenessProbe={"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 2})
         self.api.apply(k8s.deployment(ns, "app", [nothing]))
         pod = wait_for("the pod is made", lambda: self.pods(ns, "app"))[0]
+        self.agent.expect_restarts(ns, pod["metadata"]["name"], "app")
         self.api.wait_for("was restarted", "Pod", ns, pod["metadata"]["name"], lambda p: (
             p["status"].get("containerStatuses") or [{"restartCount": 0}])[0]["restartCount"])
         ready = {c["type"]: c["status"] for c in self.api.get(
@@ -193,16 +194,19 @@ class InjectionTest(kubecase.MeshCase):
 
     def test_the_webhook_is_put_back(self):
         name = "osm-webhook-osm"
+        before = self.api.get("MutatingWebhookConfiguration", None, name)
         self.api.delete("MutatingWebhookConfiguration", None, name)
-        wait_for("it is there again", lambda: self.api.find(
-            "MutatingWebhookConfiguration", None, name), 30)
+        self.wait_until_made_anew(before, 30)
 
     def test_no_key_is_in_a_log(self):
         ns = self.namespace("keys")
         self.api.apply(k8s.deployment(ns, "app", [k8s.shell_container("app", IDLE)]))
         self.wait_until_available(ns, "app")
-        for log in self.rig.directory.glob("*.log"):
-            self.assertNotIn("PRIVATE KEY", log.read_text(errors="replace"), log.name)
+        logs = {log.name: log.read_text(errors="replace")
+                for log in self.rig.directory.glob("*.log")}
+        self.assertTrue(any(text for name, text in logs.items() if "osm-injector" in name), logs)
+        for name, text in logs.items():
+            self.assertNotIn("PRIVATE KEY", text, name)
         events = json.dumps(self.api.list("Event", ns))
         self.assertNotIn("PRIVATE KEY", events)
 

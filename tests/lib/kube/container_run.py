@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,7 +13,23 @@ from lib.kube.volumes import NotThere, data_of, field
 from lib.net.processes import Process
 
 _LAUNCHER = pathlib.Path(__file__).with_name("container.py")
-_BACKOFF = (0.1, 5.0)  # seconds before a restart, first and most; an engine's are 10 and 300
+
+
+class Backoff:
+    """A kubelet's wait before a restart: none before the first, then 10 s, doubled each time up to
+    300 s. It begins anew after a run of ten minutes. Time is time.monotonic()'s."""
+
+    FIRST, LONGEST, FORGIVEN_AFTER = 10.0, 300.0, 600.0  # seconds
+
+    def __init__(self):
+        self._next = 0.0
+
+    def after(self, seconds):
+        """The wait after a run that lasted so long."""
+        if seconds >= self.FORGIVEN_AFTER:
+            self._next = 0.0
+        wait, self._next = self._next, min(max(self.FIRST, self._next * 2), self.LONGEST)
+        return wait
 
 
 def expand(text, env):
@@ -34,7 +49,7 @@ class Container:
         self.name = spec["name"]
         self.process, self.probes = None, {}
         self.state, self.last_state = {"waiting": {"reason": "PodInitializing"}}, {}
-        self.restarts, self.backoff, self.again_at = 0, _BACKOFF[0], 0.0
+        self.restarts, self.backoff, self.started_at, self.again_at = 0, Backoff(), 0.0, 0.0
         self.stopping = False
 
     # -- starting -------------------------------------------------------------------------------
@@ -107,6 +122,7 @@ class Container:
                                [sys.executable, "-I", "-S", _LAUNCHER, file],
                                self.pod.agent.log_of(self.pod, self.name))
         self.state = {"running": {"startedAt": now()}}
+        self.started_at = time.monotonic()
         self.stopping = False
         self._start_probes()
         if not self._hook("postStart"):
@@ -228,8 +244,10 @@ class Container:
         self.state = {"terminated": {"exitCode": code, "startedAt": started, "finishedAt": now(),
                                      "reason": "Completed" if code == 0 else "Error",
                                      "message": self.process.tail(3)[-300:] if code else ""}}
-        self.again_at = time.monotonic() + (0 if code == 0 else self.backoff)
-        self.backoff = min(self.backoff * 2, _BACKOFF[1])
+        ended_at = time.monotonic()
+        self.again_at = ended_at + self.backoff.after(ended_at - self.started_at)
+        if self.restarts_after(code) and self.pod.deletion is None and not self.pod.finished:
+            self.pod.agent.note_restart(self.pod, self.name, code, self.process.tail(5))
 
     # -- ending ---------------------------------------------------------------------------------
     def begin_stop(self, turn, timeout):

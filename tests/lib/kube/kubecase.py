@@ -4,9 +4,11 @@ import json
 import pathlib
 import ssl
 import sys
+import time
 import unittest
 
 from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import now_micro
 from lib.kube.cluster import Cluster
 from lib.kube.node_agent import Image, NodeAgent
 from lib.mesh import meshcase
@@ -26,7 +28,10 @@ def test_images():
 
 
 class KubeCase(unittest.TestCase):
-    """A cluster with two nodes for all tests of a class; each test has namespaces of its own."""
+    """A cluster with two nodes for all tests of a class; each test has namespaces of its own.
+
+    A container that is restarted fails the class, unless the test that makes it so has told the
+    agent before: `expect_restarts`."""
 
     maxDiff = None
 
@@ -39,6 +44,19 @@ class KubeCase(unittest.TestCase):
         cls.api = cls.cluster.api
         cls.agent = NodeAgent(cls.cluster, test_images()).start()
         print(f"the cluster was up in {cls.cluster.started_in:.1f} s", file=sys.stderr)
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.check_at_the_end()
+        except AssertionError:
+            cls.rig.failed = True
+            raise
+
+    @classmethod
+    def check_at_the_end(cls):
+        """AssertionError: something went wrong that no test of the class looked at."""
+        cls.agent.check_restarts()
 
     @classmethod
     def _close(cls):
@@ -59,6 +77,21 @@ class KubeCase(unittest.TestCase):
                result.failures + result.errors):
             type(self).rig.failed = type(self).any_failed = True
             print("\n".join(self.agent.notes[-20:]), file=sys.stderr)
+
+    @classmethod
+    def begin_restart(cls, ns, name):
+        """Does what `kubectl rollout restart` does. kubectl refuses a second restart within a
+        second; this does not."""
+        cls.api.patch("Deployment", ns, name, {"spec": {"template": {"metadata": {
+            "annotations": {"kubectl.kubernetes.io/restartedAt": now_micro()}}}}})
+
+    @classmethod
+    def restart(cls, ns, *names):
+        """Restarts Deployments, until all pods are new."""
+        for name in names:
+            cls.begin_restart(ns, name)
+        for name in names:
+            cls.wait_until_available(ns, name)
 
     # -- asking ---------------------------------------------------------------------------------
     @classmethod
@@ -96,6 +129,17 @@ class KubeCase(unittest.TestCase):
         return answer["status"], answer["body"]
 
     @classmethod
+    def wait_until_made_anew(cls, before, timeout):
+        """Until another object has the place of `before`, which was deleted."""
+        kind, meta = before["kind"], before["metadata"]
+
+        def another():
+            found = cls.api.find(kind, meta.get("namespace"), meta["name"])
+            return found and found["metadata"]["uid"] != meta["uid"]
+
+        wait_for(f"{kind} {meta['name']} is made anew", another, timeout)
+
+    @classmethod
     def wait_for_slices(cls, ns, service, addresses, timeout=20):
         """Until the ready endpoints of a Service are these addresses."""
         def same():
@@ -121,7 +165,9 @@ class MeshCase(KubeCase):
         cls.proxies = {}
         cls.agent.observe = cls._observe
         cls.mesh = mesh.Mesh(cls.cluster, cls.agent)
+        begun = time.monotonic()
         cls.install(cls.mesh)
+        print(f"the mesh was up {time.monotonic() - begun:.1f} s later", file=sys.stderr)
 
     @staticmethod
     def install(installed):
@@ -138,19 +184,19 @@ class MeshCase(KubeCase):
             cls.rig.watcher.forget(cls.proxies.pop(run))
 
     @classmethod
-    def tearDownClass(cls):
+    def check_at_the_end(cls):
         cls.rig.watcher.stop()
+        super().check_at_the_end()
+        cls.rig.watcher.check()
+        asked = {account: cls.cluster.requests_of(account)
+                 for account in ("osm-controller", "osm-injector")}
+        if not asked["osm-controller"]:
+            raise AssertionError(f"{cls.cluster.audit_log} holds no request of osm-controller")
         # An API server that has just started refuses some of what it allows a moment later.
-        refused = {account: {key for key, codes in cls.cluster.requests_of(account).items()
-                             if codes[-1] == 403}
-                   for account in ("osm-controller", "osm-injector")}
-        try:
-            cls.rig.watcher.check()
-            if any(refused.values()):
-                raise AssertionError(f"RBAC refused what the daemons need: {refused}")
-        except AssertionError:
-            cls.rig.failed = True
-            raise
+        refused = {account: {key for key, codes in requests.items() if codes[-1] == 403}
+                   for account, requests in asked.items()}
+        if any(refused.values()):
+            raise AssertionError(f"RBAC refused what the daemons need: {refused}")
 
     # -- asking ---------------------------------------------------------------------------------
     @classmethod
@@ -161,7 +207,8 @@ class MeshCase(KubeCase):
 
     @classmethod
     def wait_for_answer(cls, pod, wanted, url, timeout=20, **more):
-        """Until the app in a pod gets status `wanted` (0: no connection) from HOST:PORT/PATH."""
+        """Until the app in a pod gets status `wanted` from HOST:PORT/PATH, as InjectedPod.get
+        tells it (0: its sidecar closed the connection)."""
         def seen():
             got = pod.get(url, **more)
             if got[0] != wanted:
@@ -185,11 +232,3 @@ class MeshCase(KubeCase):
             return response.status, json.loads(response.read())
         finally:
             connection.close()
-
-    @classmethod
-    def restart(cls, ns, *names):
-        """kubectl rollout restart, until all pods are new."""
-        for name in names:
-            cls.cluster.kubectl("rollout", "restart", "-n", ns, f"deployment/{name}")
-        for name in names:
-            cls.wait_until_available(ns, name)

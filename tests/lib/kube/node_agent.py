@@ -41,6 +41,7 @@ class NodeAgent:
         self.observe = lambda pod, up: None  # a pod has its network now, or is about to lose it
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._pods, self._bound = {}, set()
+        self._restarts, self._expected_restarts = [], set()
         self._addresses = {node: collections.deque(
             str(a) for a in ipaddress.ip_network(f"10.244.{i + 1}.0/24").hosts())
             for i, node in enumerate(self.nodes)}
@@ -57,8 +58,9 @@ class NodeAgent:
                                              lambda *_: self._hosts_stale.set())
         for kind in ("Secret", "ConfigMap"):
             self._informers[kind] = Informer(self.api, kind, self.stop)
-        for informer in self._informers.values():
-            informer.synced.wait(20)
+        for kind, informer in self._informers.items():
+            if not informer.synced.wait(20):
+                raise AssertionError(f"the node agent could not list {kind} within 20 s")
         self._informers["Pod"] = Informer(self.api, "Pod", self.stop, self._on_pod)
         for loop in (self._renew_leases, self._keep_hosts):
             thread = threading.Thread(target=loop, daemon=True, name=loop.__name__)
@@ -109,6 +111,29 @@ class NodeAgent:
             self.notes.append(text)
         with open(self.rig.directory / "node_agent.log", "a") as log:
             log.write(f"{now()} {text}\n")
+
+    def note_restart(self, pod, container, code, log):
+        """A container has ended that is to be started again, at once or after a back-off."""
+        with self._lock:
+            self._restarts.append((pod.ns, pod.name, container, code, log))
+        self.note(f"{pod.ns}/{pod.name}/{container} ended with {code}, to be restarted")
+
+    def expect_restarts(self, ns, pod, container):
+        """This container of this pod may be restarted, since the test makes it so. Every other
+        restart fails the test class."""
+        with self._lock:
+            self._expected_restarts.add((ns, pod, container))
+
+    def check_restarts(self):
+        """AssertionError with each restart that no test has announced, also of pods that are gone;
+        every restart is told once."""
+        with self._lock:
+            seen, self._restarts = self._restarts, []
+            found = [r for r in seen if r[:3] not in self._expected_restarts]
+        if found:
+            raise AssertionError("containers ended that should run:\n" + "\n".join(
+                f"{ns}/{name}/{container} with status {code}: {log}"
+                for ns, name, container, code, log in found))
 
     def service_environment(self):
         service = self._informers["Service"].get("default", "kubernetes")
