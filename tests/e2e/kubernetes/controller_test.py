@@ -2,7 +2,6 @@
 """osm-controller in a pod, as its own ServiceAccount: it brings the mesh's kinds and webhook, puts
 them back, judges policies before they are stored, and says afterwards what became of them."""
 import base64
-import json
 import subprocess
 
 from lib.kube import kubecase
@@ -96,9 +95,7 @@ class ControllerTest(kubecase.MeshCase):
             "CustomResourceDefinition", None, TARGETS)["spec"]["versions"][0].get(
                 "additionalPrinterColumns"), 30)
         self.api.delete("CustomResourceDefinition", None, TARGETS)
-        wait_for("it is there again", lambda: self.api.get(
-            "CustomResourceDefinition", None, TARGETS)["metadata"]["uid"] !=
-            before["metadata"]["uid"], 60, retry=(ApiError,))
+        self.wait_until_made_anew(before, 60)
         ns = self.namespace("again")
 
         def usable():
@@ -118,9 +115,9 @@ class ControllerTest(kubecase.MeshCase):
             return hook["failurePolicy"] == "Fail" and hook["clientConfig"].get("caBundle")
 
         wait_for("it is as it was", whole, 30)
+        before = self.api.get("ValidatingWebhookConfiguration", None, name)
         self.api.delete("ValidatingWebhookConfiguration", None, name)
-        wait_for("it is there again", lambda: self.api.find(
-            "ValidatingWebhookConfiguration", None, name), 30)
+        self.wait_until_made_anew(before, 30)
 
     def test_a_gateways_certificate_is_kept_in_the_secret_that_mesh_config_names(self):
         self.api.apply(k8s.namespace("ingress"))
@@ -135,21 +132,24 @@ class ControllerTest(kubecase.MeshCase):
                              mesh.MANIFESTS / "ingress-gateway-rbac.yaml")
         wait_for("there is a MeshConfig", lambda: self.api.find(
             "MeshConfig", mesh.SYSTEM, "osm-mesh-config"))
+        self.addCleanup(configure, None)
         configure({"subjectAltNames": names, "secret": {"name": "client",
                                                         "namespace": "ingress"}})
         secret = wait_for("the Secret is made", lambda: self.api.find(*name), 30)
         self.assertEqual("kubernetes.io/tls", secret["type"])
         self.assertEqual({"ca.crt", "tls.crt", "tls.key"}, set(secret["data"]))
-        shown = subprocess.run(
-            ["openssl", "x509", "-noout", "-ext", "subjectAltName"], check=True, text=True,
-            input=base64.b64decode(secret["data"]["tls.crt"]).decode(), capture_output=True).stdout
-        for san in ["DNS:" + n for n in names] + [
-                "URI:spiffe://cluster.local/osm/gateway/gateway.example"]:
-            self.assertIn(san, shown)
-        version = secret["metadata"]["resourceVersion"]
+
+        def alternative_names(secret):
+            shown = subprocess.run(
+                ["openssl", "x509", "-noout", "-ext", "subjectAltName"], check=True, text=True,
+                input=base64.b64decode(secret["data"]["tls.crt"]).decode(), capture_output=True)
+            return set(shown.stdout.splitlines()[1].strip().split(", "))
+
+        identity = "URI:spiffe://cluster.local/osm/gateway/gateway.example"
+        self.assertEqual({identity, *("DNS:" + n for n in names)}, alternative_names(secret))
         configure({"subjectAltNames": names[:1]})
-        self.api.wait_for("is written again", *name, lambda s: version !=
-                          s["metadata"]["resourceVersion"])
+        self.api.wait_for("is written again", *name, lambda s: alternative_names(s) == {
+            identity, "DNS:" + names[0]})
         configure(None)
         self.api.wait_until_gone(*name)
 
@@ -169,7 +169,10 @@ class ControllerTest(kubecase.MeshCase):
         self.assertNotIn("PRIVATE KEY", log)
         secret = self.api.get("Secret", mesh.SYSTEM, "osm-ca-bundle")
         for value in secret["data"].values():
-            self.assertNotIn(value[40:100], json.dumps(log))
+            self.assertNotIn(value[40:100], log)
+        for line in base64.b64decode(secret["data"]["private.key"]).decode().splitlines():
+            if not line.startswith("-----"):
+                self.assertNotIn(line, log)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,9 @@ class HybridTest(kubecase.MeshCase):
     def test_a_pod_that_goes_leaves_the_machine(self):
         self.allow("pod")
         caller = "spiffe://cluster.local/ns/visitors/sa/pod"
+        self.wait_for_answers(self.pod, {(200, "pod", caller), (200, "vm", caller)})
+        self.addCleanup(self.cluster.kubectl, "scale", "-n", "shop", "deployment/shop",
+                        "--replicas=1")
         self.cluster.kubectl("scale", "-n", "shop", "deployment/shop", "--replicas=0")
         self.wait_for_answers(self.pod, {(200, "vm", caller)})
         self.cluster.kubectl("scale", "-n", "shop", "deployment/shop", "--replicas=1")

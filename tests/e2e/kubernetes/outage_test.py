@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The API server goes away, by a crash and by a network that swallows every packet: the data plane
 goes on, and what was changed meanwhile is caught up."""
+import os
 import signal
 import sys
 import time
@@ -11,7 +12,8 @@ from lib.kube.cluster import API_PORT
 from lib.mesh import objects
 from lib.net.processes import wait_for
 
-AWAY = 60
+# Longer than the Lease of a controller and its deadline to renew it; a minute at night.
+AWAY = 60 if os.environ.get("OSM_TEST_LONG") else 20
 # An attempt to connect takes 5 s at most, the next comes 4 s later at the latest, and this machine
 # is busy.
 NOTICED = 15
@@ -38,6 +40,20 @@ class OutageTest(kubecase.MeshCase):
         cls.api.apply(objects.routes("server", "all", everything={
             "pathRegex": "/.*", "methods": ["*"]}))
 
+    def setUp(self):
+        super().setUp()
+        self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+
+    def crash_api_server(self):
+        """The test starts it again; if the test does not come so far, its cleanup does."""
+        self.cluster.stop_api_server(signal.SIGKILL)
+        self.addCleanup(lambda: self.cluster.api_server_runs() or self.restart_api_server())
+
+    def restart_api_server(self):
+        self.cluster.start_api_server()
+        self.cluster.restart_controller_manager()
+
     def allow(self):
         self.api.apply(objects.target("server", "access", "server", [("client", "client")],
                                       ("HTTPRouteGroup", "all", ["everything"])))
@@ -55,12 +71,9 @@ class OutageTest(kubecase.MeshCase):
         print(f"{count} requests were answered meanwhile", file=sys.stderr)
 
     def test_a_crashed_api_server(self):
-        self.allow()
-        self.wait_for_answer(self.client, 200, f"{self.url}/x")
-        self.cluster.stop_api_server(signal.SIGKILL)
-        self.go_on_for(10)
-        self.cluster.start_api_server()
-        self.cluster.restart_controller_manager()
+        self.crash_api_server()
+        self.go_on_for(5)
+        self.restart_api_server()
         self.forbid()
         back = time.monotonic()
         self.wait_for_answer(self.client, 0, f"{self.url}/x", timeout=60)
@@ -68,9 +81,7 @@ class OutageTest(kubecase.MeshCase):
         print(f"in effect {took:.1f} s after the change", file=sys.stderr)
         self.assertLess(took, NOTICED)
 
-    def test_an_api_server_that_cannot_be_reached_for_a_minute(self):
-        self.allow()
-        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+    def test_an_api_server_that_cannot_be_reached_for_long(self):
         controllers = [p.address for p in self.agent.pods(mesh.SYSTEM)]
         self.assertEqual(2, len(controllers))
         rules = [("INPUT", "-p", "tcp", "-s", address, "--dport", str(API_PORT), "-j", "DROP")
@@ -79,10 +90,12 @@ class OutageTest(kubecase.MeshCase):
                   for address in controllers]
         for rule in rules:
             self.cluster.namespace.run("iptables", "-I", *rule)
+            self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
         # Two changes that only the API server knows of: one takes back, one adds.
         other = objects.target("server", "other", "server", [("client", "nobody")],
                                ("HTTPRouteGroup", "all", ["everything"]))
         self.api.apply(other)
+        self.addCleanup(self.api.delete, "TrafficTarget", "server", "other")
         self.go_on_for(AWAY)
         self.forbid()
         self.go_on_for(3)
@@ -97,11 +110,8 @@ class OutageTest(kubecase.MeshCase):
         self.wait_for_answer(self.client, 200, f"{self.url}/x")
 
     def test_pods_are_replaced_after_an_outage(self):
-        self.allow()
-        self.wait_for_answer(self.client, 200, f"{self.url}/x")
-        self.cluster.stop_api_server(signal.SIGKILL)
-        self.cluster.start_api_server()
-        self.cluster.restart_controller_manager()
+        self.crash_api_server()
+        self.restart_api_server()
         old = self.pod_of("server", "server").run.address
         self.restart("server", "server")
         wait_for("the old pod is gone", lambda: old not in {

@@ -112,6 +112,7 @@ class ReplicasTest(kubecase.MeshCase):
         self.wait_for_programmed("True", "3/3 proxies")
         client = self.pod_of(NS, "client")
         self.wait_for_answer(client, 200, URL)
+        self.addCleanup(self.api.apply, mesh.namespace(NS))
         self.cluster.kubectl("label", "namespace", NS, "openservicemesh.io/monitored-by-")
 
         def silent():

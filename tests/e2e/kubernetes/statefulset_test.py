@@ -62,6 +62,7 @@ class StatefulSetTest(kubecase.MeshCase):
 
     def test_who_is_not_allowed_reaches_no_member(self):
         for member in MEMBERS:
+            self.who_answers(self.client, f"{member}.store.{NS}:{k8s.PORT}/")
             self.assertEqual(0, self.stranger.get(f"{member}.store.{NS}:{k8s.PORT}/")[0])
 
     def test_a_member_that_is_made_anew_is_reached_at_its_new_address(self):

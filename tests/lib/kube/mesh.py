@@ -56,16 +56,31 @@ class InjectedPod:
             raise RuntimeError(f"Envoy of {self.name}: {status} {body}")
         return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
 
+    def has_sidecar(self):
+        return any(c.name == "envoy" for c in self.run.init_all + self.run.containers)
+
+    def has_live_sidecar(self):
+        try:
+            return self.admin("/ready")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
 
     def get(self, url, method="GET", headers=None, timeout=5):
-        """(status, body) of what the app here gets from HOST:PORT/PATH; 0 without a connection."""
+        """(status, body) of what the app here gets from HOST:PORT/PATH. Status 0: its sidecar,
+        which is live, closed the connection without an answer, or does not listen for outbound
+        connections. It does so with what no policy allows. ConnectionError: no answer for
+        another reason, such as a sidecar that is gone, a late answer or an unknown name."""
         host, _, path = url.partition("/")
         name, _, port = host.partition(":")
         try:
             return self.run.namespace.http(self.resolve(name), int(port or 80), method, f"/{path}",
                                            {"Host": host, **(headers or {})}, timeout=timeout)
-        except (OSError, ValueError, http.client.HTTPException) as failed:
-            return 0, repr(failed)
+        except ConnectionError as closed:  # also http.client.RemoteDisconnected
+            if not self.has_live_sidecar():
+                raise ConnectionError(f"the Envoy of {self.name} is not live") from closed
+            return 0, repr(closed)
+        except (OSError, http.client.HTTPException) as failed:
+            raise ConnectionError(f"{self.name}: {failed!r} from {url}") from failed
 
     def resolve(self, name):
         for line in self.run.hosts_file.read_text().splitlines():
@@ -96,25 +111,34 @@ class Mesh:
             self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
         self.wait_until_up("osm-controller")
 
-    def stop_native_sidecars(self):
-        """From here on Envoy is a container among the others, as before Kubernetes 1.29."""
-        self.cluster.kubectl("patch", "deployment", "osm-injector", "-n", SYSTEM, "--type=json",
-                             "-p", json.dumps([{
-                                 "op": "add", "path": "/spec/template/spec/containers/0/args/-",
-                                 "value": "--native-sidecars=off"}]))
-        self.api.apply(namespace("without-native-sidecars"))
-        wait_for("its ServiceAccount is made", lambda: self.api.find(
-            "ServiceAccount", "without-native-sidecars", "default"))
+    def use_native_sidecars(self, native):
+        """From here on Envoy is an init container that goes on, or, as before Kubernetes 1.29, a
+        container among the others."""
+        arguments = self.api.get("Deployment", SYSTEM, "osm-injector")["spec"]["template"]["spec"][
+            "containers"][0]["args"]
+        arguments = [a for a in arguments if not a.startswith("--native-sidecars")]
+        arguments += [] if native else ["--native-sidecars=off"]
+        self.api.patch("Deployment", SYSTEM, "osm-injector", [{
+            "op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}])
+        self.api.apply(namespace("any"))
+        wait_for("its ServiceAccount is made",
+                 lambda: self.api.find("ServiceAccount", "any", "default"))
 
-        def off():
-            shown = self.api.create({
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": "any", "namespace": "without-native-sidecars"},
-                "spec": {"containers": [{"name": "app", "image": "any"}]}}, dryRun="All")
-            return "envoy" in [c["name"] for c in shown["spec"]["containers"]]
+        def as_wanted():
+            try:
+                shown = self.api.create({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {"name": "any", "namespace": "any"},
+                    "spec": {"containers": [{"name": "app", "image": "any"}]}}, dryRun="All")
+            except ApiError:  # no injector answers while one follows another
+                return False
+            wanted = shown["spec"]["initContainers" if native else "containers"]
+            return "envoy" in [c["name"] for c in wanted]
 
-        self.wait_until_up("osm-injector")
-        wait_for("injected Envoys are containers", off, 40, retry=(ApiError,))
+        wait_for(f"native sidecars are {'on' if native else 'off'}", as_wanted, 40)
+        # The former injector may answer until its pod is gone.
+        wait_for("one injector is left", lambda: len(self.agent.pods(SYSTEM, "osm-injector")) == 1,
+                 40)
 
     def wait_until_up(self, *deployments, timeout=40):
         wanted = [("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")]

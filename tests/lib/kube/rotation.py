@@ -169,7 +169,11 @@ class RotationCase(UnderLoad):
         return serials("cert_chain"), serials("ca_cert")
 
     def live_proxies(self):
-        return [p for run, p in dict(self.proxies).items() if run.deletion is None]
+        """The sidecars that run; AssertionError when there are none, so that a loop over them
+        proves something."""
+        live = [p for run, p in dict(self.proxies).items() if run.deletion is None]
+        self.assertTrue(live, "no sidecar runs")
+        return live
 
     def wait_until_taken_up(self, ca, but=(), timeout=60):
         """Until each Envoy shows the certificate of its Secret, and that one is below `ca`."""
