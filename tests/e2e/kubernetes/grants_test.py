@@ -77,13 +77,14 @@ class GrantsTest(kubecase.MeshCase):
         wait_for("the CRD has no other version", lambda: "v9" not in {
             v["name"] for v in cls.api.get("CustomResourceDefinition", None, crd)["spec"][
                 "versions"]}, 30)
+        # The MeshConfig comes from its preset: the next leader looks at once, and the present one
+        # within a minute.
+        cls.api.delete("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
         # A replica goes, and takes its Lease with it; whoever starts first makes the record.
         for daemon in ("osm-injector", "osm-controller"):
             cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
             cls.restart(mesh.SYSTEM, daemon)
             cls.api.get("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
-        # The MeshConfig comes from its preset, and follows it.
-        cls.api.delete("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
         wait_for("the MeshConfig is back", lambda: cls.api.find(
             "MeshConfig", mesh.SYSTEM, "osm-mesh-config"), 90)
         # The CA that is there anyway, declared.

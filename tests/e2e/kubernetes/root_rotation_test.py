@@ -30,6 +30,9 @@ class RootRotation(RotationCase):
         secret, old = self.secret_of(pod), serial_of(self.files_of(pod)[CERTIFICATE])
         self.api.patch("Secret", "bookstore", secret, {"metadata": {"annotations": {
             RENEW_AFTER: "2020-01-01T00:00:00Z"}}})
+        # A new leader looks at all Secrets at once, and the present one within a minute.
+        leader = self.leader()
+        self.api.delete("Pod", leader.ns, leader.name)
 
         def renewed():
             serial = serial_of(self.files_of(pod)[CERTIFICATE])
@@ -44,6 +47,7 @@ class RootRotation(RotationCase):
             return new in serials and old not in serials
 
         wait_for("Envoy has it, and the old one no more", taken_up, 20)
+        self.wait_until_available(mesh.SYSTEM, "osm-controller")
         self.assertEqual(before, self.envoys())
         self.judge(since)
 
@@ -83,8 +87,9 @@ class RootRotation(RotationCase):
             wait_for("it is named", lambda: self.quiet.name in
                      self.roots()["(own)"]["waiting_for"], 40)
         with self.subTest("another replica goes on when the one that takes the steps is killed"):
-            holder = self.holder()
-            os.kill(self.leader().containers[0].process.pid, signal.SIGKILL)
+            holder, leader = self.holder(), self.leader()
+            self.agent.expect_restarts(leader.ns, leader.name, "osm-controller")
+            os.kill(leader.containers[0].process.pid, signal.SIGKILL)
             wait_for("another one takes the steps", lambda: self.holder() != holder, 40)
             self.wait_until_available(mesh.SYSTEM, "osm-controller")
             self.wait_for_states(mesh_2027="signing", own="draining")
@@ -103,6 +108,7 @@ class RootRotation(RotationCase):
         run, paths = self.quiet.run, self.quiet.run.volumes
         self.rig.watcher.forget(self.proxies.pop(run))  # its Envoy is killed below
         run.volumes.refresh = lambda: None
+        self.addCleanup(wait_for, "the refused pod is gone", run.gone.is_set, 60)
         self.addCleanup(self.api.delete, "Deployment", "bookbuyer", "quiet")
         path = run.volume_paths[VOLUME]
         files = paths._written[path]
@@ -110,6 +116,7 @@ class RootRotation(RotationCase):
                                    content, mode) for name, (content, mode) in files.items()})
         refused = self.refusals()
         envoy = next(c for c in run.init_all if c.name == "envoy")
+        self.agent.expect_restarts(run.ns, run.name, "envoy")
         envoy.signal(signal.SIGKILL)
         wait_for("the controllers refuse it", lambda: self.refusals() > refused, 20)
         for controller in self.agent.pods(mesh.SYSTEM, "osm-controller"):

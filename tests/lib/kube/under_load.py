@@ -21,10 +21,15 @@ class UnderLoad(kubecase.MeshCase):
         shop.install(cls, cls.REPLICAS, cls.DRAIN)
         cls.api.apply(shop.load())
         cls.wait_until_available("bookbuyer", "load")
-        cls.buyer = cls.pod_of("bookbuyer", "load")
-        cls.report = cls.buyer.run.volume_paths["report"] / "report.json"
+        cls.follow_load()
         # A connection of before the mesh was whole may have been closed again: not judged.
         wait_for("the load is up", cls.steady, 60, retry=(FileNotFoundError,))
+
+    @classmethod
+    def follow_load(cls):
+        """From here on the newest pod of the client is judged."""
+        cls.buyer = cls.pod_of("bookbuyer", "load")
+        cls.report = cls.buyer.run.volume_paths["report"] / "report.json"
 
     def judge(self, since, but=()):
         """Requests since then; none of them failed, and no connection of the client broke, except
