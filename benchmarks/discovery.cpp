@@ -128,6 +128,22 @@ std::string read_resource(XdsType type, const google::protobuf::Any& any, Names&
   return {};
 }
 
+Contents read_all(XdsType type, const std::vector<std::string_view>& resources) {
+  Contents contents;
+  Names names;
+  for (std::string_view bytes : resources) {
+    google::protobuf::Any any;
+    any.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    contents.resources.push_back({read_resource(type, any, names), hash_of(bytes)});
+  }
+  std::sort(contents.resources.begin(), contents.resources.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  contents.load_assignments = ordered(names.load_assignments);
+  contents.secrets = ordered(names.secrets);
+  contents.routes = ordered(names.routes);
+  return contents;
+}
+
 }  // namespace
 
 std::optional<Response> parse_response(std::string_view bytes) {
@@ -180,22 +196,11 @@ std::optional<RequestHead> parse_request(std::string_view bytes) {
   return RequestHead{*type, initial};
 }
 
+Contents read_contents(XdsType type, std::string_view any) { return read_all(type, {any}); }
+
 std::shared_ptr<const Contents> ContentsIndex::contents_of(const Response& response) {
   auto& known = known_[response.content_hash];
-  if (known) return known;
-  auto contents = std::make_shared<Contents>();
-  Names names;
-  for (std::string_view bytes : response.resources) {
-    google::protobuf::Any any;
-    any.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-    contents->resources.push_back({read_resource(response.type, any, names), hash_of(bytes)});
-  }
-  std::sort(contents->resources.begin(), contents->resources.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  contents->load_assignments = ordered(names.load_assignments);
-  contents->secrets = ordered(names.secrets);
-  contents->routes = ordered(names.routes);
-  known = std::move(contents);
+  if (!known) known = std::make_shared<const Contents>(read_all(response.type, response.resources));
   return known;
 }
 

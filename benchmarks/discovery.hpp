@@ -53,6 +53,9 @@ struct RequestHead {
 };
 std::optional<RequestHead> parse_request(std::string_view bytes);
 
+// The contents of one resource, a serialized google.protobuf.Any.
+Contents read_contents(XdsType type, std::string_view any);
+
 // Contents by content hash. Thread: one.
 class ContentsIndex {
  public:

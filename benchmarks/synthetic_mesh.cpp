@@ -52,6 +52,12 @@ std::string change_text(Change change) {
       return "service";
     case Change::kRoot:
       return "root";
+    case Change::kWorkload:
+      return "workload";
+    case Change::kRefused:
+      return "refused";
+    case Change::kReset:
+      return "reset";
   }
   return "";
 }
@@ -64,6 +70,10 @@ int SyntheticMesh::callers() const { return std::min(10, size_.services - 2); }
 
 ServiceName SyntheticMesh::service(int index) const {
   return {kNamespace, fmt::format("s{:03}", index)};
+}
+
+Service SyntheticMesh::service_object(int index) const {
+  return http_service(service(index), index);
 }
 
 ServiceAccount SyntheticMesh::account(int index) const {
@@ -137,7 +147,7 @@ void SyntheticMesh::fill(testing::MemoryMeshSpec& spec,
                                .sources = {},
                                .rules = target(0, 0).rules};
   for (int index = 0; index < size_.services; ++index) {
-    spec.put(http_service(service(index), index));
+    spec.put(service_object(index));
     spec.put_service_account(account(index));
     if (!size_.permissive) spec.put(target(index, callers()));
     to_beacon.sources.push_back(account(index));
@@ -178,7 +188,7 @@ void SyntheticMesh::apply(Change change, testing::MemoryMeshSpec& spec,
     case Change::kService: {
       // Called by the accounts of as many services as any other.
       const int added = size_.services + 1;
-      spec.put(http_service(service(added), added));
+      spec.put(service_object(added));
       spec.put_service_account(account(added));
       if (!size_.permissive) spec.put(target(added, callers()));
       Endpoint only = beacon(generation_);
@@ -190,6 +200,9 @@ void SyntheticMesh::apply(Change change, testing::MemoryMeshSpec& spec,
       spec.put(MeshRootCertificate{.name = kNextRoot, .trust_domain = kTrustDomain});
       break;
     case Change::kCertificate:
+    case Change::kWorkload:
+    case Change::kRefused:
+    case Change::kReset:
       break;
   }
 }
@@ -226,6 +239,9 @@ std::vector<Touch> SyntheticMesh::touched_by(Change change) const {
         reached = types({XdsType::kSecret});
         break;
       case Change::kService:  // of sessions without a server
+      case Change::kWorkload:
+      case Change::kRefused:
+      case Change::kReset:
         break;
     }
     if (reached.any()) touched.push_back({proxy, reached});

@@ -19,11 +19,22 @@
 
 namespace osm::bench {
 
-enum class Change { kEndpoint, kPolicy, kCertificate, kBeacon, kService, kRoot };
-// Those that a running server is measured with.
-inline constexpr std::array kChanges{Change::kEndpoint, Change::kPolicy, Change::kCertificate,
-                                     Change::kBeacon, Change::kRoot};
-// "endpoint", "policy", "certificate", "beacon", "service", "root".
+enum class Change {
+  kEndpoint,
+  kPolicy,
+  kCertificate,
+  kBeacon,
+  kService,
+  kRoot,
+  // Of the soak (soak_mesh.hpp) only.
+  kWorkload,
+  kRefused,
+  kReset,
+};
+inline constexpr std::array kChanges{Change::kEndpoint, Change::kPolicy,  Change::kCertificate,
+                                     Change::kBeacon,   Change::kService, Change::kRoot,
+                                     Change::kWorkload, Change::kRefused, Change::kReset};
+// "endpoint", "policy", "certificate" and so on.
 std::string change_text(Change change);
 
 struct MeshSize {
@@ -50,12 +61,23 @@ class SyntheticMesh {
   explicit SyntheticMesh(const MeshSize& size) : size_(size) {}
 
   Workload workload(int proxy) const;
+  int callers() const;  // per service, in SMI mode
+  ServiceName service(int index) const;
+  ServiceAccount account(int index) const;
+  Service service_object(int index) const;
+  // May be called by the accounts of the `sources` services before it.
+  smi::TrafficTarget target(int index, int sources) const;
+  smi::TrafficSplit split(int first_weight) const;
+  std::vector<Endpoint> endpoints(int index) const;
+  // Of the beacon after `generation` changes.
+  Endpoint beacon(int generation) const;
   // The account whose certificate Change::kCertificate rotates.
   ServiceIdentity rotated_identity() const;
 
   // Puts the whole mesh into `spec` and `provider`.
   void fill(testing::MemoryMeshSpec& spec, testing::MemoryEndpointsProvider& provider) const;
-  // Does it (not kCertificate, which is the certificate manager's). Every call changes something.
+  // Does it (not kCertificate, which is the certificate manager's, nor the soak's own). Every call
+  // changes something.
   void apply(Change change, testing::MemoryMeshSpec& spec,
              testing::MemoryEndpointsProvider& provider);
 
@@ -63,14 +85,7 @@ class SyntheticMesh {
   std::vector<Touch> touched_by(Change change) const;
 
  private:
-  int callers() const;  // per service, in SMI mode
   int service_of(int proxy) const { return proxy % size_.services; }
-  ServiceName service(int index) const;
-  ServiceAccount account(int index) const;
-  smi::TrafficTarget target(int index, int sources) const;
-  smi::TrafficSplit split(int first_weight) const;
-  std::vector<Endpoint> endpoints(int index) const;
-  Endpoint beacon(int generation) const;
 
   MeshSize size_;
   int generation_ = 0;
