@@ -192,15 +192,17 @@ class Soak {
                 .issued = status.sum("osm_cert_issued_count"),
                 .waves = waves_};
     samples.push_back({.resident_bytes = static_cast<double>(status.resident_bytes),
+                       .allocated_bytes = status.metrics.at("allocated"),
                        .descriptors = status.metrics.at("descriptors"),
                        .threads = status.metrics.at("threads")});
     const SoakSample& sample = samples.back();
     fmt::print(
-        "minute {:3}: {:7.2f} MB resident, {:.0f} descriptors, {:.0f} threads; {} waves, {} "
+        "minute {:3}: {:7.2f} MB resident, {:.2f} MB allocated, {:.0f} descriptors, {:.0f} "
+        "threads; {} waves, {} "
         "responses, {} connections, {} refusals, {:.0f} certificates, {:.0f} problems; {:.1f} s "
         "CPU, driver {:.1f} s\n",
-        minute, sample.resident_bytes / 1e6, sample.descriptors, sample.threads,
-        figures_.waves - before.waves, figures_.responses - before.responses,
+        minute, sample.resident_bytes / 1e6, sample.allocated_bytes / 1e6, sample.descriptors,
+        sample.threads, figures_.waves - before.waves, figures_.responses - before.responses,
         figures_.connections - before.connections, figures_.refusals - before.refusals,
         figures_.issued - before.issued, status.metrics.at("problems"),
         figures_.cpu_seconds - before.cpu_seconds,

@@ -1,5 +1,7 @@
 #include "soak_server.hpp"
 
+#include <malloc.h>
+
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -95,6 +97,8 @@ class SoakServer final : public MeasuredServer {
     values["proxies"] = static_cast<double>(control_plane_->list_proxies().size());
     values["problems"] = static_cast<double>(control_plane_->list_problems().size());
     values["descriptors"] = entries_of("/proc/self/fd");
+    const struct mallinfo2 heap = ::mallinfo2();
+    values["allocated"] = static_cast<double>(heap.uordblks + heap.hblkhd);
     values["threads"] = entries_of("/proc/self/task");
     return values;
   }

@@ -19,7 +19,8 @@ struct SoakServerOptions {
   std::size_t leaked_bytes = 0;  // kept for ever by every change of the beacon, which is every wave
 };
 
-// Its metrics() also have "proxies" (connected), "problems", "descriptors" and "threads".
+// Its metrics() also have "proxies" (connected), "problems", "descriptors", "threads" and
+// "allocated": bytes of the heap in use, which do not grow when it is fragmented.
 Result<std::unique_ptr<MeasuredServer>> start_soak_server(const SoakServerOptions& options);
 
 }  // namespace osm::bench

@@ -36,6 +36,7 @@ std::vector<std::string> growth(const std::vector<SoakSample>& minutes, std::siz
                                   bound / unit));
   };
   compare("resident memory", &SoakSample::resident_bytes, bounds.resident_bytes, 1e6, " MB");
+  compare("allocated memory", &SoakSample::allocated_bytes, bounds.allocated_bytes, 1e6, " MB");
   compare("the number of descriptors", &SoakSample::descriptors, bounds.descriptors, 1, "");
   compare("the number of threads", &SoakSample::threads, bounds.threads, 1, "");
   return grown;

@@ -9,6 +9,7 @@ std::vector<SoakSample> minutes_of(std::size_t number, double growth_a_minute) {
   std::vector<SoakSample> minutes;
   for (std::size_t minute = 0; minute < number; ++minute)
     minutes.push_back({.resident_bytes = 60e6 + growth_a_minute * static_cast<double>(minute),
+                       .allocated_bytes = 40e6,
                        .descriptors = 230,
                        .threads = 12});
   return minutes;
@@ -34,11 +35,20 @@ TEST_SUITE("bench::growth") {
     CHECK(grown.front() == "resident memory grew by 2.25 MB, from 60.60 to 62.85: more than 2.00");
   }
 
+  TEST_CASE("allocated memory that grows fails, also where resident memory does not") {
+    auto minutes = minutes_of(60, 0);
+    for (std::size_t minute = 0; minute < 60; ++minute)
+      minutes[minute].allocated_bytes += 25e3 * static_cast<double>(minute);
+    const auto grown = growth(minutes, 10, {});
+    REQUIRE(grown.size() == 1);
+    CHECK(grown.front().starts_with("allocated memory grew by 1.12 MB"));
+  }
+
   TEST_CASE("descriptors and threads that grow fail") {
     auto minutes = minutes_of(60, 0);
     for (std::size_t minute = 50; minute < 60; ++minute) {
       minutes[minute].descriptors += 3;
-      minutes[minute].threads += 1;
+      minutes[minute].threads += 5;
     }
     CHECK(growth(minutes, 10, {}).size() == 2);
   }
