@@ -157,12 +157,20 @@ class SharedCache(unittest.TestCase):
         self.assertEqual(self.unpack("second"), "of the wheel")
         self.assertEqual(self.count(self.downloads), 2)
 
-    def test_compiled_cpp_is_kept_in_the_cache(self):
-        shown = subprocess.run(
+    def source_cache(self, directory):
+        return subprocess.run(
             ["bash", "-c", f"source {ROOT}/tools/cache && echo $CCACHE_DIR"],
-            env=self.environment | {"OSM_CACHE_DIR": "cache"}, cwd=self.directory,
-            capture_output=True, text=True, check=True).stdout.strip()
-        self.assertEqual(shown, str(self.cache / "ccache"))
+            env=self.environment | {"OSM_CACHE_DIR": directory}, cwd=self.directory,
+            capture_output=True, text=True, check=False)
+
+    def test_compiled_cpp_is_kept_in_the_cache(self):
+        ran = self.source_cache(str(self.cache))
+        self.assertEqual(ran.stdout.strip(), str(self.cache / "ccache"))
+
+    def test_a_relative_path_is_refused(self):
+        ran = self.source_cache("cache")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("must be an absolute path", ran.stderr)
 
 
 if __name__ == "__main__":
