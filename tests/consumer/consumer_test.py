@@ -5,7 +5,7 @@ usage: consumer_test.py CASE --build DIR
 
 `install` comes first: it installs the build in DIR, makes a shared one beside it (DIR-shared), and
 moves what was installed, so that nothing can lean on where it was. Every other case consumes that, in
-an environment of PATH and HOME alone. README.md says what is covered.
+an environment of PATH and HOME alone. tests/README.md lists the cases.
 """
 import argparse
 import concurrent.futures

@@ -1,9 +1,9 @@
-"""Becomes a container: `python3 container.py SPEC.json`, started by pod.py once per container run.
+"""Becomes a container: `python3 container.py SPEC.json`, started by container_run.py for each run.
 
 Joins the pod's network namespace, makes a mount namespace whose root is a tmpfs with the machine's
 programs read-only, the image's files and the pod's volumes, drops the capabilities that the
 container does not have, and executes its command as its user. A container's view is thereby what
-an engine would give it; what is missing is said in README.md.
+an engine would give it; tests/e2e/kubernetes/README.md lists the missing parts.
 """
 import ctypes
 import json
