@@ -3,11 +3,11 @@
 
 usage: listed_test.py --build DIRECTORY
 
-DIRECTORY is a configured release build. Prints each difference with its remedy; the exit status is 1
-if there is one.
+DIRECTORY is a configured release build. Prints each difference with its remedy; the exit status is
+1 if there is one.
 
-A table whose header is `| file | entry | tier | behaviour |` lists tests. File names are relative to
-the folder that the heading above names in backticks, or to tests/. An empty cell repeats the one
+A table whose header is `| file | entry | tier | behaviour |` lists tests. File names are relative
+to the folder that the heading above names in backticks, or to tests/. An empty cell repeats the one
 above it; a dash in place of a file means several. `a.{b,c}` stands for `a.b` and `a.c`; entries and
 tiers of one row are in the same order.
 """
@@ -79,7 +79,7 @@ class Readme:
         file = entries = tiers = None
         for line, cells in rows:
             if len(cells) != len(TEST_HEADER) or not cells[3]:
-                self.problems.append(f"line {line}: a row is {' | '.join(TEST_HEADER)}")
+                self.problems.append(f"{README}:{line}: a row is {' | '.join(TEST_HEADER)}")
                 continue
             new_file, new_entries = [*words(cells[0])], [*words(cells[1])]
             if new_file:
@@ -91,10 +91,10 @@ class Readme:
                     tiers *= len(entries)
                 if len(tiers) != len(entries) or not set(tiers) <= TIERS:
                     self.problems.append(
-                        f"line {line}: write one tier (fast, full, nightly), or one for each entry")
+                        f"{README}:{line}: write one of fast, full, nightly, or one for each entry")
                     continue
             if entries is None or (file is None and not several):
-                self.problems.append(f"line {line}: the first row names a file and an entry")
+                self.problems.append(f"{README}:{line}: the first row names a file and an entry")
                 continue
             for entry, tier in zip(entries, tiers):
                 self.tests.append(Row(None if several else file, entry, tier, line))
@@ -106,12 +106,14 @@ class Readme:
     def _once(self, kind, name, line):
         seen = self.__dict__.setdefault(f"_{kind}", {})
         if name in seen:
-            self.problems.append(f"{name}: listed in lines {seen[name]} and {line}: delete one row")
+            self.problems.append(
+                f"{README}:{line}: {name}: line {seen[name]} lists it too: delete one row")
         seen[name] = line
 
 
 class Build:
-    """What CMake configured: `entries` is {name: (labels, command)}, `compiled` are source files."""
+    """What CMake configured. `entries`: {name: (labels, command)}, the command empty while the
+    program is not built. `targets`: {source file: the targets that compile it}."""
 
     def __init__(self, directory):
         cache = (directory / "CMakeCache.txt").read_text()
@@ -124,7 +126,11 @@ class Build:
                       for label in each["value"]]
             self.entries[test["name"]] = (labels, test.get("command", []))
         commands = json.loads((directory / "compile_commands.json").read_text())
-        self.compiled = {self.relative(each["file"]) for each in commands}
+        self.targets = collections.defaultdict(set)
+        for each in commands:
+            target = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", each["command"])[1]
+            self.targets[self.relative(each["file"])].add(target)
+        self.programs = set().union(*self.targets.values())
 
     def relative(self, path):
         return os.path.relpath(path, self.source)
@@ -136,10 +142,15 @@ class Build:
                 return self.relative(word)
         return None
 
+    def program(self, entry):
+        """The program of ours that the entry runs, or None if it is not built or not ours."""
+        name = pathlib.Path((self.entries[entry][1] or [""])[0]).name
+        return name if name in self.programs else None
+
 
 def files(patterns):
-    return sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)
-                   if path.name != "__init__.py"})
+    return sorted({str(path.relative_to(ROOT)) for pattern in patterns
+                   for path in ROOT.glob(pattern)})
 
 
 def replayed():
@@ -156,40 +167,49 @@ def entry_problems(readme, build):
             yield (f"{name}: has the tiers {has}: register it by osm_test() or osm_python_test() "
                    "with one TIER (cmake/osm_test.cmake)")
         elif name not in tiers:
-            yield f"{name}: not listed: add a row, tier {has[0]}"
+            yield f"{name}: not listed in {README}: add a row, tier {has[0]}"
         elif tiers[name] != has[0]:
-            yield f"{name}: listed as {tiers[name]}, its label is {has[0]}: correct the row or TIER"
+            yield (f"{name}: {README} says {tiers[name]}, its label is {has[0]}: correct the row "
+                   "or TIER")
     for name in replayed() - set(tiers):
-        yield f"{name}: not listed: add a row, tier full"
+        yield f"{name}: not listed in {README}: add a row, tier full"
     for row in {row.entry: row for row in reversed(readme.tests)}.values():
         if row.entry not in build.entries and row.entry not in replayed():
-            yield f"line {row.line}: {row.entry}: no such entry: delete the row, or register the test"
+            yield (f"{README}:{row.line}: {row.entry}: no such entry: delete the row, or register "
+                   "the test")
 
 
 def file_problems(readme, build):
     listed = {row.file for row in readme.tests if row.file}
     for file in sorted({*listed, *readme.modules}):
         if not (ROOT / file).is_file():
-            yield f"{file}: listed and not there: delete the row, or correct its name"
+            yield f"{file}: listed in {README} and not there: delete the row, or correct its name"
     for file in files(TEST_FILES):
         if file not in listed:
-            yield f"{file}: not listed: add a row"
+            yield f"{file}: not listed in {README}: add a row"
     for file in sorted({*files(LIB_FILES)} - {*readme.modules} - {*listed}):
-        yield f"{file}: not listed: add a row to the table of its folder"
+        yield f"{file}: not listed in {README}: add a row to the table of its folder"
 
     ran = {build.script(name) for name in build.entries}
     for file in files(TEST_FILES):
         if file.endswith(".py") and file not in ran:
             yield f"{file}: no ctest entry runs it: register it by osm_python_test()"
         elif file.startswith("tests/fuzz/"):
-            if f"asan.fuzz.replay.{pathlib.Path(file).stem.removesuffix('_fuzz')}" not in replayed():
+            name = pathlib.Path(file).stem.removesuffix("_fuzz")
+            if f"asan.fuzz.replay.{name}" not in replayed():
                 yield f"{file}: no fuzzer: add it to tests/fuzz/CMakeLists.txt by osm_fuzzer()"
-        elif file.endswith(".cpp") and file not in build.compiled:
+        elif file.endswith(".cpp") and file not in build.targets:
             yield f"{file}: no target compiles it: add it to one in a CMakeLists.txt"
     for row in readme.tests:
-        script = build.script(row.entry) if row.entry in build.entries else None
+        if row.file is None or row.entry not in build.entries:
+            continue
+        script, program = build.script(row.entry), build.program(row.entry)
         if script and script != row.file:
-            yield f"line {row.line}: {row.entry}: runs {script}, not {row.file}: correct the row"
+            yield (f"{README}:{row.line}: {row.entry}: runs {script}, not {row.file}: "
+                   "correct the row")
+        elif program and program not in build.targets.get(row.file, {program}):
+            yield (f"{README}:{row.line}: {row.entry}: runs {program}, which {row.file} is no part "
+                   "of: correct the row")
 
 
 def security_problems(build):
@@ -212,10 +232,10 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     build = Build(parser.parse_args().build)
     readme = Readme((ROOT / README).read_text())
-    found = [f"{README}: {problem}" for problem in
-             [*readme.problems, *entry_problems(readme, build), *file_problems(readme, build)]]
-    found += security_problems(build)
-    print("\n".join(found) or f"{len(build.entries)} entries, {len(files(TEST_FILES))} files: all listed")
+    found = [*readme.problems, *entry_problems(readme, build), *file_problems(readme, build),
+             *security_problems(build)]
+    print("\n".join(found) or
+          f"{len(build.entries)} entries, {len(files(TEST_FILES))} files: all listed")
     return 1 if found else 0
 
 
