@@ -71,12 +71,21 @@ std::vector<std::string> regressions(const std::string& name, const Counts& coun
   const auto known = baseline.counts.find(name);
   if (known == baseline.counts.end())
     return {name + ": not in the baseline; add it with --update-baseline"};
+  for (const auto& [count, expected] : known->second)
+    if (!counts.contains(count))
+      found.push_back(
+          fmt::format("{}: {} was not measured; the baseline has {}", name, count, expected));
   for (const auto& [count, number] : counts) {
     const auto at = known->second.find(count);
     if (at == known->second.end()) {
       found.push_back(fmt::format("{}: {} is not in the baseline", name, count));
     } else if (number > allowed(count, at->second)) {
       found.push_back(fmt::format("{}: {} rose from {} to {}", name, count, at->second, number));
+    } else if (number < at->second / 2 + at->second % 2) {
+      found.push_back(fmt::format(
+          "{}: {} fell from {} to {}: nothing was measured, or the baseline is stale; rewrite it "
+          "with --update-baseline",
+          name, count, at->second, number));
     }
   }
   return found;

@@ -22,8 +22,9 @@ struct Baseline {
 Result<Baseline> load_baseline(const std::string& path);
 Status save_baseline(const std::string& path, const Baseline& baseline);
 
-// Result: a sentence for everything that is worse than the baseline allows; a mesh that the
-// baseline does not know is one of them. Bytes may grow by 2 %: signatures differ in length.
+// Result: a sentence for every count above the baseline, below half of it, missing, or unknown to
+// it. Too little is no success: nothing was measured, or the baseline no longer tells anything.
+// Bytes may grow by 2 %: signatures differ in length.
 // Memory is judged from 1,000 proxies on, below that what proxies share outweighs what each costs.
 std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline);
 // Of counts alone, under the name that the baseline knows them by.

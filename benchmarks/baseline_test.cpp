@@ -36,7 +36,28 @@ std::vector<std::string> judge(int proxies, std::map<std::string, std::uint64_t>
 TEST_SUITE("bench::Baseline") {
   TEST_CASE("what is not worse passes") {
     CHECK(judge(100, kCounts).empty());
-    CHECK(judge(100, {{"start.responses", 499}, {"start.bytes", 1}}).empty());
+    CHECK(judge(100, {{"start.responses", 499}, {"start.bytes", 50'000}}).empty());
+  }
+
+  TEST_CASE("a run that sends nothing fails, and so does a count that was not measured") {
+    const auto silent = judge(100, {{"start.responses", 0}, {"start.bytes", 0}});
+    REQUIRE(silent.size() == 2);
+    CHECK(
+        silent[1] ==
+        "smi-100x10: start.responses fell from 500 to 0: nothing was measured, or the baseline is "
+        "stale; rewrite it with --update-baseline");
+    const auto missing = judge(100, {{"start.bytes", 100'000}});
+    REQUIRE(missing.size() == 1);
+    CHECK(missing[0] == "smi-100x10: start.responses was not measured; the baseline has 500");
+    CHECK(judge(100, {}).size() == 2);
+  }
+
+  TEST_CASE("a count below half of the baseline says that the baseline is stale") {
+    CHECK(judge(100, {{"start.responses", 250}, {"start.bytes", 50'000}}).empty());
+    CHECK(judge(100, {{"start.responses", 249}, {"start.bytes", 49'999}}).size() == 2);
+    const Baseline small{.counts = {{"m", {{"zero", 0}, {"one", 1}, {"three", 3}}}}};
+    CHECK(regressions("m", {{"zero", 0}, {"one", 1}, {"three", 2}}, small).empty());
+    CHECK(regressions("m", {{"zero", 0}, {"one", 0}, {"three", 1}}, small).size() == 2);
   }
 
   TEST_CASE("one response more fails") {
@@ -52,7 +73,9 @@ TEST_SUITE("bench::Baseline") {
 
   TEST_CASE("a mesh or a count that the baseline does not know fails") {
     CHECK(judge(50, kCounts).size() == 1);
-    CHECK(judge(100, {{"start.surprises", 1}}).size() == 1);
+    auto more = kCounts;
+    more["start.surprises"] = 1;
+    CHECK(judge(100, more).size() == 1);
   }
 
   TEST_CASE("memory is judged where a thousand proxies tell it") {
