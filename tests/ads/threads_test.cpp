@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "ads/hub_rig.hpp"
 #include "ads/resource_cache.hpp"
 #include "base/strand.hpp"
+#include "lib/run.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
@@ -177,13 +177,6 @@ class ThreadedProxy {
   Strand strand_;
 };
 
-std::uint64_t seed_of_run() {
-  const char* text = std::getenv("OSM_TEST_SEED");
-  const std::uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 20240501;
-  MESSAGE("OSM_TEST_SEED=" << seed);
-  return seed;
-}
-
 // An input whose encoding is watched.
 class WatchedInput final : public translate::Input {
  public:
@@ -242,7 +235,7 @@ TEST_SUITE("ads threads") {
 
   TEST_CASE("streams come and go while snapshots and secrets change, and end up current") {
     World world;
-    std::mt19937_64 random(seed_of_run());
+    auto random = osm::testing::seeded();
     TestMesh mesh;
     const ProxyId extra("33333333-3333-4333-8333-333333333333");
     const auto publish = [&] {

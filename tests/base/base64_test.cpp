@@ -2,9 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <random>
 #include <string>
 #include <utility>
+
+#include "lib/run.hpp"
 
 namespace osm {
 
@@ -20,9 +21,7 @@ TEST_SUITE("base64") {
   }
 
   TEST_CASE("any bytes come back") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     for (int round = 0; round < 200; ++round) {
       std::string bytes(random() % 70, '\0');
       for (char& byte : bytes) byte = static_cast<char>(random());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 
+#include "lib/run.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -113,7 +114,7 @@ void check_changes(const model::MeshSnapshot& before, const model::MeshSnapshot&
 // One random change to a small mesh whose parts collide often.
 class RandomChanges {
  public:
-  RandomChanges(Mesh& mesh, unsigned seed) : mesh_(mesh), random_(seed) {}
+  RandomChanges(Mesh& mesh, std::uint64_t seed) : mesh_(mesh), random_(seed) {}
 
   void apply() {
     switch (pick(12)) {
@@ -206,7 +207,7 @@ class RandomChanges {
   }
 
   Mesh& mesh_;
-  std::mt19937 random_;
+  std::mt19937_64 random_;
 };
 
 }  // namespace
@@ -234,8 +235,9 @@ TEST_SUITE("catalog::MeshBuilder") {
 
   TEST_CASE(
       "whatever happened before, the content is that of a fresh build and changes are exact") {
-    const unsigned first_seed = std::random_device{}();
-    for (unsigned seed = first_seed; seed < first_seed + 30; ++seed) {
+    const std::uint64_t first_seed = osm::testing::seed();
+    const std::uint64_t end = first_seed + static_cast<unsigned>(osm::testing::steps(30, 600));
+    for (std::uint64_t seed = first_seed; seed != end; ++seed) {
       CAPTURE(seed);
       Mesh mesh;
       mesh.spec.put_namespace(kNs);
@@ -245,7 +247,8 @@ TEST_SUITE("catalog::MeshBuilder") {
       REQUIRE(last);
       for (int step = 0; step < 60; ++step) {
         CAPTURE(step);
-        for (unsigned burst = 1 + (seed + static_cast<unsigned>(step)) % 3; burst > 0; --burst)
+        for (std::uint64_t burst = 1 + (seed + static_cast<std::uint64_t>(step)) % 3; burst > 0;
+             --burst)
           changes.apply();
         if (const auto next = mesh.builder.build()) {
           check_changes(*last, *next);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "lib/run.hpp"
 #include "mesh_values.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -360,11 +361,10 @@ TEST_SUITE("catalog::MeshLoop") {
   }
 
   TEST_CASE("it may be destroyed while events fly") {
-    const unsigned seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     SystemClock clock;
-    for (int round = 0; round < 50; ++round) {
+    const int rounds = osm::testing::steps(50, 1'000);
+    for (int round = 0; round < rounds; ++round) {
       Sources sources;
       osm::testing::ThreadExecutor executor(2);
       std::optional<MeshLoop> loop;

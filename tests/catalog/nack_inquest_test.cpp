@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <numeric>
-#include <random>
 #include <set>
 #include <vector>
+
+#include "lib/run.hpp"
 
 using osm::catalog::NackInquest;
 
@@ -72,11 +72,9 @@ TEST_SUITE("catalog::NackInquest") {
   }
 
   TEST_CASE("random sets of culprits are found one after the other, each within the bound") {
-    const char* fixed = std::getenv("OSM_TEST_SEED");
-    const auto seed = fixed ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937_64 random(seed);
-    for (int round = 0; round < 5000; ++round) {
+    auto random = osm::testing::seeded();
+    const int rounds = osm::testing::steps(2'000, 50'000);
+    for (int round = 0; round < rounds; ++round) {
       std::vector<int> suspects(1 + random() % 200);
       std::iota(suspects.begin(), suspects.end(), 0);
       std::shuffle(suspects.begin(), suspects.end(), random);

@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "allowances.hpp"
 #include "catalog/trial_mesh.hpp"
+#include "lib/run.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 
@@ -92,11 +92,6 @@ class RandomPolicies {
   std::mt19937_64 random_;
 };
 
-std::uint64_t seed() {
-  const char* text = std::getenv("OSM_TEST_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 42;
-}
-
 }  // namespace
 
 TEST_SUITE("catalog::still_allowed") {
@@ -164,7 +159,7 @@ TEST_SUITE("catalog::still_allowed") {
   }
 
   TEST_CASE("a mesh with any of its objects as they were allows nothing that the newest does not") {
-    const std::uint64_t start = seed();
+    const std::uint64_t start = osm::testing::seed();
     osm::testing::MemoryEndpointsProvider provider;
     for (int i = 0; i < 4; ++i) {
       const std::string n = std::to_string(i);
@@ -172,7 +167,8 @@ TEST_SUITE("catalog::still_allowed") {
     }
     std::size_t allowed = 0;
     std::size_t wider_before = 0;
-    for (std::uint64_t round = 0; round < 300; ++round) {
+    const auto rounds = static_cast<std::uint64_t>(osm::testing::steps(300, 6'000));
+    for (std::uint64_t round = 0; round < rounds; ++round) {
       CAPTURE(start + round);
       RandomPolicies policies(start + round);
       const model::SpecObjects former = policies.next();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "certificate/local_issuer.hpp"
+#include "lib/temporary_directory.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
@@ -29,23 +30,18 @@ namespace fs = std::filesystem;
 
 const TrustDomain kDomain("cluster.local");
 
-class TemporaryDirectory {
+// The CA is two levels below, so that both are made.
+class CaDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "osm-ca-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() { fs::remove_all(path_); }
-  std::string ca() const { return (path_ / "state" / "ca").string(); }
-  fs::path file() const { return path_ / "state" / "ca" / "ca.pem"; }
+  std::string ca() const { return directory_.file("state/ca"); }
+  fs::path file() const { return directory_.path() / "state" / "ca" / "ca.pem"; }
   std::size_t files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(ca()), fs::directory_iterator()));
   }
 
  private:
-  fs::path path_;
+  osm::testing::TemporaryDirectory directory_;
 };
 
 std::string read(const fs::path& path) {
@@ -66,7 +62,7 @@ mode_t mode(const fs::path& path) {
 }
 
 // The refusal's text, which never shows key material and leaves the file as it was.
-std::string refusal(const TemporaryDirectory& directory, const Clock& clock) {
+std::string refusal(const CaDirectory& directory, const Clock& clock) {
   const auto refused = load_or_create_directory_ca({directory.ca(), kDomain, clock});
   REQUIRE_FALSE(refused.ok());
   CHECK(ERR_peek_error() == 0);
@@ -95,7 +91,7 @@ int wait_for(pid_t child) {
 
 TEST_SUITE("certificate::load_or_create_directory_ca") {
   TEST_CASE("the first start creates a private CA, and the next one loads the same") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const SystemClock clock;
     const auto first = load_or_create_directory_ca({directory.ca(), kDomain, clock});
     REQUIRE(first.ok());
@@ -111,7 +107,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   }
 
   TEST_CASE("a careless umask does not open the CA to others") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const int status = wait_for(in_process([&] {
       ::umask(0);
       const SystemClock clock;
@@ -126,7 +122,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   TEST_CASE("twenty processes that race, some of them killed, end with one CA and no litter") {
     const SystemClock clock;
     for (int round = 0; round < 5; ++round) {
-      const TemporaryDirectory directory;
+      const CaDirectory directory;
       fs::create_directories(fs::path(directory.ca()).parent_path());
       int gate[2];
       REQUIRE(::pipe(gate) == 0);
@@ -166,7 +162,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   }
 
   TEST_CASE("what a crashed creator left is swept away, before and after its link") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const SystemClock clock;
     fs::create_directories(directory.ca());
     fs::permissions(directory.ca(), fs::perms::owner_all);
@@ -180,7 +176,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   }
 
   TEST_CASE("a directory or file open to others is refused with the command that closes it") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const SystemClock clock;
     REQUIRE(load_or_create_directory_ca({directory.ca(), kDomain, clock}).ok());
     ::chmod(directory.ca().c_str(), 0750);
@@ -197,7 +193,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
 
   TEST_CASE("a CA that belongs to another user is refused with the command that hands it over") {
     if (::geteuid() != 0) return;  // only root can give files away
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const SystemClock clock;
     REQUIRE(load_or_create_directory_ca({directory.ca(), kDomain, clock}).ok());
     REQUIRE(::chown(directory.file().c_str(), 1500, 1500) == 0);
@@ -206,7 +202,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
 
   TEST_CASE("a user who may not read the CA is told which uid needs access") {
     if (::geteuid() != 0) return;  // becomes another user
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const SystemClock clock;
     REQUIRE(load_or_create_directory_ca({directory.ca(), kDomain, clock}).ok());
     fs::permissions(fs::path(directory.ca()).parent_path().parent_path(), fs::perms::all);
@@ -228,7 +224,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   TEST_CASE("symbolic links, directories and fifos in the CA's place are refused") {
     const SystemClock clock;
     {
-      const TemporaryDirectory directory;
+      const CaDirectory directory;
       REQUIRE(load_or_create_directory_ca({directory.ca(), kDomain, clock}).ok());
       fs::rename(directory.file(), directory.ca() + "/elsewhere");
       fs::create_symlink("elsewhere", directory.file());
@@ -240,14 +236,14 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
       REQUIRE(::mkfifo(directory.file().c_str(), 0600) == 0);
       CHECK(refusal(directory, clock).find("not a regular file") != std::string::npos);
     }
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     fs::create_directories(fs::path(directory.ca()).parent_path());
     write(directory.ca(), "a file");
     CHECK(refusal(directory, clock).find("cannot be opened") != std::string::npos);
   }
 
   TEST_CASE("content that is no CA is refused with the reason and left alone") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     osm::testing::ManualClock clock;
     const auto ca = load_or_create_directory_ca({directory.ca(), kDomain, clock});
     REQUIRE(ca.ok());
@@ -280,7 +276,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
   }
 
   TEST_CASE("a disk without space leaves nothing behind and says what to do") {
-    const TemporaryDirectory directory;
+    const CaDirectory directory;
     const fs::path out = fs::path(directory.ca()).parent_path().parent_path() / "out";
     int pipe[2];
     REQUIRE(::pipe(pipe) == 0);

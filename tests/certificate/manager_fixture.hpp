@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "certificate/fake_issuer.hpp"
+#include "lib/run.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -13,7 +14,7 @@
 namespace osm::certificate::testing {
 
 struct ManagerFixture {
-  explicit ManagerFixture(std::uint64_t seed = 42) : rng(seed) {
+  ManagerFixture() {
     manager = make_manager({.issuer = std::make_unique<FakeIssuer>(ca),
                             .executor = executor,
                             .clock = clock,
@@ -44,7 +45,7 @@ struct ManagerFixture {
   osm::testing::ManualExecutor executor{clock};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
-  RandomRng rng;
+  RandomRng rng{osm::testing::seed()};
   FakeCa ca{clock};
   KeyParameters key;
   std::unique_ptr<Manager> manager;

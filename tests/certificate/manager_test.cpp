@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 
 #include "certificate/alternative_names.hpp"
 #include "certificate/manager_fixture.hpp"
+#include "lib/run.hpp"
 #include "osm/certificate_request.hpp"
 
 namespace osm::certificate {
@@ -122,10 +122,8 @@ TEST_SUITE("certificate::Manager") {
   }
 
   TEST_CASE("over random calls nobody is handed the certificate of a name that resembles his own") {
-    const std::uint64_t seed = std::random_device{}();
-    CAPTURE(seed);
-    ManagerFixture f(seed);
-    std::mt19937_64 random(seed);
+    ManagerFixture f;
+    auto random = osm::testing::seeded();
     const auto pick = [&](std::size_t count) { return random() % count; };
     const std::vector<Subject> subjects = subjects_alike();
     std::map<std::string, Subject> holders;  // by common name

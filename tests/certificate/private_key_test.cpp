@@ -11,6 +11,7 @@
 #include "certificate/fake_issuer.hpp"
 #include "certificate/freed_blocks.hpp"
 #include "certificate/local_issuer.hpp"
+#include "lib/run.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -88,7 +89,7 @@ TEST_SUITE("certificate::PrivateKey") {
     osm::testing::ManualExecutor executor(manual);
     osm::testing::CapturingLog log;
     osm::testing::CapturingMetrics metrics;
-    RandomRng rng(7);
+    RandomRng rng(osm::testing::seed());
     const auto manager = make_manager({.issuer = std::move(issuer).value(),
                                        .executor = executor,
                                        .clock = clock,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "certificate/rotation.hpp"
+#include "lib/run.hpp"
 
 namespace {
 
@@ -260,9 +261,7 @@ TEST_SUITE("certificate: rotation") {
   // Two replicas, some proxies, three roots of two trust domains; wishes, crashes, absences and
   // time as they come.
   TEST_CASE("In no order of events does a proxy meet a peer that it does not let in") {
-    const unsigned seed = std::random_device{}();
-    MESSAGE("seed=" << seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     const auto pick = [&](std::size_t count) {
       return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
     };
@@ -344,7 +343,8 @@ TEST_SUITE("certificate: rotation") {
       return seen;
     };
 
-    for (int i = 0; i < 100'000; ++i) {
+    const int events = osm::testing::steps(50'000, 500'000);
+    for (int i = 0; i < events; ++i) {
       Node& node = nodes[pick(nodes.size())];
       const std::size_t which = pick(replicas.size());
       Replica& replica = replicas[which];
@@ -408,9 +408,9 @@ TEST_SUITE("certificate: rotation") {
             REQUIRE(one.allows.contains(other.shown));
           }
     }
-    CHECK(rotations > 50);  // it did not only wait
-    CHECK(dropped > 50);
-    CHECK(moved > 10);
+    CHECK(rotations > 10);  // it did not only wait: in 50,000 events 35, 65 and 17 are usual
+    CHECK(dropped > 10);
+    CHECK(moved > 0);
   }
 }
 

@@ -14,7 +14,7 @@
 #include "osm/notifier.hpp"
 #include "osm/testing/provider_conformance.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 enum class Defect {
   kNone,
@@ -289,4 +289,4 @@ class BrokenPlatform final : public ProviderPlatform {
   BrokenProvider* provider_ = nullptr;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -18,7 +18,7 @@
 #include "osm/object_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 // The objects that are one service's, by key. A name is the same for the same endpoint.
 class ClusterObjects {
@@ -207,4 +207,4 @@ inline std::unique_ptr<ProviderPlatform> make_pods_platform() {
   return std::make_unique<PodsPlatform>();
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -9,7 +9,7 @@
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/provider_conformance.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 // What a platform holds, whether or not its provider can see it now.
 using PlatformContent = std::map<ServiceName, std::vector<Endpoint>>;
@@ -56,4 +56,4 @@ class MemoryPlatform : public ProviderPlatform {
   MemoryEndpointsProvider* memory_ = nullptr;
 };
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

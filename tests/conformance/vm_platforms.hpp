@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "lib/temporary_directory.hpp"
 #include "memory_platform.hpp"
 #include "osm/directory_store.hpp"
 #include "osm/object_mesh_spec.hpp"
@@ -15,7 +16,7 @@
 #include "osm/vm_provider.hpp"
 #include "spec/directory_fixture.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 namespace vm_platform {
 
@@ -242,7 +243,7 @@ class DirectoryPlatform final : public ProviderPlatform {
     std::filesystem::rename(next, path);
   }
 
-  spec::testing::TemporaryDirectory temporary_;
+  osm::testing::TemporaryDirectory temporary_;
   spec::testing::ManualFdWatcher watcher_;
   Executor* executor_ = nullptr;
   bool look_posted_ = false;
@@ -258,4 +259,4 @@ inline std::unique_ptr<ProviderPlatform> make_directory_platform() {
   return std::make_unique<vm_platform::DirectoryPlatform>();
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

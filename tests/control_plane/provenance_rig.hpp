@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <future>
 #include <map>
@@ -23,6 +22,7 @@
 #include "catalog/mesh_values.hpp"
 #include "catalog/withheld_spec.hpp"
 #include "control_plane/nack_provenance.hpp"
+#include "lib/run.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -304,12 +304,8 @@ struct Rig {
   }
   double trials() const { return controller->metrics.sum("osm_nack_trials_total"); }
 
-  // OSM_TEST_SEED=… makes proxies talk in another order.
-  static std::uint64_t seed() {
-    const char* text = std::getenv("OSM_TEST_SEED");
-    return text ? std::strtoull(text, nullptr, 10) : 42;
-  }
-  std::mt19937_64 random{seed()};
+  // The order in which proxies talk.
+  std::mt19937_64 random = osm::testing::seeded();
   osm::testing::ManualClock clock;
   osm::testing::ManualExecutor executor{clock};
   ads_test::TestCa ca{clock};

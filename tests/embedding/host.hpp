@@ -2,14 +2,13 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/temporary_directory.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/directory_ca.hpp"
@@ -21,19 +20,7 @@
 
 namespace osm::embedding_test {
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "osm-embedding-XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  std::string file(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using osm::testing::TemporaryDirectory;
 
 struct Host;
 // A mesh on what the host lends, listening on `address`; empty: nowhere, and without gRPC.

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 #include <string>
 
+#include "lib/run.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 
 using namespace osm;
@@ -253,9 +253,7 @@ TEST_SUITE("endpoint::EndpointTable") {
   }
 
   TEST_CASE("the order of endpoints and of reads does not matter") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     std::vector<Endpoint> all;
     for (const char* account : {"a", "b"})
       for (const char* address : {"10.0.0.1", "10.0.0.2", "10.0.0.3"})

@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "etcd/fake_etcd.hpp"
+#include "lib/temporary_directory.hpp"
 #include "net/io_fixture.hpp"
 #include "net/tls_fixture.hpp"
 #include "osm/etcd.hpp"
@@ -39,7 +39,7 @@ struct Client {
     return folder.file(name);
   }
 
-  net::TemporaryFolder folder;
+  osm::testing::TemporaryDirectory folder;
   net::Threads blocking{1};
   net::Threads io{1};
   etcd::CaStoreOptions options{

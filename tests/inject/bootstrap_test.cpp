@@ -65,17 +65,17 @@ bool contains(const std::string& text, const std::string& part) {
 // Envoy's own judgement of every text, with the files it names in place.
 void check_envoy_accepts(Case& bootstrap) {
   const testing::TemporaryDirectory directory;
-  bootstrap.input.directory = directory.path();
+  bootstrap.input.directory = directory.str();
   const auto files = vm_bootstrap(bootstrap.input);
   REQUIRE_MESSAGE(files.ok(), files.error().message);
   for (const BootstrapFile& file : *files) directory.write(file.name, file.content);
   // Envoy reads the key material too; the text above is not any.
   const auto openssl = testing::run(
-      "cd '" + directory.path() +
+      "cd '" + directory.str() +
       "' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 "
       "-subj /CN=test -keyout sds_key.pem -out sds_cert.pem && cp sds_cert.pem cacert.pem");
   REQUIRE_MESSAGE(openssl.status == 0, openssl.output);
-  const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.path() +
+  const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.str() +
                                   "/bootstrap.yaml' --mode validate --disable-hot-restart "
                                   "--drain-time-s 30 --drain-strategy immediate");
   CHECK_MESSAGE(envoy.status == 0, envoy.output);

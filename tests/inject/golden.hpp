@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 inline void check_golden(const std::string& name, const std::string& text) {
   const std::string path = std::string(OSM_SOURCE_DIR "/tests/inject/golden/") + name;
@@ -19,4 +19,4 @@ inline void check_golden(const std::string& name, const std::string& text) {
   CHECK_MESSAGE(text == content.str(), path, " differs; OSM_UPDATE_GOLDEN=1 rewrites it");
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "inject/golden.hpp"
 #include "inject/run.hpp"
+#include "lib/run.hpp"
 
 namespace osm::inject {
 namespace {
@@ -45,7 +45,7 @@ constexpr const char* kRules =
 std::string in_namespace(const InterceptionOptions& options, const std::string& commands) {
   const testing::TemporaryDirectory directory;
   directory.write("intercept.sh", script(options));
-  const auto ran = testing::run("unshare --net sh -ec 'INTERCEPT=\"sh " + directory.path() +
+  const auto ran = testing::run("unshare --net sh -ec 'INTERCEPT=\"sh " + directory.str() +
                                 "/intercept.sh\"; " + commands + "'");
   REQUIRE_MESSAGE(ran.status == 0, ran.output,
                   "\n(this test needs root, unshare and iptables: tools/setup installs them)");
@@ -79,9 +79,7 @@ TEST_SUITE("inject::interception_script") {
   }
 
   TEST_CASE("any number of excluded ports fits the rules, 15 in each, every one once") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     for (int round = 0; round < 200; ++round) {
       InterceptionOptions options;
       options.inbound_excluded.clear();
@@ -165,7 +163,7 @@ TEST_SUITE("intercept.sh in a real network namespace") {
     const testing::TemporaryDirectory directory;
     directory.write("first.sh", script({.inbound_excluded = {Port{22}, Port{9100}}}));
     const std::string output =
-        in_namespace({}, "sh " + directory.path() +
+        in_namespace({}, "sh " + directory.str() +
                              "/first.sh; iptables -t nat -S | grep -c 9100; $INTERCEPT; "
                              "! iptables -t nat -S | grep 9100");
     CHECK(output == "1\n");

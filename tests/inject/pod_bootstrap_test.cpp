@@ -21,11 +21,11 @@ void write_bootstrap(const testing::TemporaryDirectory& directory,
                      const inject_test::PodCase& pod) {
   for (BootstrapFile file : inject_test::bootstrap_files(pod.patched(), pod.config)) {
     for (std::size_t at = 0; (at = file.content.find("/etc/envoy", at)) != std::string::npos;)
-      file.content.replace(at, 10, directory.path());
+      file.content.replace(at, 10, directory.str());
     directory.write(file.name, file.content);
   }
   const auto openssl = testing::run(
-      "cd '" + directory.path() +
+      "cd '" + directory.str() +
       "' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 "
       "-subj /CN=test -keyout sds_key.pem -out sds_cert.pem && cp sds_cert.pem cacert.pem");
   REQUIRE_MESSAGE(openssl.status == 0, openssl.output);
@@ -39,7 +39,7 @@ TEST_SUITE("inject::pod_bootstrap") {
       CAPTURE(name);
       const testing::TemporaryDirectory directory;
       write_bootstrap(directory, golden_pod(name));
-      const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.path() +
+      const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.str() +
                                       "/bootstrap.yaml' --mode validate --disable-hot-restart "
                                       "--drain-time-s 30 --drain-strategy immediate");
       CHECK_MESSAGE(envoy.status == 0, envoy.output);

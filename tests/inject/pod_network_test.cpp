@@ -28,15 +28,15 @@ std::string init_script(const PodCase& pod) {
 std::string in_pod(const testing::TemporaryDirectory& directory, const PodCase& pod,
                    const std::string& commands) {
   directory.write("init.sh", init_script(pod));
-  testing::run("mkdir '" + directory.path() +
+  testing::run("mkdir '" + directory.str() +
                "/bin' && for tool in iptables-restore ip6tables-restore; do ln -s $(command -v "
                "$tool) '" +
-               directory.path() + "/bin/'; done");
+               directory.str() + "/bin/'; done");
   directory.write("commands.sh", "set -e\nip link set lo up\nINIT() { env -i PATH='" +
-                                     directory.path() +
+                                     directory.str() +
                                      "/bin' POD_IP=10.9.8.7 POD_IPS=10.9.8.7 /bin/sh -c \"$(cat '" +
-                                     directory.path() + "/init.sh')\"; }\n" + commands);
-  const auto ran = testing::run("unshare --net sh '" + directory.path() + "/commands.sh' 2>&1");
+                                     directory.str() + "/init.sh')\"; }\n" + commands);
+  const auto ran = testing::run("unshare --net sh '" + directory.str() + "/commands.sh' 2>&1");
   REQUIRE_MESSAGE(ran.status == 0, ran.output,
                   "\n(this test needs root, unshare and iptables: tools/setup installs them)");
   return ran.output;
@@ -46,7 +46,7 @@ std::string in_pod(const testing::TemporaryDirectory& directory, const PodCase& 
 void write_bootstrap(const testing::TemporaryDirectory& directory, const PodCase& pod) {
   for (BootstrapFile file : inject_test::bootstrap_files(pod.patched(), pod.config)) {
     for (const auto& [from, to] :
-         {std::pair<std::string, std::string>{"/etc/envoy", directory.path()},
+         {std::pair<std::string, std::string>{"/etc/envoy", directory.str()},
           std::pair<std::string, std::string>{"initial_fetch_timeout: 0s",
                                               "initial_fetch_timeout: 0.1s"},
           std::pair<std::string, std::string>{"interval: 10s", "interval: 1s"}}) {
@@ -119,7 +119,7 @@ TEST_SUITE("osm-init in a real network namespace") {
                     "open(sys.argv[1], 'w').close()\n");
     const std::string output = in_pod(
         directory, golden_pod("exclusions"),
-        "ip address add 10.9.8.7/32 dev lo\nINIT\ncd '" + directory.path() +
+        "ip address add 10.9.8.7/32 dev lo\nINIT\ncd '" + directory.str() +
             "'\npython3 serve.py ready & server=$!\ntrap 'kill $server' EXIT\n"
             "for i in $(seq 200); do [ -e ready ] && break; sleep 0.05; done\n"
             "proxy() { setpriv --reuid=1500 --regid=1500 --clear-groups curl -sS -m 5 $1; echo; }\n"
@@ -152,7 +152,7 @@ TEST_SUITE("probes through a real Envoy") {
         "while True: tcp.accept()[0].close()\n");
     const std::string output = in_pod(
         directory, pod,
-        "INIT\n" + start_envoy(directory.path()) + "trap 'kill $envoy $app' EXIT\n" + kExpect +
+        "INIT\n" + start_envoy(directory.str()) + "trap 'kill $envoy $app' EXIT\n" + kExpect +
             "check() {\n"
             "  expect $1 15903/osm-startup-probe/files\n"
             "  expect $2 15901/osm-liveness-probe/web?deep=1\n"
@@ -193,7 +193,7 @@ TEST_SUITE("probes through a real Envoy") {
         "for server in servers: threading.Thread(target=server.serve_forever).start()\n");
     const std::string output = in_pod(
         directory, pod,
-        "INIT\n" + start_envoy(directory.path()) + "trap 'kill $envoy $app' EXIT\n" + kExpect +
+        "INIT\n" + start_envoy(directory.str()) + "trap 'kill $envoy $app' EXIT\n" + kExpect +
             "expect 200 15903/osm-startup-probe/envoy\n"
             "expect 404 15904/osm-pre-stop-hook/web\n"
             "expect 404 15904/osm-pre-stop-hook/web/another-key\n"
@@ -219,7 +219,7 @@ TEST_SUITE("probes through a real Envoy") {
     // Longer than Envoy gives requests by default on these ports.
     const std::string output =
         in_pod(directory, pod,
-               "INIT\n" + start_envoy(directory.path()) + "trap 'kill $envoy' EXIT\n" + kExpect +
+               "INIT\n" + start_envoy(directory.str()) + "trap 'kill $envoy' EXIT\n" + kExpect +
                    "expect 200 15903/osm-startup-probe/envoy\n"
                    "curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' "
                    "http://127.0.0.1:15904/osm-pre-stop-hook/envoy/the-hook-key >held & asked=$!\n"

@@ -11,6 +11,7 @@
 #include "inject/json_tools.hpp"
 #include "inject/pod_cases.hpp"
 #include "inject/pod_names.hpp"
+#include "lib/run.hpp"
 
 namespace osm::inject {
 namespace {
@@ -20,8 +21,6 @@ using inject_test::PodCase;
 
 class RandomPods {
  public:
-  explicit RandomPods(unsigned seed) : random_(seed) {}
-
   PodCase next() {
     PodCase pod;
     pod.native = chance(2);
@@ -103,7 +102,7 @@ class RandomPods {
     return probe;
   }
 
-  std::mt19937 random_;
+  std::mt19937_64 random_ = osm::testing::seeded();
   int count_ = 0;
 };
 
@@ -239,10 +238,8 @@ void check_no_port_twice(const json::object& pod, const json::object& bootstrap)
 
 TEST_SUITE("inject, any pod") {
   TEST_CASE("the patch applies, all probes are reachable, no port is there twice, twice is once") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    RandomPods pods(seed);
-    for (int round = 0; round < 300; ++round) {
+    RandomPods pods;
+    for (int round = 0; round < osm::testing::steps(300, 6'000); ++round) {
       PodCase pod = pods.next();
       CAPTURE(json::serialize(pod.pod));
       const PatchedPod patched = pod.patched();

@@ -3,15 +3,14 @@
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
-namespace osm::testing {
+#include "lib/temporary_directory.hpp"
+
+namespace osm::inline v1::testing {
 
 struct Run {
   int status = -1;
@@ -31,25 +30,4 @@ inline Run run(const std::string& command) {
   return result;
 }
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "osm-inject-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string path() const { return path_.string(); }
-  std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name) << content;
-    return (path_ / name).string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

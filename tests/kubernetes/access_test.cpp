@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "lib/temporary_directory.hpp"
 
 namespace osm {
 namespace {
@@ -14,25 +14,6 @@ namespace {
 using kubernetes::Access;
 using kubernetes::read_kubeconfig;
 using kubernetes::read_service_account;
-
-// A directory that is gone afterwards.
-class Directory {
- public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "osm-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string str() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string kubeconfig(const std::string& cluster, const std::string& user) {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
@@ -48,7 +29,7 @@ const std::string kPem = "LS0tLS1CRUdJTiB4LS0tLS0=";
 
 TEST_SUITE("kubernetes::access") {
   TEST_CASE("a kubeconfig leads to a server, its roots and a user") {
-    const Directory directory;
+    const testing::TemporaryDirectory directory;
     const std::string file = directory.write(
         "config", kubeconfig(kServer + ", certificate-authority: ca.pem, tls-server-name: api",
                              "client-certificate-data: " + kPem + ", client-key: keys/key.pem"));
@@ -74,7 +55,7 @@ TEST_SUITE("kubernetes::access") {
                           Case{"https://[fd00::1]", "[fd00::1]:443", ""},
                           Case{"https://host/k8s/clusters/a/", "host:443", "/k8s/clusters/a"}}) {
       CAPTURE(c.server);
-      const Directory directory;
+      const testing::TemporaryDirectory directory;
       const auto access = read_kubeconfig(
           directory.write("config", kubeconfig("server: \"" + std::string(c.server) + '"', "")),
           "");
@@ -85,7 +66,7 @@ TEST_SUITE("kubernetes::access") {
   }
 
   TEST_CASE("a plugin is described by its command, arguments and environment") {
-    const Directory directory;
+    const testing::TemporaryDirectory directory;
     const auto access = read_kubeconfig(
         directory.write("config",
                         kubeconfig(kServer,
@@ -141,7 +122,7 @@ TEST_SUITE("kubernetes::access") {
              Case{kServer, "exec: {command: x}", "users[u].user.exec.apiVersion: must be client."},
          }) {
       CAPTURE(c.message);
-      const Directory directory;
+      const testing::TemporaryDirectory directory;
       const std::string file = directory.write("config", kubeconfig(c.cluster, c.user));
       const auto access = read_kubeconfig(file, "");
       REQUIRE_FALSE(access.ok());
@@ -153,7 +134,7 @@ TEST_SUITE("kubernetes::access") {
   }
 
   TEST_CASE("contexts, clusters and users that are not there are named, with those that are") {
-    const Directory directory;
+    const testing::TemporaryDirectory directory;
     const std::string file = directory.write("config", kubeconfig(kServer, ""));
     const auto other = read_kubeconfig(file, "other");
     REQUIRE_FALSE(other.ok());
@@ -172,7 +153,7 @@ TEST_SUITE("kubernetes::access") {
   }
 
   TEST_CASE("what is no kubeconfig at all is named by its file") {
-    const Directory directory;
+    const testing::TemporaryDirectory directory;
     const auto absent = read_kubeconfig(directory.str() + "/absent", "");
     REQUIRE_FALSE(absent.ok());
     CHECK(absent.error().code == ErrorCode::kUnreadableSource);
@@ -187,7 +168,7 @@ TEST_SUITE("kubernetes::access") {
   }
 
   TEST_CASE("a pod finds its server in its environment and its token beside its CA") {
-    const Directory directory;
+    const testing::TemporaryDirectory directory;
     const std::map<std::string, std::string> environment{{"KUBERNETES_SERVICE_HOST", "fd00::1"},
                                                          {"KUBERNETES_SERVICE_PORT", "443"}};
     const auto without_files = read_service_account(environment, directory.str());

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kubernetes/resources.hpp"
+#include "lib/temporary_directory.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -81,12 +81,9 @@ Response body_of(const std::string& text) {
 
 struct Fixture {
   Fixture() {
-    std::string name = (std::filesystem::temp_directory_path() / "osm-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory = name;
     write_token("one");
     k::Access access;
-    access.token_file = (directory / "token").string();
+    access.token_file = directory.file("token");
     api = k::make_api_client({.base_path = "/base",
                               .credentials = std::make_shared<k::Credentials>(
                                   access, std::map<std::string, std::string>(), clock),
@@ -94,10 +91,9 @@ struct Fixture {
                               .blocking = executor,
                               .metrics = metrics});
   }
-  ~Fixture() { std::filesystem::remove_all(directory); }
-  void write_token(const std::string& token) const { std::ofstream(directory / "token") << token; }
+  void write_token(const std::string& token) const { directory.write("token", token); }
 
-  std::filesystem::path directory;
+  testing::TemporaryDirectory directory;
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
   testing::CapturingMetrics metrics;

@@ -5,13 +5,13 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <random>
 #include <sstream>
 
 #include "fuzz/fuzz.hpp"
 #include "fuzz/object_edits.hpp"
 #include "kubernetes/resources.hpp"
 #include "kubernetes/schema.hpp"
+#include "lib/run.hpp"
 #include "osm/vm_provider.hpp"
 #include "spec/decode.hpp"
 #include "spec/kinds.hpp"
@@ -333,12 +333,10 @@ TEST_SUITE("kubernetes::crds") {
 
   TEST_CASE("no schema refuses what its decoder accepts, whatever is edited") {
     const auto kinds = all_kinds();
-    const unsigned seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     std::size_t refused_by_both = 0;
     std::size_t accepted_by_both = 0;
-    for (int round = 0; round < 4000; ++round) {
+    for (int round = 0; round < testing::steps(1'000, 20'000); ++round) {
       std::string bytes(64, '\0');
       for (char& byte : bytes) byte = static_cast<char>(random());
       fuzz::Choices choices(bytes);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kubernetes/program.hpp"
+#include "lib/temporary_directory.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/thread_executor.hpp"
 
@@ -23,16 +24,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 struct Fixture {
-  Fixture() {
-    std::string name = (std::filesystem::temp_directory_path() / "osm-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory = name;
-  }
-  ~Fixture() { std::filesystem::remove_all(directory); }
-
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory / name) << text;
-    return (directory / name).string();
+    return directory.write(name, text);
   }
   // A plugin: a shell script that counts its runs.
   Access plugin(const std::string& script) const {
@@ -50,7 +43,7 @@ struct Fixture {
            R"("status":)" +
            status + "}'\n";
   }
-  std::string runs() const { return (directory / "runs").string(); }
+  std::string runs() const { return directory.file("runs"); }
   int count_runs() const {
     std::ifstream file(runs());
     int count = 0;
@@ -58,7 +51,7 @@ struct Fixture {
     return count;
   }
 
-  std::filesystem::path directory;
+  testing::TemporaryDirectory directory;
   testing::ManualClock clock{WallTime(seconds(1767225600))};  // 2026-01-01T00:00:00Z
   std::map<std::string, std::string> environment{{"PATH", "/usr/bin:/bin"}};
 };
@@ -146,7 +139,7 @@ TEST_SUITE("kubernetes::Credentials") {
     Fixture f;
     Credentials credentials(
         f.plugin(
-            "test -e " + (f.directory / "broken").string() + " && exit 3\n" +
+            "test -e " + f.directory.file("broken") + " && exit 3\n" +
             f.credential(R"({"token":"t","expirationTimestamp":"2026-01-01T02:00:00+01:00"})")),
         f.environment, f.clock);
     CHECK(credentials.token().value() == "t");
@@ -164,8 +157,8 @@ TEST_SUITE("kubernetes::Credentials") {
   TEST_CASE("a plugin gets what its apiVersion promises, and the host's environment") {
     Fixture f;
     Access access = f.plugin("");
-    f.write("plugin", "#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO\" >" +
-                          (f.directory / "info").string() + "\nread line && exit 9\n" +
+    f.write("plugin", "#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO\" >" + f.directory.file("info") +
+                          "\nread line && exit 9\n" +
                           "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":"
                           "\"ExecCredential\",\"status\":{\"token\":\"'$GIVEN-$OWN-$1'\"}}'\n");
     access.exec->environment = {{"OWN", "own"}};
@@ -176,7 +169,7 @@ TEST_SUITE("kubernetes::Credentials") {
     const auto token = credentials.token();
     REQUIRE_MESSAGE(token.ok(), (token.ok() ? "" : token.error().text()));
     CHECK(*token == "host-own-a;b $(c)");
-    std::ifstream file(f.directory / "info");
+    std::ifstream file(f.directory.file("info"));
     std::string info;
     std::getline(file, info);
     CHECK(info == R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",)"
@@ -242,7 +235,7 @@ TEST_SUITE("kubernetes::Credentials") {
 TEST_SUITE("kubernetes::run_program") {
   TEST_CASE("one that does not end is killed with its children at the deadline") {
     Fixture f;
-    const std::string pid_file = (f.directory / "pid").string();
+    const std::string pid_file = f.directory.file("pid");
     Program program{
         "/bin/sh", {"-c", "sleep 100 & echo $! >" + pid_file + "; wait"}, f.environment};
     program.deadline = std::chrono::milliseconds(1000);

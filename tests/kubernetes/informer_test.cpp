@@ -3,13 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "kubernetes/resources.hpp"
 #include "kubernetes/watch_server.hpp"
+#include "lib/run.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -30,7 +30,7 @@ json::object labelled(const std::string& value) {
 }
 
 struct Fixture {
-  explicit Fixture(std::uint64_t seed = 7) : rng(seed) {}
+  explicit Fixture(std::uint64_t seed = testing::seed()) : rng(seed) {}
 
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
@@ -293,8 +293,8 @@ TEST_SUITE("kubernetes::Informer") {
 
   TEST_CASE("who waits for an absent server does not do it in step with others") {
     std::set<std::size_t> counts;
-    for (std::uint64_t seed = 0; seed < 8; ++seed) {
-      Fixture f(seed);
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      Fixture f(testing::seed() + i);
       f.server.set_list_fault(Error{ErrorCode::kUnavailable, "connection refused"});
       f.start();
       f.executor.run_for(minutes(10));
@@ -440,11 +440,9 @@ TEST_SUITE("kubernetes::Informer") {
   }
 
   TEST_CASE("whatever goes wrong, it ends equal to the server") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < testing::steps(40, 1'000); ++round) {
       Fixture f;
       f.server.page_size = static_cast<std::size_t>(1 + pick(5));
       f.server.between_pages = [&] {

@@ -11,7 +11,7 @@
 #include "osm/testing/memory_object_store.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 
 struct PodSpec {
   std::string name;
@@ -106,4 +106,4 @@ inline bool put_objects(MemoryObjectStore& store, std::string_view yaml) {
   return true;
 }
 
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "kubernetes/resources.hpp"
 #include "kubernetes/watch_server.hpp"
+#include "lib/run.hpp"
 #include "osm/kubernetes.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -39,7 +39,7 @@ class MemoryCluster final : public k::Cluster {
 struct Fixture {
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
-  RandomRng rng{7};
+  RandomRng rng{testing::seed()};
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
   MemoryCluster cluster{executor};
@@ -226,10 +226,8 @@ TEST_SUITE("kubernetes::make_store") {
   }
 
   TEST_CASE("can be destroyed at any moment of its life") {
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
-    for (int round = 0; round < 200; ++round) {
+    auto random = osm::testing::seeded();
+    for (int round = 0; round < testing::steps(200, 4'000); ++round) {
       Fixture f;
       f.server.page_size = 1;
       for (const char* name : {"a", "b", "c"}) f.server.put(k::kServices, "shop", name);

@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "kubernetes/json_text.hpp"
+#include "lib/run.hpp"
 
 namespace osm {
 namespace {
@@ -35,9 +35,7 @@ TEST_SUITE("kubernetes::WatchDecoder") {
     const std::string text = event("ADDED", "a") + event("MODIFIED", "a\\n\xc3\xa4") + "\n" +
                              event("DELETED", "a") + event("BOOKMARK", "");
     const std::vector<std::string> expected{"0a", "1a\n\xc3\xa4", "2a", "3"};
-    const auto seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     for (int round = 0; round < 200; ++round) {
       WatchDecoder decoder("watch pods");
       Seen seen;

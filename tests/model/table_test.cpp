@@ -3,8 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <map>
-#include <random>
 #include <string>
+
+#include "lib/run.hpp"
 
 namespace osm::model {
 namespace {
@@ -57,9 +58,7 @@ TEST_SUITE("model::Table") {
   }
 
   TEST_CASE("after any sequence of changes it equals an ordered map") {
-    const unsigned seed = std::random_device{}();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     Table<Item> table;
     std::map<int, std::string> model;
     for (int step = 0; step < 2000; ++step) {

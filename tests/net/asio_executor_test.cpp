@@ -168,7 +168,7 @@ TEST_SUITE("net::AsioExecutor") {
     ::close(std::exchange(pipe.ends[1], -1));
     CHECK(called.get_future().wait_for(10s) == std::future_status::ready);
 
-    TemporaryFolder folder;
+    TemporaryDirectory folder;
     const int file = ::open(folder.file("x").c_str(), O_CREAT | O_RDWR, 0600);
     CHECK_FALSE(io.executor.watch(file, [] {}));
     ::close(file);

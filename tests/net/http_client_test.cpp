@@ -405,7 +405,7 @@ TEST_SUITE("net::HttpClient") {
       free = gone.address();
     }
     CHECK(Client(free).get("/").error().code == ErrorCode::kUnavailable);
-    TemporaryFolder folder;
+    TemporaryDirectory folder;
     CHECK(Client(Address{"", 0, folder.file("x.sock")}).get("/").error().code ==
           ErrorCode::kNotFound);
   }

@@ -293,7 +293,7 @@ TEST_SUITE("net::HttpServer") {
   }
 
   TEST_CASE("a Unix socket is for its owner only, and its file goes away with the server") {
-    TemporaryFolder folder;
+    TemporaryDirectory folder;
     const std::string path = folder.file("admin.sock");
     HttpServerOptions options;
     options.listen = Address{"", 0, path};
@@ -310,7 +310,7 @@ TEST_SUITE("net::HttpServer") {
 
   TEST_CASE("a process of another user is refused even if it gets to connect") {
     REQUIRE_MESSAGE(::geteuid() == 0, "only root can become somebody else: run the tests as root");
-    TemporaryFolder folder;
+    TemporaryDirectory folder;
     const std::string path = folder.file("admin.sock");
     std::atomic<int> handled{0};
     HttpServerOptions options;
@@ -319,7 +319,7 @@ TEST_SUITE("net::HttpServer") {
       ++handled;
       return text_response("");
     });
-    ::chmod(folder.path.c_str(), 0755);
+    ::chmod(folder.path().c_str(), 0755);
     ::chmod(path.c_str(), 0666);  // what a careless administrator might do
     const pid_t child = ::fork();
     if (child == 0) {  // only async-signal-safe calls from here
@@ -344,7 +344,7 @@ TEST_SUITE("net::HttpServer") {
   }
 
   TEST_CASE("a socket left behind is replaced; one that is served, or a file, is not") {
-    TemporaryFolder folder;
+    TemporaryDirectory folder;
     const std::string path = folder.file("admin.sock");
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

@@ -1,16 +1,14 @@
-// An io_context on real threads, and a folder that goes away with the test.
+// An io_context on real threads.
 #pragma once
-
-#include <stdlib.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lib/temporary_directory.hpp"
 #include "osm/asio_executor.hpp"
 
 namespace osm::net {
@@ -34,18 +32,6 @@ struct IoThreads {
   std::vector<std::thread> pool;
 };
 
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "osm-XXXXXX").string();
-    path = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-
-  std::filesystem::path path;
-};
+using osm::testing::TemporaryDirectory;
 
 }  // namespace osm::net

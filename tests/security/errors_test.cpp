@@ -21,6 +21,7 @@
 #include "certificate/key_id.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/made_ca.hpp"
+#include "lib/run.hpp"
 #include "net/tls.hpp"
 #include "osm/ca_store.hpp"
 #include "osm/certificate_manager.hpp"
@@ -111,7 +112,7 @@ struct World {
   osm::testing::ManualExecutor executor{manual};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
-  RandomRng rng{1};
+  RandomRng rng{osm::testing::seed()};
   std::unique_ptr<Manager> manager =
       make_manager({.issuer = make_local_issuer(root.pem(), kDomain, clock).value(),
                     .executor = executor,

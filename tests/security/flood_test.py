@@ -7,7 +7,6 @@ usage: flood_test.py --bin DIRECTORY
 import contextlib
 import itertools
 import os
-import random
 import socket
 import ssl
 import struct
@@ -21,6 +20,7 @@ from lib.mesh.xds_client import CLUSTERS, SECRET, STATE_OF_THE_WORLD as ADS, req
 from lib.net.http2 import (CLOSED, PREFACE, Ended, block, client_context, headers_frame, message,
                            request_headers)
 from lib.net.processes import wait_for
+from lib.run import seeded
 
 # More than --ads-memory: what it is not asked for, and the allocator's slack; a storm of resets levels
 # off at 215 to 300 MB. AddressSanitizer puts room around every allocation.
@@ -148,9 +148,7 @@ class Floods(attacked.MeshTest):
         return socket.create_connection((host, int(port)), timeout=5)
 
     def test_bytes_that_are_no_tls(self):
-        seed = int(os.environ.get("OSM_TEST_SEED") or random.randrange(1 << 32))
-        dice = random.Random(seed)
-        print(f"OSM_TEST_SEED={seed}")
+        dice = seeded()
         out = ssl.MemoryBIO()
         with contextlib.suppress(ssl.SSLWantReadError):
             client_context().wrap_bio(ssl.MemoryBIO(), out).do_handshake()

@@ -103,7 +103,7 @@ std::set<std::string> known_identities(const model::MeshSnapshot& mesh) {
 
 TEST_SUITE("security.identities") {
   TEST_CASE("every way to a service pins its identities, every way in asks for a certificate") {
-    RandomMesh mesh(seed_of_run());
+    RandomMesh mesh(osm::testing::seed());
     Seen seen;
     for (int round = 0; round < 120; ++round) {
       mesh.set_mode(round % 2 == 1, round % 4 > 1);

@@ -22,7 +22,7 @@ AtomsByClass everything(const model::MeshSnapshot& mesh) {
 
 TEST_SUITE("security.namespaces") {
   TEST_CASE("an object changes only its own namespace's workloads and the ways to its services") {
-    RandomMesh mesh(seed_of_run());
+    RandomMesh mesh(osm::testing::seed());
     int own = 0, foreign = 0;
     AtomsByClass after;
     for (int round = 0; round < 160; ++round) {
@@ -59,7 +59,7 @@ TEST_SUITE("security.namespaces") {
   }
 
   TEST_CASE("what a revoked object granted is gone with the next snapshot") {
-    RandomMesh mesh(seed_of_run() + 1);
+    RandomMesh mesh(osm::testing::seed() + 1);
     int granted = 0;
     for (int round = 0; round < 40; ++round) {
       const std::string ns = RandomMesh::namespace_name(mesh.pick(RandomMesh::kNamespaces));

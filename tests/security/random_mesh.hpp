@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "catalog/mesh_builder.hpp"
+#include "lib/run.hpp"
 #include "model/names.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -20,14 +20,6 @@
 namespace osm::security_test {
 
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
-
-// OSM_TEST_SEED=… repeats a run.
-inline std::uint64_t seed_of_run() {
-  const char* text = std::getenv("OSM_TEST_SEED");
-  const std::uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 20260101;
-  MESSAGE("OSM_TEST_SEED=" << seed);
-  return seed;
-}
 
 class RandomMesh {
  public:

@@ -10,6 +10,7 @@
 
 #include "ads/hub_rig.hpp"
 #include "ads/wire.hpp"
+#include "lib/run.hpp"
 #include "security/random_mesh.hpp"
 #include "translate/config_dump.hpp"
 
@@ -137,7 +138,7 @@ struct World {
 
 TEST_SUITE("security.secrets") {
   TEST_CASE("over random meshes, rotations and reconnects nobody sees a key of anybody else") {
-    World world(seed_of_run());
+    World world(osm::testing::seed());
     for (int step = 0; step < 400; ++step) {
       switch (world.mesh.pick(6)) {
         case 0:
@@ -176,7 +177,7 @@ TEST_SUITE("security.secrets") {
   }
 
   TEST_CASE("a key is found where there is one: the scan can fail") {
-    World world(1);
+    World world(osm::testing::seed());
     while (world.clients.size() < 2 || world.clients[0].identity == world.clients[1].identity)
       world.connect();
     for (auto& client : world.clients)

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/temporary_directory.hpp"
 #include "osm/directory_store.hpp"
 #include "osm/fd_watcher.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -25,22 +25,7 @@ namespace osm::spec::testing {
 
 namespace fs = std::filesystem;
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (fs::temp_directory_path() / "osm-spec-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using osm::testing::TemporaryDirectory;
 
 // Calls back only when told to look.
 class ManualFdWatcher final : public FdWatcher {

@@ -3,9 +3,9 @@
 
 #include <fstream>
 #include <future>
-#include <random>
 
 #include "directory_fixture.hpp"
+#include "lib/run.hpp"
 #include "osm/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
@@ -366,9 +366,7 @@ TEST_SUITE("spec::DirectoryStore") {
   }
 
   TEST_CASE("random file operations end with what a fresh store reads") {
-    const auto seed = std::random_device{}();
-    MESSAGE("seed ", seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     DirectoryFixture fixture;
     fixture.start();
@@ -383,7 +381,7 @@ TEST_SUITE("spec::DirectoryStore") {
         out += "---\n" + namespace_yaml("n" + std::to_string(pick(6)), std::to_string(pick(3)));
       return out;
     };
-    for (int step = 0; step < 400; ++step) {
+    for (int step = 0; step < osm::testing::steps(400, 20'000); ++step) {
       std::error_code ignored;
       switch (pick(7)) {
         case 0:

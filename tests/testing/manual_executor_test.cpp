@@ -10,7 +10,7 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::testing {
+namespace osm::inline v1::testing {
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +177,4 @@ TEST_SUITE("testing::sinks") {
 }
 
 }  // namespace
-}  // namespace osm::testing
+}  // namespace osm::inline v1::testing

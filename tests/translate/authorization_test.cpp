@@ -4,6 +4,7 @@
 #include <set>
 
 #include "certificate/issuance.hpp"
+#include "lib/run.hpp"
 #include "osm/directory_ca.hpp"
 #include "osm/system.hpp"
 #include "translate/real_envoy.hpp"
@@ -93,7 +94,7 @@ std::vector<InboundTrafficPolicy> targets() {
   };
 }
 
-Request random_request(std::mt19937& random) {
+Request random_request(std::mt19937_64& random) {
   const auto pick = [&](const auto& list) { return list[random() % list.size()]; };
   static const std::vector<ServiceIdentity> kFrom{kReader, kWriter, kStranger};
   static const std::vector<std::string> kMethods{"GET", "POST", "HEAD", "DELETE"};
@@ -283,11 +284,9 @@ TEST_SUITE("translate and a real Envoy") {
       rig.move(kStranger, "new.example");
     }
     rig.start(targets(), {kReader, kWriter, kStranger});
-    const unsigned seed = std::random_device{}();
-    MESSAGE("seed " << seed);
-    std::mt19937 random(seed);
+    auto random = osm::testing::seeded();
     std::set<int> seen;
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < osm::testing::steps(400, 4'000); ++i) {
       const Request request = random_request(random);
       const int status = http_status(rig.send(request));
       CHECK_MESSAGE(status == expected_status(targets(), request),

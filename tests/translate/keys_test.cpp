@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "lib/run.hpp"
 #include "translate/snapshots.hpp"
 
 using namespace osm;
@@ -12,7 +13,7 @@ using namespace osm::translate_test;
 
 namespace {
 
-using Random = std::mt19937;
+using Random = std::mt19937_64;
 
 template <class List>
 const auto& pick(Random& random, const List& list) {
@@ -214,12 +215,10 @@ AllSeen everything(const Mesh& mesh, const translate::ProxyClass& of) {
 
 TEST_SUITE("translate::Input") {
   TEST_CASE("one key never stands for two encodings, whatever changes in the mesh") {
-    const unsigned seed = std::random_device{}();
-    MESSAGE("seed " << seed);
-    Random random(seed);
+    Random random = osm::testing::seeded();
     int changed = 0, unchanged = 0;
     std::map<Digest, std::string> bytes_of;  // over all meshes: a cache for ever
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < osm::testing::steps(60, 600); ++round) {
       Mesh mesh = random_mesh(random);
       const auto of = classes(random);
       std::vector<AllSeen> before;
@@ -245,10 +244,8 @@ TEST_SUITE("translate::Input") {
   }
 
   TEST_CASE("every reference of a listener or a cluster is among the resources of its class") {
-    const unsigned seed = std::random_device{}();
-    MESSAGE("seed " << seed);
-    Random random(seed);
-    for (int round = 0; round < 200; ++round) {
+    Random random = osm::testing::seeded();
+    for (int round = 0; round < osm::testing::steps(200, 2'000); ++round) {
       Mesh mesh = random_mesh(random);
       if (round % 3 == 0) mesh.permissive();
       mesh.snapshot.config.tracing = {round % 2 == 0, "collector.example", Port{80}, "/"};
@@ -265,11 +262,9 @@ TEST_SUITE("translate::Input") {
   }
 
   TEST_CASE("what a class does not read changes none of its keys") {
-    const unsigned seed = std::random_device{}();
-    MESSAGE("seed " << seed);
-    Random random(seed);
+    Random random = osm::testing::seeded();
     int compared = 0;
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < osm::testing::steps(200, 2'000); ++round) {
       Mesh mesh = random_mesh(random);
       for (const auto& of : classes(random)) {
         const auto read = translate::services_read_by(mesh.snapshot, of);

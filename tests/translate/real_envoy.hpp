@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/temporary_directory.hpp"
 #include "osm/certificate.hpp"
 #include "osm/proxy.hpp"
 #include "translate/json.hpp"
@@ -88,29 +89,7 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "osm-translate-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    path_ = name;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string read(const std::string& name) const {
-    std::ifstream in(path_ / name);
-    return (std::stringstream() << in.rdbuf()).str();
-  }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using osm::testing::TemporaryDirectory;
 
 class RealEnvoy {
  public:

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "lib/temporary_directory.hpp"
 #include "vault/vault_fixture.hpp"
 
 namespace osm::vault {
@@ -115,7 +116,7 @@ TEST_SUITE("vault::Login with a token") {
   }
 
   TEST_CASE("a file is read again and again; one that cannot be read is named") {
-    const net::TemporaryFolder folder;
+    const osm::testing::TemporaryDirectory folder;
     const Source source = from_file(folder.file("token"));
     auto read = source();
     REQUIRE_FALSE(read.ok());

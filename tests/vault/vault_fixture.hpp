@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/run.hpp"
 #include "net/io_fixture.hpp"
 #include "osm/certificate_request.hpp"
 #include "osm/system.hpp"
@@ -93,7 +94,7 @@ struct VaultFixture {
   osm::testing::ManualExecutor executor{clock};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
-  RandomRng rng{42};
+  RandomRng rng{osm::testing::seed()};
   mutable std::mutex token_mutex;
   std::string held_token = kToken;
   FakeVault vault{clock};

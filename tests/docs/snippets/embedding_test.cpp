@@ -3,13 +3,13 @@
 #include <boost/asio/io_context.hpp>
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lib/temporary_directory.hpp"
 #include "osm/asio_executor.hpp"
 #include "osm/certificate_manager.hpp"
 #include "osm/certificate_request.hpp"
@@ -127,8 +127,7 @@ struct Inventory {
 
 // What a control plane borrows, over a mesh in memory.
 struct Host {
-  std::filesystem::path directory = std::filesystem::temp_directory_path() /
-                                    ("osm-snippets-" + std::to_string(std::random_device{}()));
+  osm::testing::TemporaryDirectory directory;
   osm::SystemClock clock;
   osm::RandomRng rng;
   osm::testing::CapturingLog log;
@@ -146,7 +145,7 @@ struct Host {
     spec = osm::spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics});
     machines = osm::vm::make_vm_provider({store, *spec, domain, log, metrics});
     auto ca = osm::certificate::load_or_create_directory_ca(
-        {.directory = directory, .trust_domain = domain, .clock = clock});
+        {.directory = directory.file("ca"), .trust_domain = domain, .clock = clock});
     REQUIRE(ca.ok());
     certificates = osm::certificate::make_manager({.issuer = std::move(ca).value(),
                                                    .executor = blocking,
@@ -155,7 +154,6 @@ struct Host {
                                                    .log = log,
                                                    .metrics = metrics});
   }
-  ~Host() { std::filesystem::remove_all(directory); }
 
   osm::ControlPlaneOptions options() {
     return {.spec = *spec,

@@ -1,9 +1,9 @@
 """Many processes that want the mesh's CA at the same instant: tests/tools/ca_racer.cpp."""
-import random
 import signal
 import subprocess
 import time
 
+from lib import run
 from lib.net.processes import command_with_parent_death
 
 RACERS = 20
@@ -45,11 +45,10 @@ def race(command, rng, kill_one=False, count=RACERS):
 
 def check_races(case, command_of, rounds=5):
     """`command_of(n)` races for a store of its own. Every round has exactly one CA."""
-    seed = random.randrange(1 << 32)
-    rng = random.Random(seed)
+    rng = run.seeded()
     cas = set()
     for number in range(rounds):
-        with case.subTest(seed=seed, round=number):
+        with case.subTest(OSM_TEST_SEED=run.seed(), round=number):
             killed = number > 0
             found = race(command_of(number), rng, kill_one=killed)
             case.assertEqual(1, len(set(found)), found)

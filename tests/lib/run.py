@@ -1,0 +1,17 @@
+"""The seed of one run of a test program."""
+import functools
+import os
+import random
+
+
+@functools.cache
+def seed():
+    """OSM_TEST_SEED, or drawn once; printed, so that the output of a test that fails has it."""
+    drawn = int(os.environ.get("OSM_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"OSM_TEST_SEED={drawn}", flush=True)
+    return drawn
+
+
+def seeded():
+    """A generator that starts at the seed, so that a test repeats itself whichever ran before it."""
+    return random.Random(seed())
