@@ -3,55 +3,35 @@
 
 #include <doctest/doctest.h>
 
-#include "ads/grpc_client.hpp"
-#include "ads/mesh_fixture.hpp"
-#include "osm/system.hpp"
-#include "osm/testing/capturing_sinks.hpp"
-#include "osm/testing/thread_executor.hpp"
+#include "ads/server_world.hpp"
+#include "osm/certificate_manager.hpp"
+#include "osm/kept_certificate.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
 using namespace std::chrono_literals;
 using osm::testing::wait_until;
 using translate_test::kClient;
-using translate_test::kServer;
 
 namespace {
 
 const std::vector<std::string> kSecrets{"root-cert", "service-cert"};
 const std::vector<std::string> kAssignments{"server/server|14001"};
 
-struct World {
-  SystemClock clock;
-  RandomRng rng{1};
-  osm::testing::CapturingLog log;
-  osm::testing::CapturingMetrics metrics;
-  TestCa ca{clock};
-  osm::testing::ThreadExecutor executor{2};
-  SnapshotCell<model::MeshSnapshot> snapshots;
-  FakeSecrets secrets{ca};
-  FakeRegistry registry;
-  TestMesh mesh;
-  CertificatePtr server_certificate = ca.controller();
-  CertificatePtr client_certificate = ca.proxy(kClientId, kClient);
-  std::unique_ptr<ads::AdsServer> server;
-
-  void start(const std::string& address = "127.0.0.1:0", bool synced = true) {
+struct World : ServerWorld {
+  ads::AdsServerOptions impatient() {
+    ads::AdsServerOptions made = options();
+    made.unknown_workload_wait = 200ms;
+    return made;
+  }
+  void start(bool synced = true) {
     if (synced) snapshots.publish(mesh.next());
-    auto started = try_start(address);
-    REQUIRE_MESSAGE(started.ok(), started.error().text());
-    server = std::move(*started);
+    ServerWorld::start(impatient(), dependencies());
   }
   Result<std::unique_ptr<ads::AdsServer>> try_start(const std::string& address) {
-    ads::AdsServerOptions options;
-    options.address = address;
-    options.unknown_workload_wait = 200ms;
-    options.server_certificate = [this] { return server_certificate; };
-    return ads::AdsServer::start(
-        options, {executor, clock, rng, log, metrics, snapshots, secrets, registry});
-  }
-  std::shared_ptr<grpc::Channel> connect(const CertificatePtr& certificate) {
-    return channel(server->address(), server_certificate->trust_bundle_pem, certificate.get());
+    ads::AdsServerOptions other = impatient();
+    other.address = address;
+    return ads::AdsServer::start(other, dependencies());
   }
   std::unique_ptr<AdsClient> client(const CertificatePtr& certificate) {
     return std::make_unique<AdsClient>(connect(certificate));
@@ -195,7 +175,7 @@ TEST_SUITE("ads::AdsServer") {
 
   TEST_CASE("before the first snapshot a stream is told not-ready") {
     World world;
-    world.start("127.0.0.1:0", false);
+    world.start(false);
     const grpc::Status status = world.status_of(world.client_certificate);
     CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
     CHECK(status.error_message().find("not-ready: ") == 0);
@@ -284,6 +264,52 @@ TEST_SUITE("ads::AdsServer") {
     const TestCa other(world.clock);
     world.server_certificate = other.controller();
     configure(*world.client(other.proxy(kClientId, kClient)));
+  }
+
+  TEST_CASE("an open stream survives the renewal of the server's certificate") {
+    World world;
+    const ProxyId other("33333333-3333-4333-8333-333333333333");
+    world.mesh.put(workload(other, kClient, {}));
+    world.snapshots.publish(world.mesh.next());
+    // As the control plane does it: a kept certificate that the manager renews.
+    const auto manager = certificate::make_manager({.issuer = world.ca.issuer(kDomain),
+                                                    .executor = world.executor,
+                                                    .clock = world.clock,
+                                                    .rng = world.rng,
+                                                    .log = world.log,
+                                                    .metrics = world.metrics});
+    const CommonName name("osm-controller");
+    const auto kept = certificate::KeptCertificate::issue(
+        *manager, {name, model::controller_spiffe_id(kDomain), certificate::Usage::kController});
+    REQUIRE(kept.ok());
+    ads::AdsServerOptions options = world.options();
+    options.server_certificate = [&] { return (*kept)->load(); };
+    world.ServerWorld::start(options, world.dependencies());
+
+    auto open = world.client(world.client_certificate);
+    configure(*open);
+    const CertificatePtr before = (*kept)->load();
+    CHECK(before->chain_pem.starts_with(open->server_pem()));
+    REQUIRE(manager->rotate_certificate(name).ok());
+    REQUIRE(wait_until([&] { return (*kept)->load() != before; }));
+
+    SUBCASE("whoever connects next is shown the new one") {
+      auto next = world.client(world.ca.proxy(other, kClient));
+      configure(*next);
+      CHECK((*kept)->load()->chain_pem.starts_with(next->server_pem()));
+      CHECK_FALSE(before->chain_pem.starts_with(next->server_pem()));
+    }
+    SUBCASE("nobody else connects") {}
+
+    // The old stream is the one it was: it is told of changes, and it is answered.
+    world.mesh.set_endpoints({"10.1.0.12"});
+    world.snapshots.publish(world.mesh.next());
+    CHECK(open->take(XdsType::kEndpoint, kAssignments).resources_size() == 1);
+    world.secrets.rotate(kClient);
+    CHECK(open->take(XdsType::kSecret, kSecrets).resources_size() == 1);
+    CHECK(before->chain_pem.starts_with(open->server_pem()));
+    CHECK(world.metrics.sum("osm_proxy_reconnect_count") == 0);
+    world.server.reset();
   }
 
   TEST_CASE("shutdown tells connected proxies and ends in time, again and again") {

@@ -64,9 +64,7 @@ class BasicAdsClient {
   }
   ~BasicAdsClient() {
     context_.TryCancel();
-    Response rest;
-    while (stream_ && stream_->Read(&rest)) continue;
-    if (stream_ && !finished_) static_cast<void>(stream_->Finish());
+    if (stream_ && !finished_) static_cast<void>(finish());
   }
 
   bool send(const Request& request) { return stream_->Write(request); }
@@ -92,11 +90,18 @@ class BasicAdsClient {
     REQUIRE(ask(type, names, response->version_info(), response->nonce()));
     return *response;
   }
+  // The certificate that the server of this stream's connection showed. After a response was read.
+  std::string server_pem() const {
+    const auto found = context_.auth_context()->FindPropertyValues("x509_pem_cert");
+    REQUIRE(found.size() == 1);
+    return {found[0].data(), found[0].size()};
+  }
   grpc::Status finish() {
+    if (finished_) return status_;
     Response rest;
     while (stream_->Read(&rest)) continue;
     finished_ = true;
-    return stream_->Finish();
+    return status_ = stream_->Finish();
   }
 
  private:
@@ -105,6 +110,7 @@ class BasicAdsClient {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<Request, Response>> stream_;
   bool finished_ = false;
+  grpc::Status status_;
 };
 
 using AdsClient = BasicAdsClient<DiscoveryRequest, DiscoveryResponse>;

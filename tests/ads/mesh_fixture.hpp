@@ -35,13 +35,16 @@ class TestCa {
     root_pem_ = root->pem();
   }
 
+  std::unique_ptr<certificate::Issuer> issuer(const TrustDomain& domain) const {
+    auto made = certificate::make_local_issuer(root_pem_, domain, clock_);
+    REQUIRE(made.ok());
+    return std::move(made).value();
+  }
   CertificatePtr issue(std::string common_name, SpiffeId id, certificate::Usage usage,
                        std::chrono::seconds validity = std::chrono::hours(24)) const {
     const TrustDomain domain = model::trust_domain_of(id);
     const certificate::Subject subject{CommonName(std::move(common_name)), std::move(id), usage};
-    auto issuer = certificate::make_local_issuer(root_pem_, domain, clock_);
-    REQUIRE(issuer.ok());
-    auto issued = certificate::issue(**issuer, subject, validity, {}, clock_);
+    auto issued = certificate::issue(*issuer(domain), subject, validity, {}, clock_);
     REQUIRE_MESSAGE(issued.ok(), issued.error().text());
     return std::make_shared<const certificate::Certificate>(*std::move(issued));
   }

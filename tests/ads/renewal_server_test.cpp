@@ -4,13 +4,8 @@
 
 #include <future>
 
-#include "ads/ads_server.hpp"
-#include "ads/grpc_client.hpp"
 #include "ads/grpc_service.hpp"
-#include "ads/mesh_fixture.hpp"
-#include "osm/system.hpp"
-#include "osm/testing/capturing_sinks.hpp"
-#include "osm/testing/thread_executor.hpp"
+#include "ads/server_world.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
@@ -23,39 +18,21 @@ namespace {
 using Response = openservicemesh::certificate::v1::RenewCertificateResponse;
 using Done = std::function<void(ads::RenewalAnswer)>;
 
-struct World {
-  SystemClock clock;
-  RandomRng rng{1};
-  osm::testing::CapturingLog log;
-  osm::testing::CapturingMetrics metrics;
-  TestCa ca{clock};
-  osm::testing::ThreadExecutor executor{2};
-  SnapshotCell<model::MeshSnapshot> snapshots;
-  FakeSecrets secrets{ca};
-  FakeRegistry registry;
-  TestMesh mesh;
-  CertificatePtr server_certificate = ca.controller();
-  CertificatePtr client_certificate = ca.proxy(kClientId, kClient);
+struct World : ServerWorld {
   std::mutex mutex;
   std::vector<Done> waiting;  // for an answer
   bool slow = false;
-  std::unique_ptr<ads::AdsServer> server;
 
   explicit World(bool renews = true) {
     snapshots.publish(mesh.next());
-    ads::AdsServerDependencies dependencies{executor, clock,     rng,     log,
-                                            metrics,  snapshots, secrets, registry};
+    ads::AdsServerDependencies borrowed = dependencies();
     if (renews)
-      dependencies.renew_certificate = [this](ads::RenewalQuestion question, Done done) {
+      borrowed.renew_certificate = [this](ads::RenewalQuestion question, Done done) {
         answer(question, std::move(done));
       };
-    ads::AdsServerOptions options;
-    options.address = "127.0.0.1:0";
-    options.server_certificate = [this] { return server_certificate; };
-    auto started = ads::AdsServer::start(options, dependencies);
-    REQUIRE_MESSAGE(started.ok(), started.error().text());
-    server = std::move(*started);
+    start(options(), borrowed);
   }
+  ~World() { server.reset(); }  // it calls answer() until then
 
   void answer(const ads::RenewalQuestion& question, Done done) {
     const std::lock_guard lock(mutex);
@@ -76,8 +53,7 @@ class Caller {
  public:
   Caller(World& world, const CertificatePtr& certificate, const std::string& pem,
          std::chrono::milliseconds patience = 20s)
-      : stub_(channel(world.server->address(), world.server_certificate->trust_bundle_pem,
-                      certificate.get())) {
+      : stub_(world.connect(certificate)) {
     request_.set_request_pem(pem);
     context_.set_deadline(std::chrono::system_clock::now() + patience);
     stub_.UnaryCall(&context_, ads::kRenewMethod, {}, &request_, &response,
@@ -108,8 +84,7 @@ class Caller {
 TEST_SUITE("ads::GrpcCall") {
   TEST_CASE("a proxy is answered as whom its certificate says, beside its stream") {
     World world;
-    AdsClient stream(channel(world.server->address(), world.server_certificate->trust_bundle_pem,
-                             world.client_certificate.get()));
+    AdsClient stream(world.connect(world.client_certificate));
     stream.ask(XdsType::kCluster);
     stream.take(XdsType::kCluster);
     Caller caller(world, world.client_certificate, "a request");

@@ -2,37 +2,20 @@
 // in session_model_test.cpp.
 #include <doctest/doctest.h>
 
-#include "ads/fake_envoy.hpp"
+#include "ads/session_fixture.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
 using ads::ResourceSet;
-using ads::ResourceSets;
 using ads::Session;
 using Effect = Session::Effect;
 using Names = std::vector<std::string>;
 
 namespace {
 
-struct Fixture {
-  ads::NameSetPool pool;
-  Session session{XdsVariant::kDelta, pool};
-  SteadyTime now{};
-  ResourceSets sets;
+struct Fixture : SessionFixture {
+  Fixture() : SessionFixture(XdsVariant::kDelta) {}
 
-  Fixture() {
-    for (XdsType type : kXdsTypes) put(type, {});
-  }
-  void put(XdsType type, std::vector<EncodedPtr> resources) {
-    sets[index_of(type)] = ResourceSet::make(std::move(resources));
-    session.set_resources(sets);
-  }
-  static EncodedPtr cluster(const std::string& name, const std::string& bytes) {
-    return resource(XdsType::kCluster, name, bytes, {{XdsType::kEndpoint, name}});
-  }
-  static EncodedPtr endpoints(const std::string& name, const std::string& bytes) {
-    return resource(XdsType::kEndpoint, name, bytes);
-  }
   Effect say(const SentRequest& request) {
     const Result<Effect> effect = session.on_request(request.delta_view());
     REQUIRE(effect.ok());
@@ -49,11 +32,6 @@ struct Fixture {
   Effect ack(const Response& r) { return say({.type = r.type, .nonce = r.nonce}); }
   Effect nack(const Response& r) {
     return say({.type = r.type, .nonce = r.nonce, .error = "no such thing"});
-  }
-  std::optional<Response> next() {
-    auto response = session.next_response(now);
-    if (response) session.on_write_done();
-    return response;
   }
   // "a=1 b=2 -c": what the next response, which must be of this type, carries and removes.
   std::string take(XdsType type, Response* out = nullptr) {

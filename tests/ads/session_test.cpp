@@ -4,46 +4,24 @@
 
 #include <memory>
 
-#include "ads/fake_envoy.hpp"
+#include "ads/session_fixture.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
 using ads::ResourceSet;
-using ads::ResourceSets;
 using ads::Session;
 using Effect = Session::Effect;
 
 namespace {
 
-struct Fixture {
-  ads::NameSetPool pool;
-  Session session{XdsVariant::kSotw, pool};
-  SteadyTime now{};
-  ResourceSets sets;
+struct Fixture : SessionFixture {
+  Fixture() : SessionFixture(XdsVariant::kSotw) {}
 
-  Fixture() {
-    for (XdsType type : kXdsTypes) put(type, {});
-  }
-  void put(XdsType type, std::vector<EncodedPtr> resources) {
-    sets[index_of(type)] = ResourceSet::make(std::move(resources));
-    session.set_resources(sets);
-  }
-  static EncodedPtr cluster(const std::string& name, const std::string& bytes) {
-    return resource(XdsType::kCluster, name, bytes, {{XdsType::kEndpoint, name}});
-  }
-  static EncodedPtr endpoints(const std::string& name, const std::string& bytes) {
-    return resource(XdsType::kEndpoint, name, bytes);
-  }
   Effect say(XdsType type, std::vector<std::string> names, std::string version = "",
              std::string nonce = "", std::optional<std::string> error = {}) {
     return session.on_request(
         SentRequest{type, std::move(version), std::move(nonce), std::move(names), std::move(error)}
             .view());
-  }
-  std::optional<Response> next() {
-    auto response = session.next_response(now);
-    if (response) session.on_write_done();
-    return response;
   }
   Response take(XdsType type) {
     auto response = next();
