@@ -92,7 +92,8 @@ class BasicAdsClient {
   }
   // The certificate that the server of this stream's connection showed. After a response was read.
   std::string server_pem() const {
-    const auto found = context_.auth_context()->FindPropertyValues("x509_pem_cert");
+    const auto peer = context_.auth_context();  // owns what is found
+    const auto found = peer->FindPropertyValues("x509_pem_cert");
     REQUIRE(found.size() == 1);
     return {found[0].data(), found[0].size()};
   }

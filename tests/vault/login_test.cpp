@@ -126,7 +126,7 @@ TEST_SUITE("vault::Login with a token") {
     CHECK(source().value() == "one\n");
     std::ofstream(folder.file("token")) << "two";
     CHECK(source().value() == "two");
-    CHECK_FALSE(from_file(folder.path.string())().ok());
+    CHECK_FALSE(from_file(folder.path().string())().ok());
   }
 }
 
