@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "certificates.hpp"
+#include "lib/run.hpp"
 #include "measured_server.hpp"
 #include "process_usage.hpp"
 #include "server_process.hpp"
@@ -260,14 +261,9 @@ int serve_soak(const Flags& flags) {
   return 0;
 }
 
-std::uint64_t default_seed() {
-  const char* text = std::getenv("OSM_TEST_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-}
-
 int main_with_flags(int argc, char** argv) {
   Flags flags;
-  flags.seed = default_seed();
+  flags.seed = osm::testing::seed();
   CLI::App app("Churn over simulated proxies, and memory that must not grow");
   app.require_subcommand(1);
   auto* runs = app.add_subcommand("run", "Churn, and compare memory");
