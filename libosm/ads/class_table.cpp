@@ -10,10 +10,6 @@
 namespace osm::inline v1::ads {
 namespace {
 
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 // Key material is wiped when the last holder lets go of it.
 EncodedPtr wiped_when_released(EncodedResource resource) {
   return EncodedPtr(new EncodedResource(std::move(resource)), [](EncodedResource* secret) {

@@ -31,6 +31,11 @@ namespace osm::inline v1::ads {
 
 using StreamId = std::uint64_t;
 
+// Metrics are in seconds.
+inline double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 // What the secrets of an identity were made from.
 struct SecretFacts {
   std::string issuer_id;  // certificate::Certificate::issuer_id

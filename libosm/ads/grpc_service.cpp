@@ -21,9 +21,9 @@ std::optional<XdsVariant> variant_of(std::string_view method) {
 }
 
 // A call that is over before it began.
-class Refusal final : public grpc::ServerGenericBidiReactor {
+class RefusedCall final : public grpc::ServerGenericBidiReactor {
  public:
-  Refusal(grpc::StatusCode code, const std::string& text) { Finish(grpc::Status(code, text)); }
+  RefusedCall(grpc::StatusCode code, const std::string& text) { Finish(grpc::Status(code, text)); }
   void OnDone() override { delete this; }
 };
 
@@ -64,21 +64,21 @@ grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   // The handshake refuses peers without a certificate; this holds if it ever does not.
   if (!context->auth_context() || !context->auth_context()->IsPeerAuthenticated())
-    return new Refusal(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
+    return new RefusedCall(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
   const std::optional<XdsVariant> variant = variant_of(context->method());
   const bool unary = !unary_.path.empty() && context->method() == unary_.path;
   if (!variant && !unary)
-    return new Refusal(grpc::StatusCode::UNIMPLEMENTED, context->method() + " is not served");
+    return new RefusedCall(grpc::StatusCode::UNIMPLEMENTED, context->method() + " is not served");
   PeerCertificate peer = certificate_of(*context);
   Open opened{.stream = {}, .call = {}, .holder = peer.uris.empty() ? "" : peer.uris.front()};
   StreamId id = 0;
   {
     std::lock_guard lock(mutex_);
-    if (closed_) return new Refusal(grpc::StatusCode::UNAVAILABLE, "shutting-down");
+    if (closed_) return new RefusedCall(grpc::StatusCode::UNAVAILABLE, "shutting-down");
     if (auto held = held_.find(opened.holder);
         held != held_.end() && held->second >= kMaxStreamsPerCertificate)
-      return new Refusal(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                         "too many streams of one certificate at once");
+      return new RefusedCall(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                             "too many streams of one certificate at once");
     ++held_[opened.holder];
     id = ++last_id_;
     if (unary)

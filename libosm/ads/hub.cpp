@@ -12,10 +12,6 @@ constexpr std::chrono::seconds kTick{1};
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace
 
 Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)

@@ -46,9 +46,8 @@ void Hub::note_settled(Stream& stream) {
     progressed_.notify(&key);
   }
   if (!stream.unsettled_since) return;
-  deps_.metrics.observe(
-      "osm_propagation_seconds", {},
-      std::chrono::duration<double>(deps_.clock.steady_now() - *stream.unsettled_since).count());
+  deps_.metrics.observe("osm_propagation_seconds", {},
+                        seconds(deps_.clock.steady_now() - *stream.unsettled_since));
   stream.unsettled_since.reset();
 }
 

@@ -42,6 +42,7 @@ inline Verdict not_judged(const std::string& clause) {
 // The namespace of every service of the suite, and its usual service.
 inline const char* const kShop = "shop";
 inline const ServiceName kBooks{kShop, "books"};
+inline const ServiceName kMusic{kShop, "music"};
 
 // 10.<n>: another address for each n; on port 8080, for the port "http", as shop/<account>.
 Endpoint endpoint_at(std::size_t n, const std::string& account = "books");

@@ -8,7 +8,6 @@
 namespace osm::inline v1::testing {
 namespace {
 
-const ServiceName kMusic{kShop, "music"};
 const ServiceName kMarker{kShop, "marker"};
 
 // Waits until whatever was done to the platform before has reached the provider.

@@ -23,8 +23,6 @@ using RealTime = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-const ServiceName kMusic{kShop, "music"};
-
 // Keeps a callback running for a moment, so that what must not meet it has the chance to.
 void linger(microseconds time) {
   for (const auto end = RealTime::now() + time; RealTime::now() < end;) std::this_thread::yield();

@@ -9,7 +9,6 @@ namespace {
 
 using std::chrono::hours;
 
-const ServiceName kMusic{kShop, "music"};
 const ServiceName kFilms{kShop, "films"};
 const std::vector<Endpoint> kBefore{endpoint_at(1), endpoint_at(2)};
 
