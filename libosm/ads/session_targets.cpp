@@ -146,12 +146,14 @@ ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, Stea
   TypeState& s = of(type);
   std::vector<EncodedPtr> older;
   const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
-  if (may_wait && goal && s.delivered && !s.asked && !warming_.empty()) {
+  // A proxy that renews a subscription is sent everything again, and still holds what it accepted.
+  const ResourceSetPtr& before = s.delivered ? s.delivered : s.acked;
+  if (may_wait && goal && before && !s.asked && !warming_.empty()) {
     const auto is_warming = [&](const auto& reference) {
       return reference.type == XdsType::kCluster && contains(warming_, reference.name);
     };
-    for (const EncodedPtr& resource : changed(s.delivered, *goal)) {
-      const EncodedPtr held = s.delivered->find(resource->name);
+    for (const EncodedPtr& resource : changed(before, *goal)) {
+      const EncodedPtr held = before->find(resource->name);
       if (held && std::any_of(resource->references.begin(), resource->references.end(),
                               [&](const auto& reference) {
                                 return is_warming(reference) &&

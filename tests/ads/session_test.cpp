@@ -223,6 +223,31 @@ TEST_SUITE("ads::Session") {
   }
 
   TEST_CASE_FIXTURE(Fixture,
+                    "a proxy that renews a route while a cluster warms gets the route it holds") {
+    const auto route = [](const std::string& to) {
+      return resource(XdsType::kRoute, "r", "to " + to, {{XdsType::kCluster, to}});
+    };
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kRoute, {route("a")});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kRoute, {"r"});
+    const Response first = take(XdsType::kRoute);
+    ack(first, {"r"});
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    put(XdsType::kRoute, {route("b")});
+    const Response clusters = take(XdsType::kCluster);
+    say(XdsType::kRoute, {"r"}, first.version, first.nonce);  // the subscription again
+    const Response renewed = take(XdsType::kRoute);
+    REQUIRE(renewed.resources.size() == 1);
+    CHECK(renewed.resources[0]->any == "to a");
+    ack(renewed, {"r"});
+    CHECK_FALSE(next());
+    ack(clusters);
+    CHECK(take(XdsType::kRoute).resources[0]->any == "to b");
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
                     "a listener that starts to name a new cluster waits until it is warm") {
     const auto listener = [](const std::string& to) {
       return resource(XdsType::kListener, "l", "to" + to, {{XdsType::kCluster, to}});
