@@ -29,7 +29,7 @@ class Help(DaemonTest):
         path = GOLDEN / f"{name}.txt"
         if os.environ.get("OSM_UPDATE_GOLDEN"):
             path.write_text(text)
-        self.assertEqual(text, path.read_text(), f"{path}; OSM_UPDATE_GOLDEN=1 rewrites it")
+        self.assertEqual(text, path.read_text(), f"{path}; tools/golden writes it")
 
     def test_the_help_of_every_command_is_as_recorded(self):
         for command in self.COMMANDS:

@@ -1,4 +1,4 @@
-// Text compared with a file beside the test; OSM_UPDATE_GOLDEN=1 rewrites it.
+// Text compared with a file beside the test; tools/golden writes it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ inline void check_golden(const std::string& name, const std::string& text) {
   std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();
-  CHECK_MESSAGE(text == content.str(), path, " differs; OSM_UPDATE_GOLDEN=1 rewrites it");
+  CHECK_MESSAGE(text == content.str(), path, " differs; tools/golden writes it anew");
 }
 
 }  // namespace osm::inline v1::testing

@@ -1,5 +1,5 @@
 // Golden meshes: tests/golden/<case>/in.yaml, as a user writes it, and beside it one folder per
-// machine with what its proxy is sent. OSM_UPDATE_GOLDEN=1 rewrites them.
+// machine with what its proxy is sent. tools/golden writes them.
 #include <cstdlib>
 #include <set>
 
@@ -85,7 +85,7 @@ void compare(const fs::path& file, const std::string& text, std::set<fs::path>& 
     std::ofstream(file) << text;
   }
   CHECK_MESSAGE(text == content_of(file), file.string(),
-                " differs; OSM_UPDATE_GOLDEN=1 rewrites it");
+                " differs; tools/golden writes it anew");
 }
 
 }  // namespace
