@@ -197,9 +197,14 @@ Verdict merge(Bench& bench) {
     return *verdict;
   if (auto verdict = expect({{east, mine}}, {{west, theirs}}, {{east, mine, west}}, "a dispute"))
     return *verdict;
-  const std::string problem = bench.problem(ErrorCode::kConflictingAddress);
-  if (problem.find(bench.watch().id()) == std::string::npos ||
-      problem.find(other.watch().id()) == std::string::npos)
+  // A platform may bring the disputed endpoint after the others: the union is served before.
+  std::string problem;
+  const bool reported = bench.wait([&] {
+    problem = bench.problem(ErrorCode::kConflictingAddress);
+    return problem.find(bench.watch().id()) != std::string::npos &&
+           problem.find(other.watch().id()) != std::string::npos;
+  });
+  if (!reported)
     return failed("the mesh must report a dispute with both providers' names",
                   "its problem is '" + problem + "'");
   if (auto verdict = expect({{east}}, std::nullopt, {{east}}, "one left alone")) return *verdict;

@@ -84,8 +84,7 @@ void compare(const fs::path& file, const std::string& text, std::set<fs::path>& 
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  CHECK_MESSAGE(text == content_of(file), file.string(),
-                " differs; tools/golden writes it anew");
+  CHECK_MESSAGE(text == content_of(file), file.string(), " differs; tools/golden writes it anew");
 }
 
 }  // namespace
