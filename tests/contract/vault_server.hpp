@@ -197,9 +197,12 @@ class RealVaultServer final : public VaultServer {
   }
   std::string make_jwt() override {
     administer("sys/auth/kubernetes", {{"type", "kubernetes"}});
-    administer("auth/kubernetes/config", {{"kubernetes_host", reviewer_.url()},
-                                          {"token_reviewer_jwt", jwt()},
-                                          {"disable_local_ca_jwt", true}});
+    administer("auth/kubernetes/config",
+               {{"kubernetes_host", reviewer_.url()},
+                // Asked for in any case; the reviewer speaks plain HTTP.
+                {"kubernetes_ca_cert", read_text(required_setting("OSM_CONTRACT_VAULT_CA_FILE"))},
+                {"token_reviewer_jwt", jwt()},
+                {"disable_local_ca_jwt", true}});
     administer("auth/kubernetes/role/mesh", {{"policies", "openservicemesh"},
                                              {"ttl", "1h"},
                                              {"bound_service_account_names", "osm-controller"},

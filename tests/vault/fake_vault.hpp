@@ -163,9 +163,8 @@ class FakeVault {
                                            {"renewable", true}}}})};
   }
   static Answer look_up(const Token& token) {
-    json::object data{{"ttl", token.left.count()},
-                      {"creation_ttl", token.whole.count()},
-                      {"renewable", token.renewable && token.left.count() != 0}};
+    json::object data{{"ttl", token.left.count()}, {"creation_ttl", token.whole.count()}};
+    if (token.left.count() != 0) data["renewable"] = token.renewable;
     if (token.periodic) data["period"] = token.whole.count();
     return {200, json::serialize(json::object{{"data", std::move(data)}})};
   }

@@ -83,6 +83,12 @@ class WorkloadCertificate:
             path.touch(mode=0o600)
             path.write_bytes(inline(source))
 
+    def dial(self, machine, address, port, server_name):
+        """A TLS connection straight to another machine's port, past the own proxy."""
+        context = http2.client_context(self.roots, (self.chain, self.key), alpn="osm")
+        return context.wrap_socket(machine.namespace.connect(address, port, uid=1500),
+                                   server_hostname=server_name)
+
 
 def _as_proxy(machine, address, port):
     """A connection to the controller as the proxy of `machine`: its certificate, user and network."""
