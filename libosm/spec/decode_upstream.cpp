@@ -57,8 +57,8 @@ void check_rate(const Field& limit, std::string_view amount) {
 void check_header(const Field& field) {
   if (!field.required_map()) return;
   field.only({"name", "value"});
-  if (!is_header_name(field["name"].required_text()))
-    field["name"].refuse("not an HTTP header name");
+  const auto name = field["name"].required_text();
+  if (!name.empty() && !is_header_name(name)) field["name"].refuse("not an HTTP header name");
   const Field value = field["value"];
   if (!value.present()) value.refuse("required");
   if (value.text().value_or("").find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos)

@@ -388,6 +388,7 @@ def protos(place):
 
 def subproject(place):
     xds = pathlib.Path(place.cache["OSM_XDS_BUILD_DIR"])
+    place.root.mkdir(exist_ok=True)  # `install` may not have begun
     own = place.root / "libhost_protos.a"
     shutil.copy(xds / "libosm_envoy_api.a", own)
     # Not made anew each time: the host has all of libosm to compile.
