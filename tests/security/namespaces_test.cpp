@@ -61,7 +61,8 @@ TEST_SUITE("security.namespaces") {
   TEST_CASE("what a revoked object granted is gone with the next snapshot") {
     RandomMesh mesh(osm::testing::seed() + 1);
     int granted = 0;
-    for (int round = 0; round < 40; ++round) {
+    // Rounds whose permission changes something are few with some seeds.
+    for (int round = 0; round < 40 || (granted <= 5 && round < 1000); ++round) {
       const std::string ns = RandomMesh::namespace_name(mesh.pick(RandomMesh::kNamespaces));
       mesh.change(ns);
       mesh.spec.remove({"TrafficTarget", ns, "grant"});

@@ -53,6 +53,8 @@ class UnderLoad(kubecase.MeshCase):
     @classmethod
     def steady(cls):
         """Whether requests and lines alike were answered in the last seconds, and none failed."""
+        if not cls.report.exists():  # the load has just started
+            return False
         report = json.loads(cls.report.read_text())
         last = [s for s in report["seconds"] if time.time() - 4 < s["t"] < time.time() - 1]
         return len(last) >= 2 and all(
