@@ -26,7 +26,7 @@ enum class Change {
   kBeacon,
   kService,
   kRoot,
-  // Of the soak (soak_mesh.hpp) only.
+  // Only the soak uses it (soak_mesh.hpp).
   kWorkload,
   kRefused,
   kReset,
@@ -69,7 +69,7 @@ class SyntheticMesh {
   smi::TrafficTarget target(int index, int sources) const;
   smi::TrafficSplit split(int first_weight) const;
   std::vector<Endpoint> endpoints(int index) const;
-  // Of the beacon after `generation` changes.
+  // The beacon's value after `generation` changes.
   Endpoint beacon(int generation) const;
   // The account whose certificate Change::kCertificate rotates.
   ServiceIdentity rotated_identity() const;

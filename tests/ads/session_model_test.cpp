@@ -217,7 +217,7 @@ void check_like_fresh(Life& life) {
   }
 }
 
-// Of one life. A long run takes a million steps in all.
+// Steps of one life. A long run takes a million steps in all.
 const int kSteps = osm::testing::steps(4'000, 50'000);
 constexpr std::uint64_t kLives = 9;  // of each kind, in each variant
 

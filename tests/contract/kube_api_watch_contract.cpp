@@ -360,7 +360,7 @@ TEST_SUITE("API server contract: watches") {
                             .ns = "watch-gone",
                             .resource_version = server->forgotten_version()});
       CHECK(error_of(old.end()).code == ErrorCode::kGone);
-      // What the next list shows can be watched.
+      // A watch starts from the version of the next list.
       const ListPage page =
           value_of(list(*server, {.resource = kTrafficTargets, .ns = "watch-gone"}));
       CHECK(names_of(page) == Names{"x"});

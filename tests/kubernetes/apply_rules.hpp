@@ -51,7 +51,7 @@ inline void leaves(const json::value& value, const std::string& path,
   for (const json::value& item : *list)
     leaves(item, path + '[' + kubernetes::text_at(item, key) + ']', out);
 }
-// Of what managers own: neither identity nor what the server writes.
+// Fields that managers own: neither identity nor what the server writes.
 inline std::map<std::string, json::value> owned_leaves(const json::object& object,
                                                        const std::string& subresource) {
   std::map<std::string, json::value> all;
