@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 #include "synthetic_mesh.hpp"
 
 namespace osm::bench {

@@ -6,8 +6,8 @@
 
 #include "certificate/issuance.hpp"
 #include "model/names.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/runtime/system.hpp"
 #include "synthetic_mesh.hpp"
 
 namespace osm::bench {

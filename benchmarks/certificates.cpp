@@ -2,7 +2,7 @@
 
 #include "certificate/issuance.hpp"
 #include "model/names.hpp"
-#include "osm/directory_ca.hpp"
+#include "osm/certificate/directory_ca.hpp"
 #include "synthetic_mesh.hpp"
 
 namespace osm::bench {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "osm/certificate.hpp"
-#include "osm/issuer.hpp"
+#include "osm/certificate/issuer.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/result.hpp"
-#include "osm/system.hpp"
-#include "osm/workload.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::bench {
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::bench {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "counting_sinks.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/injector.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/inject/injector.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 #include "process_usage.hpp"
 #include "temporary_directory.hpp"

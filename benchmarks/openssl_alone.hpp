@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "osm/mesh_config.hpp"
+#include "osm/values/mesh_config.hpp"
 
 namespace osm::bench {
 

@@ -14,10 +14,10 @@
 #include "counting_sinks.hpp"
 #include "measured_server.hpp"
 #include "model/names.hpp"
-#include "osm/asio_executor.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/system.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::bench {

@@ -6,12 +6,12 @@
 
 #include "certificate/key_id.hpp"
 #include "counting_sinks.hpp"
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/replica_board.hpp"
-#include "osm/root_rotation.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 namespace osm::bench {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "discovery.hpp"
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::bench {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "counting_sinks.hpp"
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 #include "soak_mesh.hpp"
 

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "certificate/issuance.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/runtime/system.hpp"
 #include "process_usage.hpp"
 
 namespace osm::bench {

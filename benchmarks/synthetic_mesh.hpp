@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "osm/mesh_config.hpp"
-#include "osm/proxy.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/mesh_config.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::bench {
 

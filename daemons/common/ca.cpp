@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "osm/ca_store.hpp"
-#include "osm/cert_manager.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/etcd.hpp"
+#include "osm/certificate/ca_store.hpp"
+#include "osm/certificate/cert_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/etcd_ca.hpp"
 #include "vault_ca.hpp"
 
 namespace osm::daemon {

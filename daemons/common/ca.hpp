@@ -5,16 +5,16 @@
 #include <string>
 
 #include "ca_options.hpp"
-#include "osm/asio_executor.hpp"
+#include "osm/certificate/issuer.hpp"
 #include "osm/clock.hpp"
 #include "osm/executor.hpp"
 #include "osm/ids.hpp"
-#include "osm/issuer.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/log.hpp"
-#include "osm/mesh_root_certificate.hpp"
 #include "osm/metrics.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/asio_executor.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::daemon {
 

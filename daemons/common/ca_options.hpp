@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "osm/mesh_root_certificate.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 
 namespace CLI {
 class App;

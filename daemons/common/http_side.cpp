@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemons/version.hpp"
-#include "osm/router.hpp"
+#include "osm/net/router.hpp"
 
 namespace osm::daemon {
 namespace {

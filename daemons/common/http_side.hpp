@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 #include "osm/object.hpp"
-#include "osm/prometheus_registry.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
 
 namespace osm::daemon {
 

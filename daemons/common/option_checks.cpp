@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "osm/address.hpp"
+#include "osm/net/address.hpp"
 
 namespace osm::daemon {
 

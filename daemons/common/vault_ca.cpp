@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "osm/kubernetes.hpp"
-#include "osm/threads.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/runtime/threads.hpp"
 
 namespace osm::daemon {
 namespace {

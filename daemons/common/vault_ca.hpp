@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ca.hpp"
-#include "osm/vault.hpp"
+#include "osm/certificate/vault.hpp"
 
 namespace osm::daemon {
 

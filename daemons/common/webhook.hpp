@@ -4,8 +4,8 @@
 #include <functional>
 #include <string_view>
 
-#include "osm/admission.hpp"
-#include "osm/http.hpp"
+#include "osm/inject/admission.hpp"
+#include "osm/net/http.hpp"
 
 namespace osm::daemon {
 

@@ -7,8 +7,8 @@
 #include "admin_json.hpp"
 #include "admin_status.hpp"
 #include "http_side.hpp"
-#include "osm/json_log.hpp"
-#include "osm/router.hpp"
+#include "osm/net/router.hpp"
+#include "osm/runtime/json_log.hpp"
 #include "vm_bootstrap.hpp"
 
 namespace osm::controller {

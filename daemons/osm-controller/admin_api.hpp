@@ -2,13 +2,13 @@
 // (they issue certificates and ask the ADS server), so they run on threads that may.
 #pragma once
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/clock.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 #include "osm/object_store.hpp"
-#include "osm/root_rotation.hpp"
 
 namespace osm::controller {
 

@@ -3,7 +3,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "osm/json_log.hpp"
+#include "osm/runtime/json_log.hpp"
 
 namespace osm::controller {
 namespace {

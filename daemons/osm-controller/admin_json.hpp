@@ -4,11 +4,11 @@
 #include <boost/json/value.hpp>
 #include <string>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/object.hpp"
-#include "osm/proxy.hpp"
-#include "osm/traffic_policy.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/traffic_policy.hpp"
 
 namespace osm::controller {
 

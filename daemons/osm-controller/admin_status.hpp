@@ -2,7 +2,7 @@
 #pragma once
 
 #include "osm/control_plane.hpp"
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 #include "osm/object_store.hpp"
 
 namespace osm::controller {

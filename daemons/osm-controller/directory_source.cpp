@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "ca.hpp"
-#include "osm/directory_store.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/vm_provider.hpp"
+#include "osm/spec/directory_store.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {

@@ -7,8 +7,8 @@
 #include "daemons/version.hpp"
 #include "grpc_log.hpp"
 #include "options.hpp"
-#include "osm/json_log.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/system.hpp"
 #include "signals.hpp"
 
 namespace {

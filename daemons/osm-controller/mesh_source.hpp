@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "options.hpp"
+#include "osm/certificate/issuer.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/clock.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/issuer.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object_store.hpp"
-#include "osm/prometheus_registry.hpp"
-#include "osm/replica_board.hpp"
 #include "osm/result.hpp"
-#include "osm/root_rotation.hpp"
-#include "osm/threads.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/threads.hpp"
 
 namespace osm::controller {
 

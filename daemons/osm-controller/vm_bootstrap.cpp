@@ -5,9 +5,9 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 
-#include "osm/certificate_request.hpp"
-#include "osm/json_log.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/certificate/request.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
+#include "osm/runtime/json_log.hpp"
 
 namespace osm::controller {
 namespace {

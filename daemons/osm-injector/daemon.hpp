@@ -7,8 +7,8 @@
 
 #include "options.hpp"
 #include "osm/clock.hpp"
-#include "osm/json_log.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/json_log.hpp"
 
 namespace osm::injector {
 

@@ -6,8 +6,8 @@
 #include "daemon.hpp"
 #include "daemons/version.hpp"
 #include "options.hpp"
-#include "osm/json_log.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/system.hpp"
 #include "signals.hpp"
 
 namespace {

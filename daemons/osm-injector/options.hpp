@@ -5,9 +5,9 @@
 #include <string>
 
 #include "ca_options.hpp"
-#include "osm/address.hpp"
 #include "osm/ids.hpp"
 #include "osm/log.hpp"
+#include "osm/net/address.hpp"
 
 namespace osm::injector {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "osm/kubernetes_upkeep.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 #include "replica.hpp"
 
 namespace osm::injector {

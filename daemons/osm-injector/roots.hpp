@@ -5,11 +5,11 @@
 #include <string>
 
 #include "ca.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/executor.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/replica_board.hpp"
 #include "osm/result.hpp"
-#include "osm/root_rotation.hpp"
+#include "osm/runtime/replica_board.hpp"
 
 namespace osm::injector {
 

@@ -3,7 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 
 namespace osm::cli {
 namespace {

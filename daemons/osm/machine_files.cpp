@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-#include "osm/vm_bootstrap.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/result.hpp"
 

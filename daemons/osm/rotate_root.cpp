@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
-#include "osm/root_rotation.hpp"
 #include "table.hpp"
 
 namespace osm::cli {

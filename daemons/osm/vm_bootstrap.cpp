@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "osm/certificate_request.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/certificate/request.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::cli {
 namespace {

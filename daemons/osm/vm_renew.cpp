@@ -14,10 +14,10 @@
 
 #include "command.hpp"
 #include "machine_files.hpp"
-#include "osm/certificate_request.hpp"
-#include "osm/json_log.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/result.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/system.hpp"
 #include "renewal_client.hpp"
 #include "signals.hpp"
 

@@ -5,13 +5,13 @@
 #include <mutex>
 
 #include "inventory_provider.hpp"
-#include "osm/http_server.hpp"
-#include "osm/json_log.hpp"
-#include "osm/router.hpp"
-#include "osm/system.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/net/router.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/provider_conformance.hpp"
-#include "osm/threads.hpp"
 
 namespace {
 

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "osm/address.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/executor.hpp"
-#include "osm/http.hpp"
 #include "osm/log.hpp"
+#include "osm/net/address.hpp"
+#include "osm/net/http.hpp"
 #include "osm/notifier.hpp"
 
 namespace vendor {

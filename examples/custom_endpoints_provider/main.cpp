@@ -6,16 +6,16 @@
 #include <iostream>
 
 #include "inventory_provider.hpp"
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/directory_store.hpp"
-#include "osm/http_server.hpp"
-#include "osm/json_log.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/prometheus_registry.hpp"
-#include "osm/system.hpp"
-#include "osm/threads.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
+#include "osm/spec/directory_store.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 
 namespace {
 

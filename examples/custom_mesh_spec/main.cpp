@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <iostream>
 
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/http_server.hpp"
-#include "osm/json_log.hpp"
-#include "osm/prometheus_registry.hpp"
-#include "osm/system.hpp"
-#include "osm/threads.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "table_spec.hpp"
 
 namespace {

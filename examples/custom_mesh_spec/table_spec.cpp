@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "osm/endpoint.hpp"
+#include "osm/values/endpoint.hpp"
 
 namespace vendor {
 namespace {

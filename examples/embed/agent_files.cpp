@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "osm/certificate_request.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/certificate/request.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 
 namespace vendor {
 namespace {

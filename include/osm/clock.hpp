@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

@@ -12,20 +12,20 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
-#include "osm/certificate.hpp"
-#include "osm/certificate_progress.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/certificate/progress.hpp"
 #include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/executor.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
-#include "osm/object_status.hpp"
-#include "osm/proxy.hpp"
 #include "osm/result.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/object_status.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1 {
 

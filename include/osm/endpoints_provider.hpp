@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
-#include "osm/endpoint.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 #include "osm/subscription.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1 {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <functional>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1 {

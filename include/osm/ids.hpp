@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

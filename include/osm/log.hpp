@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

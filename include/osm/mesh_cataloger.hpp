@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
-#include "osm/certificate.hpp"
-#include "osm/endpoint.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/proxy.hpp"
 #include "osm/result.hpp"
-#include "osm/service.hpp"
-#include "osm/traffic_policy.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/traffic_policy.hpp"
 
 namespace osm::inline v1 {
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
-#include "osm/mesh_config.hpp"
-#include "osm/mesh_root_certificate.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/object.hpp"
-#include "osm/service.hpp"
-#include "osm/smi.hpp"
 #include "osm/subscription.hpp"
+#include "osm/values/mesh_config.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/smi.hpp"
 
 namespace osm::inline v1 {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/object.hpp"
 #include "osm/subscription.hpp"
 

@@ -8,10 +8,10 @@
 
 #include <vector>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
-#include "osm/service.hpp"
+#include "osm/values/service.hpp"
 
 namespace osm::inline v1 {
 

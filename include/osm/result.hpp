@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

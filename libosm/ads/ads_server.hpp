@@ -19,8 +19,8 @@
 #include "osm/log.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/metrics.hpp"
-#include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 
 namespace osm::inline v1::ads {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "osm/certificate_progress.hpp"
+#include "osm/certificate/progress.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1::ads {

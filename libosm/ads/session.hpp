@@ -26,7 +26,7 @@
 #include "ads/resource_set.hpp"
 #include "ads/wire.hpp"
 #include "osm/clock.hpp"
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "model/mesh_snapshot.hpp"
-#include "osm/proxy.hpp"
 #include "osm/subscription.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ads/resource_set.hpp"
-#include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
 

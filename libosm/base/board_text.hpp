@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1 {

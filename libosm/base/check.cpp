@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

@@ -4,7 +4,7 @@
 #include "base/board_text.hpp"
 #include "base/strand.hpp"
 #include "osm/notifier.hpp"
-#include "osm/replica_board.hpp"
+#include "osm/runtime/replica_board.hpp"
 
 namespace osm::inline v1 {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/log_level.hpp"
 
 #include "base/check.hpp"
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

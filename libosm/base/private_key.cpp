@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {

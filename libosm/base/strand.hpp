@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/executor.hpp"
 
 namespace osm::inline v1 {

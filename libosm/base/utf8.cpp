@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1 {
 

@@ -22,14 +22,14 @@
 #include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
-#include "osm/api.hpp"
 #include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/executor.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
 

@@ -5,7 +5,7 @@
 
 #include "model/mesh_snapshot.hpp"
 #include "osm/object.hpp"
-#include "osm/traffic_policy.hpp"
+#include "osm/values/traffic_policy.hpp"
 
 namespace osm::inline v1::catalog {
 

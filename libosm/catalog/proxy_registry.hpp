@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::catalog {
 

@@ -13,7 +13,7 @@
 #include "model/mesh_snapshot.hpp"
 #include "model/own_ports.hpp"
 #include "osm/object.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::catalog {
 

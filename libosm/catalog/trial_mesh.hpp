@@ -11,7 +11,7 @@
 #include "model/spec_objects.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "certificate/openssl.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 
 namespace osm::inline v1::certificate::x509 {
 

@@ -1,4 +1,4 @@
-#include "osm/ca_store.hpp"
+#include "osm/certificate/ca_store.hpp"
 
 #include "certificate/local_issuer.hpp"
 

@@ -1,4 +1,4 @@
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 #include <utility>
 

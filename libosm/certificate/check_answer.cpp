@@ -7,7 +7,7 @@
 #include "certificate/chain.hpp"
 #include "certificate/issuance.hpp"
 #include "certificate/x509.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {

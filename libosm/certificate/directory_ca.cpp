@@ -1,4 +1,4 @@
-#include "osm/directory_ca.hpp"
+#include "osm/certificate/directory_ca.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "osm/ca_store.hpp"
+#include "osm/certificate/ca_store.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {

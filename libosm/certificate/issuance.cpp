@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "certificate/x509.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {

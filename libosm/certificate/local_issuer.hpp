@@ -6,9 +6,9 @@
 #include <memory>
 #include <string_view>
 
+#include "osm/certificate/issuer.hpp"
 #include "osm/clock.hpp"
 #include "osm/ids.hpp"
-#include "osm/issuer.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::certificate {

@@ -1,4 +1,4 @@
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/make_manager.hpp"
 
 #include <algorithm>
 #include <condition_variable>

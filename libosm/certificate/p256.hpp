@@ -7,7 +7,7 @@
 #include <span>
 
 #include "certificate/openssl.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::certificate::p256 {

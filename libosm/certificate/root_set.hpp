@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "osm/issuer.hpp"
+#include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::certificate {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "osm/clock.hpp"
-#include "osm/mesh_root_certificate.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::inline v1::certificate {
 

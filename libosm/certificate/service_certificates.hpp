@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "model/secret_source.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/executor.hpp"
 #include "osm/ids.hpp"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "certificate/openssl.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/issuer.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
-#include "osm/issuer.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::certificate::x509 {

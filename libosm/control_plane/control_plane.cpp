@@ -14,7 +14,7 @@
 #include "control_plane/proxy_renewals.hpp"
 #include "control_plane/receipts.hpp"
 #include "model/names.hpp"
-#include "osm/kept_certificate.hpp"
+#include "osm/certificate/kept_certificate.hpp"
 
 namespace osm::inline v1::control_plane {
 namespace {

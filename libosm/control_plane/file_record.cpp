@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "osm/root_rotation.hpp"
+#include "osm/certificate/root_rotation.hpp"
 
 namespace osm::inline v1 {
 namespace {

@@ -37,7 +37,7 @@
 #include "osm/endpoints_provider.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::control_plane {
 

@@ -7,7 +7,7 @@
 
 #include "certificate/key_id.hpp"
 #include "model/names.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::control_plane {
 namespace {

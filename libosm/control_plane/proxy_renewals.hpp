@@ -8,14 +8,14 @@
 
 #include "ads/renewals.hpp"
 #include "base/strand.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/executor.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/result.hpp"
-#include "osm/trust_domains.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/trust_domains.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::control_plane {
 

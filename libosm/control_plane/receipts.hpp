@@ -12,8 +12,8 @@
 #include "ads/progress.hpp"
 #include "catalog/mesh_loop.hpp"
 #include "osm/notifier.hpp"
-#include "osm/object_status.hpp"
 #include "osm/result.hpp"
+#include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::control_plane {
 

@@ -1,4 +1,4 @@
-#include "osm/root_rotation.hpp"
+#include "osm/certificate/root_rotation.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -9,7 +9,7 @@
 
 #include "certificate/rotation.hpp"
 #include "osm/result.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::control_plane {
 

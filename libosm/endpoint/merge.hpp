@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "osm/endpoint.hpp"
 #include "osm/object.hpp"
+#include "osm/values/endpoint.hpp"
 
 namespace osm::inline v1::endpoint {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/admission.hpp"
+#include "osm/inject/admission.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::inject {

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/ids.hpp"
-#include "osm/mesh_config.hpp"
-#include "osm/proxy.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 #include "osm/result.hpp"
-#include "osm/trust_domains.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/values/mesh_config.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::inject {
 

@@ -1,4 +1,4 @@
-#include "osm/injector.hpp"
+#include "osm/inject/injector.hpp"
 
 #include <chrono>
 #include <utility>

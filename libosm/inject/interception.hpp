@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "osm/interception.hpp"
+#include "osm/inject/interception.hpp"
 
 namespace osm::inline v1::inject {
 

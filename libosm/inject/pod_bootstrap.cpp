@@ -6,7 +6,7 @@
 #include "inject/pod_certificate.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/refusal.hpp"
-#include "osm/interception.hpp"
+#include "osm/inject/interception.hpp"
 
 namespace osm::inline v1::inject {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/ids.hpp"
-#include "osm/injector.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/result.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::inject {
 

@@ -4,8 +4,8 @@
 #include <boost/json/object.hpp>
 #include <string>
 
-#include "osm/interception.hpp"
-#include "osm/mesh_config.hpp"
+#include "osm/inject/interception.hpp"
+#include "osm/values/mesh_config.hpp"
 
 namespace osm::inline v1::inject {
 

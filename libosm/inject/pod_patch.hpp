@@ -13,9 +13,9 @@
 #include "inject/pod_containers.hpp"
 #include "inject/probes.hpp"
 #include "osm/ids.hpp"
-#include "osm/injector.hpp"
-#include "osm/mesh_config.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/result.hpp"
+#include "osm/values/mesh_config.hpp"
 
 namespace osm::inline v1::inject {
 

@@ -5,8 +5,8 @@
 
 #include "inject/admission.hpp"
 #include "inject/root_certificate_rules.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/validator.hpp"
+#include "osm/inject/validator.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 #include "spec/decode.hpp"
 #include "spec/kinds.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::model {
 namespace {

@@ -12,13 +12,13 @@
 
 #include "model/spec_objects.hpp"
 #include "model/table.hpp"
-#include "osm/endpoint.hpp"
 #include "osm/ids.hpp"
-#include "osm/mesh_config.hpp"
 #include "osm/object.hpp"
-#include "osm/service.hpp"
-#include "osm/traffic_policy.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/mesh_config.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/traffic_policy.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::model {
 

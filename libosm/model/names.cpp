@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/check.hpp"
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::model {
 namespace {

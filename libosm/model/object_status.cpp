@@ -1,4 +1,4 @@
-#include "osm/object_status.hpp"
+#include "osm/values/object_status.hpp"
 
 namespace osm::inline v1 {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "osm/service.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::model {
 

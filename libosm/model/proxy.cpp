@@ -1,4 +1,4 @@
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1 {
 namespace {

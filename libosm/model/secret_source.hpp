@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1::model {

@@ -1,4 +1,4 @@
-#include "osm/service.hpp"
+#include "osm/values/service.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "osm/mesh_config.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
+#include "osm/values/mesh_config.hpp"
 
 namespace osm::inline v1::model {
 

@@ -1,4 +1,4 @@
-#include "osm/address.hpp"
+#include "osm/net/address.hpp"
 
 #include <sys/un.h>
 

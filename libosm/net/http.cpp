@@ -1,4 +1,4 @@
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 
 #include <algorithm>
 

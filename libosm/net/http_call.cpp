@@ -1,9 +1,9 @@
 #include <boost/asio/io_context.hpp>
 #include <optional>
 
-#include "osm/asio_executor.hpp"
-#include "osm/http.hpp"
-#include "osm/http_client.hpp"
+#include "osm/net/http.hpp"
+#include "osm/net/http_client.hpp"
+#include "osm/runtime/asio_executor.hpp"
 
 namespace osm::inline v1::net {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "net/wire.hpp"
-#include "osm/http_client.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::inline v1::net {
 

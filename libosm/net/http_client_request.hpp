@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "osm/http_client.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::inline v1::net {
 

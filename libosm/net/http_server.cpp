@@ -1,4 +1,4 @@
-#include "osm/http_server.hpp"
+#include "osm/net/http_server.hpp"
 
 #include <unistd.h>
 

@@ -12,7 +12,7 @@
 
 #include "net/tls.hpp"
 #include "net/wire.hpp"
-#include "osm/http_server.hpp"
+#include "osm/net/http_server.hpp"
 
 namespace osm::inline v1::net {
 

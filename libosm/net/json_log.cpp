@@ -1,4 +1,4 @@
-#include "osm/json_log.hpp"
+#include "osm/runtime/json_log.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

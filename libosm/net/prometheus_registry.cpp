@@ -1,4 +1,4 @@
-#include "osm/prometheus_registry.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "osm/router.hpp"
+#include "osm/net/router.hpp"
 
 namespace osm::inline v1::net {
 

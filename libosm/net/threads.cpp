@@ -1,4 +1,4 @@
-#include "osm/threads.hpp"
+#include "osm/runtime/threads.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>

@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
-#include "osm/certificate.hpp"
-#include "osm/http_client.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/net/http_client.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::net::tls {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "osm/mesh_config.hpp"
-#include "osm/mesh_root_certificate.hpp"
 #include "osm/object.hpp"
-#include "osm/service.hpp"
-#include "osm/smi.hpp"
+#include "osm/values/mesh_config.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/smi.hpp"
 
 namespace osm::inline v1::spec {
 

@@ -1,4 +1,4 @@
-#include "osm/directory_store.hpp"
+#include "osm/spec/directory_store.hpp"
 
 #include <sys/inotify.h>
 

@@ -1,4 +1,4 @@
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 
 #include <algorithm>
 #include <array>

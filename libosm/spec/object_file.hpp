@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/object.hpp"
 
 namespace osm::inline v1::spec {

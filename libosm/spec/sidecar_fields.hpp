@@ -1,7 +1,7 @@
 // The parts of a MeshConfig that shape sidecars: what is wrong is refused, the rest is read.
 #pragma once
 
-#include "osm/mesh_config.hpp"
+#include "osm/values/mesh_config.hpp"
 #include "spec/fields.hpp"
 
 namespace osm::inline v1::spec {

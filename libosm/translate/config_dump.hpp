@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "osm/clock.hpp"
-#include "osm/proxy.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::translate {
 

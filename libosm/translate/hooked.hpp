@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "osm/proxy.hpp"
 #include "osm/result.hpp"
+#include "osm/values/proxy.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1 {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
-#include "osm/mesh_config.hpp"
+#include "osm/values/mesh_config.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::translate {

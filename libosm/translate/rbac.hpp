@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "envoy/config/rbac/v3/rbac.pb.h"
-#include "osm/traffic_policy.hpp"
+#include "osm/values/traffic_policy.hpp"
 #include "translate/class_view.hpp"
 
 namespace osm::inline v1::translate {

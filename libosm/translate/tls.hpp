@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "osm/ids.hpp"
-#include "osm/mesh_config.hpp"
+#include "osm/values/mesh_config.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::translate {

@@ -14,8 +14,8 @@
 
 #include "base/digest.hpp"
 #include "model/mesh_snapshot.hpp"
-#include "osm/certificate.hpp"
-#include "osm/proxy.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::translate {
 

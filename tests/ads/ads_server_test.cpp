@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "ads/server_world.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/kept_certificate.hpp"
+#include "osm/certificate/kept_certificate.hpp"
+#include "osm/certificate/make_manager.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;

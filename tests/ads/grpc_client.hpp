@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "envoy/service/discovery/v3/discovery.pb.h"
-#include "osm/certificate.hpp"
-#include "osm/proxy.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::ads_test {
 

@@ -9,7 +9,7 @@
 #include "ads/grpc_client.hpp"
 #include "ads/mesh_fixture.hpp"
 #include "lib/run.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 

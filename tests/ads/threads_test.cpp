@@ -14,7 +14,7 @@
 #include "ads/resource_cache.hpp"
 #include "base/strand.hpp"
 #include "lib/run.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 using namespace osm;

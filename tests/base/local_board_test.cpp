@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "osm/replica_board.hpp"
+#include "osm/runtime/replica_board.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 

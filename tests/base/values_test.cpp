@@ -10,7 +10,7 @@
 #include "lib/run.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 
 namespace osm {
 namespace {

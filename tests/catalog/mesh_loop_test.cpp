@@ -11,7 +11,7 @@
 
 #include "lib/run.hpp"
 #include "mesh_values.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"

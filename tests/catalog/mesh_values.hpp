@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "osm/endpoint.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/service.hpp"
-#include "osm/smi.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/service.hpp"
+#include "osm/values/smi.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::catalog::values {
 

@@ -19,7 +19,7 @@
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
 #include "kubernetes/memory_api.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 

@@ -10,7 +10,7 @@
 #include "certificate/issuance.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/made_ca.hpp"
-#include "osm/ca_store.hpp"
+#include "osm/certificate/ca_store.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::certificate {

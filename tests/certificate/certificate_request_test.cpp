@@ -1,6 +1,6 @@
 // Requests of strangers and answers of CAs that went bad: what is not exactly right is refused, and
 // OpenSSL's error queue is empty afterwards.
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,10 +11,10 @@
 #include "certificate/freed_blocks.hpp"
 #include "certificate/local_issuer.hpp"
 #include "lib/run.hpp"
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 

@@ -1,4 +1,4 @@
-#include "osm/directory_ca.hpp"
+#include "osm/certificate/directory_ca.hpp"
 
 #include <doctest/doctest.h>
 #include <openssl/err.h>
@@ -20,7 +20,7 @@
 
 #include "certificate/local_issuer.hpp"
 #include "lib/temporary_directory.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::certificate {

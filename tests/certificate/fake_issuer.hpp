@@ -16,7 +16,7 @@
 
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
-#include "osm/issuer.hpp"
+#include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
 #include "osm/testing/manual_clock.hpp"
 

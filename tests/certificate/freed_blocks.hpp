@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 
 namespace osm::certificate::testing {
 

@@ -1,4 +1,4 @@
-#include "osm/kept_certificate.hpp"
+#include "osm/certificate/kept_certificate.hpp"
 
 #include <doctest/doctest.h>
 

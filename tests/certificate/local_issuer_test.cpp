@@ -8,7 +8,7 @@
 
 #include "certificate/issuance.hpp"
 #include "certificate/x509.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::certificate {

@@ -5,8 +5,8 @@
 
 #include "certificate/fake_issuer.hpp"
 #include "lib/run.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

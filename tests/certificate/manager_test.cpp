@@ -1,4 +1,4 @@
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/make_manager.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "certificate/alternative_names.hpp"
 #include "certificate/manager_fixture.hpp"
 #include "lib/run.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::certificate {
 namespace {

@@ -14,8 +14,8 @@
 #include "kubernetes/pods_yaml.hpp"
 #include "memory_platform.hpp"
 #include "model/names.hpp"
-#include "osm/kubernetes.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
 namespace osm::inline v1::testing {

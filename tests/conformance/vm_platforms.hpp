@@ -9,11 +9,11 @@
 
 #include "lib/temporary_directory.hpp"
 #include "memory_platform.hpp"
-#include "osm/directory_store.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/directory_store.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
-#include "osm/vm_provider.hpp"
 #include "spec/directory_fixture.hpp"
 
 namespace osm::inline v1::testing {

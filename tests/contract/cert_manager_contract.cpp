@@ -3,7 +3,7 @@
 
 #include "certificate/x509.hpp"
 #include "contract/cert_manager_server.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::contract {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/base64.hpp"
 #include "contract/setting.hpp"
 #include "etcd/fake_etcd.hpp"
-#include "osm/http_client.hpp"
-#include "osm/threads.hpp"
+#include "osm/net/http_client.hpp"
+#include "osm/runtime/threads.hpp"
 
 namespace osm::contract {
 

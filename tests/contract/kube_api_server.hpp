@@ -21,13 +21,13 @@
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/resources.hpp"
 #include "kubernetes/watch_server.hpp"
-#include "osm/http.hpp"
-#include "osm/kubernetes.hpp"
-#include "osm/system.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/net/http.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
-#include "osm/threads.hpp"
 
 namespace osm::contract {
 

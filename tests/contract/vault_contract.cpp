@@ -4,7 +4,7 @@
 
 #include "certificate/x509.hpp"
 #include "contract/vault_server.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::contract {
 namespace {

@@ -13,11 +13,11 @@
 #include "base/base64.hpp"
 #include "contract/setting.hpp"
 #include "net/scripted_server.hpp"
-#include "osm/http_client.hpp"
-#include "osm/system.hpp"
+#include "osm/net/http_client.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/thread_executor.hpp"
-#include "osm/threads.hpp"
 #include "vault/fake_vault.hpp"
 
 namespace osm::contract {

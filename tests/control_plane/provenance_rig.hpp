@@ -23,7 +23,7 @@
 #include "catalog/withheld_spec.hpp"
 #include "control_plane/nack_provenance.hpp"
 #include "lib/run.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "certificate/local_issuer.hpp"
 #include "model/names.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

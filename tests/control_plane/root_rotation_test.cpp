@@ -1,5 +1,5 @@
 // Replicas that rotate a root together: what one records the others act on, and nobody is ahead.
-#include "osm/root_rotation.hpp"
+#include "osm/certificate/root_rotation.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "certificate/key_id.hpp"
 #include "certificate/local_issuer.hpp"
 #include "control_plane/rotation_text.hpp"
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/notifier.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"

@@ -139,7 +139,7 @@ class Text(unittest.TestCase):
     def test_every_interface_stands_on_the_page_about_threads(self):
         page = (ROOT / "docs/threading.md").read_text()
         interfaces = set()
-        for header in (ROOT / "include/osm").glob("*.hpp"):
+        for header in (ROOT / "include/osm").rglob("*.hpp"):
             for kind, body in re.findall(r"^class (?:OSM_API )?(\w+).*?{$(.*?)^};", header.read_text(),
                                          re.M | re.S):
                 if re.search(r"\)\s(const )?= 0;", body):

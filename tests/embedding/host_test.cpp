@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "embedding/host.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 
 using namespace osm;
 using namespace osm::embedding_test;

@@ -7,9 +7,9 @@
 #include "lib/temporary_directory.hpp"
 #include "net/io_fixture.hpp"
 #include "net/tls_fixture.hpp"
-#include "osm/etcd.hpp"
+#include "osm/certificate/etcd_ca.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/manual_clock.hpp"
-#include "osm/threads.hpp"
 
 namespace osm {
 namespace {

@@ -18,7 +18,7 @@
 #include "base/base64.hpp"
 #include "net/scripted_server.hpp"
 #include "net/tls_fixture.hpp"
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 
 namespace osm::etcd_test {
 

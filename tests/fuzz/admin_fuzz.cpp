@@ -12,13 +12,13 @@
 #include "admin_api.hpp"
 #include "fuzz/object_edits.hpp"
 #include "fuzz/quiet.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "osm/testing/thread_executor.hpp"
-#include "osm/vm_provider.hpp"
 
 namespace osm::fuzz {
 namespace {

@@ -11,7 +11,7 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/quiet.hpp"
 #include "inject/json_patch.hpp"
-#include "osm/injector.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 

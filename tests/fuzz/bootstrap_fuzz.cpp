@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 #include "spec/yaml.hpp"
 
 namespace osm::fuzz {

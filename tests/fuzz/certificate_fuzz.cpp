@@ -9,7 +9,7 @@
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
 #include "fuzz/fuzz.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 
 namespace osm::fuzz {
 namespace {

@@ -20,8 +20,8 @@
 #include "fuzz/quiet.hpp"
 #include "net/http_session.hpp"
 #include "net/json_text.hpp"
-#include "osm/prometheus_registry.hpp"
-#include "osm/router.hpp"
+#include "osm/net/router.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
 
 namespace osm::fuzz {
 namespace {

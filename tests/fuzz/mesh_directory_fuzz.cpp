@@ -6,7 +6,7 @@
 
 #include "fuzz/fuzz.hpp"
 #include "fuzz/quiet.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "spec/object_index.hpp"
 

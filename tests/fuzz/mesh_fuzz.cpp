@@ -20,9 +20,9 @@
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"
 #include "fuzz/object_edits.hpp"
 #include "fuzz/quiet.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/memory_object_store.hpp"
-#include "osm/vm_provider.hpp"
 
 namespace osm::fuzz {
 namespace {

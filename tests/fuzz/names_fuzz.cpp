@@ -6,7 +6,7 @@
 #include "certificate/x509.hpp"
 #include "fuzz/fuzz.hpp"
 #include "model/names.hpp"
-#include "osm/endpoint.hpp"
+#include "osm/values/endpoint.hpp"
 
 namespace osm::fuzz {
 namespace {

@@ -10,8 +10,8 @@
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
 #include "fuzz/fuzz.hpp"
-#include "osm/certificate_request.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/request.hpp"
+#include "osm/runtime/system.hpp"
 
 namespace osm::fuzz {
 namespace {

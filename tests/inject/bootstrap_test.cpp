@@ -1,4 +1,4 @@
-#include "osm/vm_bootstrap.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "osm/interception.hpp"
+#include "osm/inject/interception.hpp"
 
 #include <doctest/doctest.h>
 

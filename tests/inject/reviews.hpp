@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/inject/validator.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
-#include "osm/validator.hpp"
 
 namespace osm::inject {
 

@@ -12,7 +12,7 @@
 #include "kubernetes/resources.hpp"
 #include "kubernetes/schema.hpp"
 #include "lib/run.hpp"
-#include "osm/vm_provider.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "spec/decode.hpp"
 #include "spec/kinds.hpp"
 #include "spec/object_file.hpp"

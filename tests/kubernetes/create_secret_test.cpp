@@ -2,7 +2,7 @@
 
 #include "kubernetes/memory_api.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm {

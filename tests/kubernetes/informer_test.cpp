@@ -10,7 +10,7 @@
 #include "kubernetes/resources.hpp"
 #include "kubernetes/watch_server.hpp"
 #include "lib/run.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

@@ -25,7 +25,7 @@
 #include "kubernetes/selection.hpp"
 #include "kubernetes/surroundings.hpp"
 #include "osm/clock.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 
 namespace osm::kubernetes_test {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kubernetes/pods_yaml.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"

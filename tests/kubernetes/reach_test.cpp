@@ -8,8 +8,8 @@
 
 #include "catalog/mesh_builder.hpp"
 #include "kubernetes/pods_yaml.hpp"
-#include "osm/kubernetes.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "translate/translate.hpp"

@@ -2,7 +2,7 @@
 
 #include "kubernetes/memory_api.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes_upkeep.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "kubernetes/memory_api.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm {

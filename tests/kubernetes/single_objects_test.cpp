@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "kubernetes/memory_api.hpp"
-#include "osm/kubernetes_objects.hpp"
+#include "osm/kubernetes/objects.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm {

@@ -1,4 +1,4 @@
-#include "osm/endpoint.hpp"
+#include "osm/values/endpoint.hpp"
 
 #include <doctest/doctest.h>
 

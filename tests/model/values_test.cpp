@@ -3,8 +3,8 @@
 
 #include "model/mesh_snapshot.hpp"
 #include "osm/object.hpp"
-#include "osm/proxy.hpp"
-#include "osm/service.hpp"
+#include "osm/values/proxy.hpp"
+#include "osm/values/service.hpp"
 
 namespace osm {
 namespace {

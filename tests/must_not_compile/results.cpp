@@ -1,5 +1,5 @@
 // Errors and handles cannot be dropped by accident; keys cannot be copied.
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/result.hpp"
 #include "osm/subscription.hpp"
 

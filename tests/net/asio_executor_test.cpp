@@ -1,4 +1,4 @@
-#include "osm/asio_executor.hpp"
+#include "osm/runtime/asio_executor.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "osm/http_client.hpp"
+#include "osm/net/http_client.hpp"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include "net/io_fixture.hpp"
 #include "net/scripted_server.hpp"
 #include "net/tls_fixture.hpp"
-#include "osm/http_client.hpp"
+#include "osm/net/http_client.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 namespace osm::net {

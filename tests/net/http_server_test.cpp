@@ -1,4 +1,4 @@
-#include "osm/http_server.hpp"
+#include "osm/net/http_server.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <future>
 
 #include "net/io_fixture.hpp"
-#include "osm/http.hpp"
-#include "osm/router.hpp"
+#include "osm/net/http.hpp"
+#include "osm/net/router.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "net/io_fixture.hpp"
 #include "net/tls_fixture.hpp"
-#include "osm/http_client.hpp"
-#include "osm/http_server.hpp"
+#include "osm/net/http_client.hpp"
+#include "osm/net/http_server.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/temporary_directory.hpp"
-#include "osm/asio_executor.hpp"
+#include "osm/runtime/asio_executor.hpp"
 
 namespace osm::net {
 

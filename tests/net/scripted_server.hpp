@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "osm/address.hpp"
+#include "osm/net/address.hpp"
 
 namespace osm::net {
 

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "net/json_text.hpp"
-#include "osm/address.hpp"
-#include "osm/http.hpp"
-#include "osm/json_log.hpp"
-#include "osm/prometheus_registry.hpp"
+#include "osm/net/address.hpp"
+#include "osm/net/http.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
 #include "osm/testing/manual_clock.hpp"
 
 namespace osm::net {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "certificate/x509.hpp"
-#include "osm/certificate.hpp"
-#include "osm/http_client.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::net {
 

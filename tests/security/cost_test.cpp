@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "catalog/mesh_builder.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
-#include "osm/vm_provider.hpp"
 #include "spec/object_file.hpp"
 #include "translate/translate.hpp"
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "lib/temporary_directory.hpp"
-#include "osm/directory_store.hpp"
-#include "osm/fd_watcher.hpp"
+#include "osm/runtime/fd_watcher.hpp"
+#include "osm/spec/directory_store.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"

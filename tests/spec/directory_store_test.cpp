@@ -6,7 +6,7 @@
 
 #include "directory_fixture.hpp"
 #include "lib/run.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
 
 using namespace osm;

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "osm/ca_store.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/etcd.hpp"
-#include "osm/kubernetes.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/ca_store.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/etcd_ca.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/capturing_sinks.hpp"
-#include "osm/threads.hpp"
 
 namespace {
 

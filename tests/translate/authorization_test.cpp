@@ -5,8 +5,8 @@
 
 #include "certificate/issuance.hpp"
 #include "lib/run.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/runtime/system.hpp"
 #include "translate/real_envoy.hpp"
 
 using namespace osm;

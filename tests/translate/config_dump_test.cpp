@@ -1,8 +1,8 @@
 #include "translate/config_dump.hpp"
 
 #include "certificate/issuance.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/runtime/system.hpp"
 #include "translate/fingerprint.hpp"
 #include "translate/real_envoy.hpp"
 

@@ -6,12 +6,12 @@
 #include "catalog/mesh_builder.hpp"
 #include "certificate/issuance.hpp"
 #include "envoy/service/discovery/v3/discovery.pb.h"
-#include "osm/directory_ca.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
-#include "osm/vm_provider.hpp"
 #include "translate/real_envoy.hpp"
 
 using namespace osm;

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "lib/temporary_directory.hpp"
-#include "osm/certificate.hpp"
-#include "osm/proxy.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/values/proxy.hpp"
 #include "translate/json.hpp"
 #include "translate/snapshots.hpp"
 

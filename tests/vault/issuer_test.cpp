@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "vault/vault_fixture.hpp"
 
 namespace osm::vault {

@@ -7,12 +7,12 @@
 
 #include "lib/run.hpp"
 #include "net/io_fixture.hpp"
-#include "osm/certificate_request.hpp"
-#include "osm/system.hpp"
+#include "osm/certificate/request.hpp"
+#include "osm/certificate/vault.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
-#include "osm/vault.hpp"
 #include "vault/fake_vault.hpp"
 
 namespace osm::vault::testing {

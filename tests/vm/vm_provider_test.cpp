@@ -1,4 +1,4 @@
-#include "osm/vm_provider.hpp"
+#include "osm/spec/vm_provider.hpp"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 

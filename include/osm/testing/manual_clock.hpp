@@ -4,8 +4,8 @@
 #include <chrono>
 #include <mutex>
 
-#include "osm/api.hpp"
 #include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::testing {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/executor.hpp"
 #include "osm/testing/manual_clock.hpp"
 

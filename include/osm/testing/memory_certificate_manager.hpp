@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::testing {
 

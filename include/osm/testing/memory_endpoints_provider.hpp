@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 
 namespace osm::inline v1::testing {

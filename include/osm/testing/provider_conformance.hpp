@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/api.hpp"
 #include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/executor.hpp"
 #include "osm/log.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "osm/api.hpp"
+#include "osm/detail/api.hpp"
 #include "osm/executor.hpp"
 
 namespace osm::inline v1::testing {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cert_manager/signer.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::cert_manager {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cert_manager/requester.hpp"
-#include "osm/cert_manager.hpp"
+#include "osm/certificate/cert_manager.hpp"
 
 namespace osm::inline v1::cert_manager {
 

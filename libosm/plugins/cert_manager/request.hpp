@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "osm/cert_manager.hpp"
-#include "osm/issuer.hpp"
-#include "osm/kubernetes_objects.hpp"
+#include "osm/certificate/cert_manager.hpp"
+#include "osm/certificate/issuer.hpp"
+#include "osm/kubernetes/objects.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::cert_manager {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cert_manager/request.hpp"
-#include "osm/cert_manager.hpp"
+#include "osm/certificate/cert_manager.hpp"
 
 namespace osm::inline v1::cert_manager {
 

@@ -8,7 +8,7 @@
 #include "base/base64.hpp"
 #include "etcd/files.hpp"
 #include "etcd/gateway.hpp"
-#include "osm/etcd.hpp"
+#include "osm/certificate/etcd_ca.hpp"
 
 namespace osm::inline v1::etcd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "osm/address.hpp"
+#include "osm/net/address.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::etcd {

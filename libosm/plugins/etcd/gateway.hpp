@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "etcd/endpoint.hpp"
-#include "osm/etcd.hpp"
-#include "osm/http_client.hpp"
+#include "osm/certificate/etcd_ca.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::inline v1::etcd {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "osm/address.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/net/address.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::kubernetes {

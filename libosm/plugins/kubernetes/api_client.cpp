@@ -13,7 +13,7 @@
 #include "kubernetes/json_text.hpp"
 #include "kubernetes/watch_decoder.hpp"
 #include "net/cancellable.hpp"
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

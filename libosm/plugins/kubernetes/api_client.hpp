@@ -10,8 +10,8 @@
 #include "kubernetes/api.hpp"
 #include "kubernetes/credentials.hpp"
 #include "osm/executor.hpp"
-#include "osm/http_client.hpp"
 #include "osm/metrics.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -5,7 +5,7 @@
 #include <boost/json/object.hpp>
 #include <string_view>
 
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::kubernetes {

@@ -1,9 +1,9 @@
 // Renews the proxy certificates in bootstrap Secrets while their Pods live: those that are of
 // another CA than the manager has, came with another trust bundle, or are past most of their life.
 //
-// What a Secret holds is told by its annotations (osm/injector.hpp), so no key is read. Written are
-// the certificate's files and these annotations, of a Secret that is still what was looked at.
-// Envoy takes them up from its volume, without a restart.
+// What a Secret holds is told by its annotations (osm/inject/injector.hpp), so no key is read.
+// Written are the certificate's files and these annotations, of a Secret that is still what was
+// looked at. Envoy takes them up from its volume, without a restart.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@
 #include "kubernetes/pod.hpp"
 #include "kubernetes/rate.hpp"
 #include "kubernetes/surroundings.hpp"
-#include "osm/certificate.hpp"
-#include "osm/injector.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/object_store.hpp"
 
 namespace osm::inline v1::kubernetes {

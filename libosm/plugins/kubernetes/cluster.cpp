@@ -4,8 +4,8 @@
 #include "kubernetes/access.hpp"
 #include "kubernetes/api_client.hpp"
 #include "kubernetes/credentials.hpp"
-#include "osm/http_client.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/net/http_client.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

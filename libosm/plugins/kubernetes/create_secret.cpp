@@ -5,7 +5,7 @@
 #include "base/base64.hpp"
 #include "kubernetes/resources.hpp"
 #include "kubernetes/secret_text.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -12,7 +12,7 @@
 
 #include "kubernetes/access.hpp"
 #include "osm/clock.hpp"
-#include "osm/http_client.hpp"
+#include "osm/net/http_client.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::kubernetes {

@@ -18,9 +18,9 @@
 
 #include "base/strand.hpp"
 #include "kubernetes/surroundings.hpp"
-#include "osm/certificate.hpp"
+#include "osm/certificate/manager.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/trust_domains.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
 

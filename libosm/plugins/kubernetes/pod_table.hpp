@@ -13,7 +13,7 @@
 
 #include "kubernetes/pod.hpp"
 #include "kubernetes/selector_index.hpp"
-#include "osm/service.hpp"
+#include "osm/values/service.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kubernetes/slice_table.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::kubernetes {

@@ -6,7 +6,7 @@
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/resources.hpp"
 #include "kubernetes/secret_text.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
 

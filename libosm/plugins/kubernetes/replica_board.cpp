@@ -9,7 +9,7 @@
 #include "kubernetes/blocking_list.hpp"
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes_upkeep.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

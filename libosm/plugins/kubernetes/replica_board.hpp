@@ -16,7 +16,7 @@
 #include "base/strand.hpp"
 #include "kubernetes/surroundings.hpp"
 #include "osm/notifier.hpp"
-#include "osm/replica_board.hpp"
+#include "osm/runtime/replica_board.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -13,8 +13,8 @@
 #include "base/strand.hpp"
 #include "kubernetes/rate.hpp"
 #include "kubernetes/surroundings.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/object.hpp"
-#include "osm/root_rotation.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -5,7 +5,7 @@
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/resources.hpp"
 #include "kubernetes/surroundings.hpp"
-#include "osm/kubernetes_upkeep.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/base64.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

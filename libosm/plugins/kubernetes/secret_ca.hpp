@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kubernetes/api.hpp"
-#include "osm/ca_store.hpp"
+#include "osm/certificate/ca_store.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "kubernetes/api.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
 

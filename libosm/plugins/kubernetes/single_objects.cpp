@@ -5,7 +5,7 @@
 #include "kubernetes/json_text.hpp"
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/surroundings.hpp"
-#include "osm/kubernetes_objects.hpp"
+#include "osm/kubernetes/objects.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "kubernetes/endpoint_set.hpp"
 #include "kubernetes/pod_table.hpp"
-#include "osm/endpoint.hpp"
-#include "osm/service.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/service.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "osm/object.hpp"
-#include "osm/object_status.hpp"
+#include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -9,7 +9,7 @@
 #include "kubernetes/blocking_list.hpp"
 #include "kubernetes/object_json.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/object_mesh_spec.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

@@ -19,9 +19,9 @@
 #include "kubernetes/rate.hpp"
 #include "kubernetes/status_share.hpp"
 #include "kubernetes/surroundings.hpp"
-#include "osm/object_status.hpp"
 #include "osm/object_store.hpp"
-#include "osm/replica_board.hpp"
+#include "osm/runtime/replica_board.hpp"
+#include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::kubernetes {
 

@@ -9,7 +9,7 @@
 #include "base/strand.hpp"
 #include "kubernetes/informer.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::kubernetes {

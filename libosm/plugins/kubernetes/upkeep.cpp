@@ -1,4 +1,4 @@
-#include "osm/kubernetes_upkeep.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 #include <atomic>
 #include <optional>

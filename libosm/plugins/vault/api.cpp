@@ -4,7 +4,7 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "osm/http.hpp"
+#include "osm/net/http.hpp"
 
 namespace osm::inline v1::vault {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "osm/clock.hpp"
-#include "osm/http_client.hpp"
 #include "osm/metrics.hpp"
+#include "osm/net/http_client.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::vault {

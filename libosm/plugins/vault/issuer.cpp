@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/strand.hpp"
-#include "osm/http_client.hpp"
+#include "osm/certificate/vault.hpp"
+#include "osm/net/http_client.hpp"
 #include "osm/notifier.hpp"
-#include "osm/vault.hpp"
 #include "vault/api.hpp"
 #include "vault/ca_chain.hpp"
 #include "vault/gate.hpp"

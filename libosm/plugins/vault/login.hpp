@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
+#include "osm/certificate/vault.hpp"
 #include "osm/clock.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 #include "osm/result.hpp"
-#include "osm/vault.hpp"
 #include "vault/api.hpp"
 
 namespace osm::inline v1::vault {

@@ -1,8 +1,8 @@
 // Options that are wrong are refused before anything is sent.
 #pragma once
 
+#include "osm/certificate/vault.hpp"
 #include "osm/result.hpp"
-#include "osm/vault.hpp"
 
 namespace osm::inline v1::vault {
 

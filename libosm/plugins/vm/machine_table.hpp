@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "osm/endpoint.hpp"
-#include "osm/service.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/service.hpp"
 #include "vm/virtual_machine.hpp"
 
 namespace osm::inline v1::vm {

@@ -6,7 +6,7 @@
 
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
-#include "osm/vm_provider.hpp"
+#include "osm/spec/vm_provider.hpp"
 
 namespace osm::inline v1::vm {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "osm/object.hpp"
-#include "osm/workload.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::vm {
 

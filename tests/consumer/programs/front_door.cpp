@@ -3,12 +3,12 @@
 #include <memory>
 #include <string>
 
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/interception.hpp"
-#include "osm/system.hpp"
-#include "osm/vm_bootstrap.hpp"
+#include "osm/inject/interception.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
+#include "osm/runtime/system.hpp"
 
 namespace {
 

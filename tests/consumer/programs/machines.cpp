@@ -4,16 +4,16 @@
 #include <cstdlib>
 #include <string>
 
-#include "osm/asio_executor.hpp"
-#include "osm/http_server.hpp"
-#include "osm/json_log.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/prometheus_registry.hpp"
-#include "osm/router.hpp"
-#include "osm/system.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/net/router.hpp"
+#include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/memory_object_store.hpp"
-#include "osm/threads.hpp"
-#include "osm/vm_provider.hpp"
 
 namespace {
 

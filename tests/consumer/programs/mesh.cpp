@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "osm/certificate_manager.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"

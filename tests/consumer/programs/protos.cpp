@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <string>
 
-#include "osm/api.hpp"
-#include "osm/interception.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/inject/interception.hpp"
 #include "osm/resource_hook.hpp"
 
 // Makes libosm run its translation, which speaks the protos: in mesh.cpp.

@@ -10,18 +10,18 @@
 #include <vector>
 
 #include "lib/temporary_directory.hpp"
-#include "osm/asio_executor.hpp"
-#include "osm/certificate_manager.hpp"
-#include "osm/certificate_request.hpp"
+#include "osm/certificate/directory_ca.hpp"
+#include "osm/certificate/make_manager.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/directory_ca.hpp"
 #include "osm/notifier.hpp"
-#include "osm/object_mesh_spec.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+#include "osm/spec/vm_provider.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "osm/testing/thread_executor.hpp"
-#include "osm/vm_provider.hpp"
 
 using namespace std::chrono_literals;
 

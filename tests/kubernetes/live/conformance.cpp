@@ -14,10 +14,10 @@
 #include "kubernetes/api.hpp"
 #include "kubernetes/resources.hpp"
 #include "osm/notifier.hpp"
-#include "osm/system.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/provider_conformance.hpp"
-#include "osm/threads.hpp"
 
 namespace json = boost::json;
 

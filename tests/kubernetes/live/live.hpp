@@ -10,10 +10,10 @@
 
 #include "kubernetes/api.hpp"
 #include "kubernetes/resources.hpp"
-#include "osm/kubernetes.hpp"
-#include "osm/system.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/testing/capturing_sinks.hpp"
-#include "osm/threads.hpp"
 
 namespace osm::live {
 

@@ -1,0 +1,40 @@
+// A certificate that a server of ours shows, always the newest: what TLS asks for at every
+// handshake.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "osm/certificate/manager.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/ids.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::certificate {
+
+class OSM_API KeptCertificate {
+ public:
+  virtual ~KeptCertificate() = default;
+
+  // Issues it and follows its renewals. `manager` outlives the value.
+  // Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
+  static Result<std::unique_ptr<KeptCertificate>> issue(
+      Manager& manager, const Subject& subject,
+      std::chrono::seconds validity = std::chrono::hours(48));
+
+  // Issues it for `subject` from now on; until that one is there, the one before is shown, and not
+  // renewed. Failure: the manager's; to be called again. Thread: any but an event loop's, one call
+  // at a time. Blocking: until the CA answers.
+  virtual Status change_subject(const Subject& subject) = 0;
+
+  // Never null. Thread: any. Blocking: no.
+  virtual CertificatePtr load() const = 0;
+};
+
+// Of a webhook behind the Kubernetes Service `service` in `ns`: "<service>.<ns>.svc", as the API
+// server calls it, and spiffe://<domain>/osm/webhook/<service>.
+OSM_API Subject webhook_subject(const TrustDomain& domain, const std::string& service,
+                                const std::string& ns);
+
+}  // namespace osm::inline v1::certificate

@@ -1,0 +1,130 @@
+// Certificates under the mesh's own CA: short-lived, rotated, never revoked.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/ids.hpp"
+#include "osm/result.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm::inline v1::certificate {
+
+// Key material: zeroed when destroyed, never printed, never logged.
+class OSM_API PrivateKey {
+ public:
+  PrivateKey() = default;
+  // Leaves nothing of the key in `pem`. A copy that the caller made is the caller's to erase.
+  explicit PrivateKey(std::string pem) noexcept;
+  PrivateKey(PrivateKey&& other) noexcept;
+  PrivateKey& operator=(PrivateKey&& other) noexcept;
+  PrivateKey(const PrivateKey&) = delete;
+  PrivateKey& operator=(const PrivateKey&) = delete;
+  ~PrivateKey();
+
+  // PKCS#8 PEM. Hand it only to a TLS context or to a file of mode 0600.
+  const std::string& pem() const noexcept { return pem_; }
+  // Whether there is no key: moved from, or never set.
+  bool empty() const noexcept { return pem_.empty(); }
+
+ private:
+  std::string pem_;
+};
+
+// What a certificate may be used for.
+enum class Usage {
+  kWorkload,    // clientAuth and serverAuth: mutual TLS between workloads
+  kProxy,       // clientAuth: a proxy towards the control plane
+  kController,  // serverAuth: the control plane towards proxies
+  kWebhook,     // serverAuth: towards an API server, which asks for a DNS SAN: the common name
+  kGateway,     // clientAuth: an ingress gateway towards workloads; with its DNS names
+};
+
+// What a certificate says: one common name, exactly one URI SAN, one use.
+struct Subject {
+  CommonName common_name;
+  SpiffeId spiffe_id;
+  Usage usage = Usage::kWorkload;
+  std::vector<std::string> dns_names{};  // of kWebhook and kGateway only
+
+  friend bool operator==(const Subject&, const Subject&) = default;
+};
+
+// A certificate with its key and the roots to verify its peers with. Immutable once handed out.
+struct Certificate {
+  Subject subject;
+  std::string chain_pem;  // leaf first, then intermediates, without the root
+  PrivateKey private_key;
+  std::string trust_bundle_pem;  // the roots to verify peers with
+  std::string serial_number;     // hex
+  std::string fingerprint;       // SHA-256 of the leaf, hex: safe to show
+  std::string issuer_id{};       // which CA signed it: Issuer::id() of then
+  WallTime not_before;
+  WallTime not_after;
+};
+
+using CertificatePtr = std::shared_ptr<const Certificate>;
+using ServiceCertificate = CertificatePtr;  // Usage::kWorkload
+
+// A certificate handed to a proxy that may or may not have connected yet.
+struct ProxyCertificate {
+  CommonName common_name;
+  ProxyId proxy_id;
+  std::string ns;
+  WallTime not_after;
+  bool claimed = false;  // its proxy has connected to this replica
+
+  friend bool operator==(const ProxyCertificate&, const ProxyCertificate&) = default;
+};
+
+// Issues, caches, renews and hands out the mesh's certificates.
+class OSM_API Manager {
+ public:
+  virtual ~Manager() = default;
+
+  // Result: the cached certificate of this subject while it need not be renewed, else a new one,
+  // cached under its common name; if the CA fails, the cached one for as long as it is valid. It
+  // lives at most `validity` (a random part less), which later renewals of the name keep to as
+  // well. Concurrent calls for one name share one issuance. Failure: kUnavailable (CA unreachable),
+  // kInvalidArgument (a name that cannot be certified, or a common name held by another subject),
+  // kInternal. Thread: any but an event loop's. Blocking: until the CA answers.
+  virtual Result<CertificatePtr> issue_certificate(const Subject& subject,
+                                                   std::chrono::seconds validity) = 0;
+
+  // Result: a new certificate with a new key in place of the cached one; subscribers are told.
+  // Failure: kNotFound when none is cached under that name; as above. Thread, blocking: as above.
+  virtual Result<CertificatePtr> rotate_certificate(const CommonName& common_name) = 0;
+
+  // Result: a certificate over the key of `request_pem` (PKCS#10), which stays with whoever made
+  // it: the result's private_key is empty. Never cached, never renewed. Failure: kInvalidArgument
+  // (names that are not exactly the subject's, a key that is not taken), kUnavailable, kInternal.
+  // Thread, blocking: as above.
+  virtual Result<CertificatePtr> certify_request(const Subject& subject,
+                                                 const std::string& request_pem,
+                                                 std::chrono::seconds validity) = 0;
+
+  // Forgets the certificate and zeroes its key once nobody holds it. Unknown names are ignored.
+  // Thread: any. Blocking: no.
+  virtual void release_certificate(const CommonName& common_name) = 0;
+
+  // What is cached now, ordered by common name. Thread: any. Blocking: no.
+  virtual std::vector<CertificatePtr> list_certificates() const = 0;
+
+  // The roots every peer of the mesh is verified with, PEM. Thread: any. Blocking: no.
+  virtual std::string trust_bundle_pem() const = 0;
+
+  // Which CA signs now: Issuer::id(). Thread: any. Blocking: no.
+  virtual std::string issuer_id() const = 0;
+
+  // Calls `on_rotated` with each certificate that replaces one already issued: renewed, rotated, or
+  // the same one with a new trust bundle.
+  // Thread: the manager's, one call at a time; must not block. Lifetime: until the handle dies.
+  virtual Subscription subscribe(std::function<void(const CertificatePtr& rotated)> on_rotated) = 0;
+};
+
+}  // namespace osm::inline v1::certificate

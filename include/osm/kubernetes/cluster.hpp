@@ -1,0 +1,130 @@
+// The mesh on Kubernetes: an API server as an ObjectStore, and its pods as endpoints and workloads.
+//
+//   auto cluster = kubernetes::connect({.kubeconfig = "/etc/osm/kubeconfig", .io = ..., ...});
+//   auto store = kubernetes::make_store({.cluster = **cluster, ...});
+//   auto spec = spec::make_mesh_spec({.store = *store, ...});
+//   auto pods = kubernetes::make_provider({.store = *store, .mesh_spec = *spec, ...});
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "osm/certificate/ca_store.hpp"
+#include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/endpoints_provider.hpp"
+#include "osm/executor.hpp"
+#include "osm/ids.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/metrics.hpp"
+#include "osm/object_store.hpp"
+#include "osm/result.hpp"
+#include "osm/runtime/asio_executor.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+class Api;  // the library's own
+
+// An API server, and how to log in there.
+class OSM_API Cluster {
+ public:
+  virtual ~Cluster() = default;
+
+  // "https://10.96.0.1:443". Thread: any. Blocking: no.
+  virtual std::string server() const = 0;
+
+  // The namespace of the context or of this pod; "default" when neither names one.
+  // Thread: any. Blocking: no.
+  virtual std::string ns() const = 0;
+
+  // What the rest of the library calls. Thread: any. Blocking: no.
+  virtual Api& api() = 0;
+};
+
+// How to reach a cluster.
+struct ClusterOptions {
+  std::string kubeconfig{};  // path; empty: the ServiceAccount of the pod this runs in
+  std::string context{};     // of the kubeconfig; empty: its current one
+  // The host's environment: in a pod, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are
+  // looked up in it; exec credential plugins run in it (PATH, HOME).
+  std::map<std::string, std::string> environment{};
+  std::string service_account_dir = "/var/run/secrets/kubernetes.io/serviceaccount";
+  net::AsioExecutor& io;  // these outlive the cluster
+  // Exec credential plugins and names' look-up are waited for there; its threads end before the
+  // io_context of `io` does.
+  Executor& blocking;
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+};
+
+// Reads where the server is and how to log in; connects when first asked.
+// Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context; not in a
+// cluster), naming the file, the field and the remedy. Thread: any. Blocking: reads files.
+OSM_API Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options);
+
+// Which objects of a cluster are the mesh.
+struct StoreOptions {
+  Cluster& cluster;  // these outlive the store
+  Executor& executor;
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+  std::string mesh_name = "osm";
+  std::string osm_namespace = "osm-system";
+  std::set<std::string> kinds{};  // "Namespace", "MeshConfig": these alone; empty: all
+};
+
+// The objects of a mesh, followed by informers: Namespaces by their monitored-by label, Services,
+// ServiceAccounts, Pods with a proxy UUID, EndpointSlices, the SMI and OSM kinds, VirtualMachines.
+// A kind whose CRD is not installed counts as empty and is looked for again. Failure: none.
+OSM_API std::unique_ptr<ObjectStore> make_store(const StoreOptions& options);
+
+// What a provider of pods reads, and where it reports.
+struct ProviderOptions {
+  ObjectStore& store;   // of Pods and EndpointSlices; these outlive the provider
+  MeshSpec& mesh_spec;  // Services and namespaces, of the same store
+  LogSink& log;
+  MetricsSink& metrics;
+};
+
+// The CA in a Secret: `ca.crt` and `private.key`, PEM. Of replicas that race one creates it, the
+// others read. `cluster` outlives the store.
+OSM_API std::unique_ptr<certificate::CaStore> make_ca_store(Cluster& cluster, std::string ns,
+                                                            std::string name);
+
+// A Secret to create: `data` is bytes.
+struct Secret {
+  std::string ns;
+  std::string name;
+  std::map<std::string, std::string> labels{};
+  std::map<std::string, std::string> annotations{};
+  std::map<std::string, std::string> data{};
+};
+
+// Failure: kAlreadyExists; kPermissionDenied, kUnavailable, ... in the server's words.
+// Thread: any but an event loop's. Blocking: until the server answers.
+OSM_API Status create_secret(Cluster& cluster, const Secret& secret);
+
+// The bytes of one key of a Secret. Failure: kNotFound, kInvalidField, kPermissionDenied,
+// kUnavailable, ..., naming the Secret and never what is in it. Thread, blocking: as above.
+OSM_API Result<std::string> read_secret(Cluster& cluster, const std::string& ns,
+                                        const std::string& name, const std::string& key);
+
+// The server's minor version: 31 of "v1.31.1". Failure: kUnavailable, kPermissionDenied,
+// kInvalidSyntax. Thread, blocking: as above.
+OSM_API Result<int> server_minor_version(Cluster& cluster);
+// Services' endpoints and the pods behind proxies, of one cluster.
+class OSM_API Provider : public EndpointsProvider, public WorkloadProvider {};
+
+// Its id is "kubernetes". Subscribers are called in the store's thread. Failure: none.
+OSM_API std::unique_ptr<Provider> make_provider(const ProviderOptions& options);
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,46 @@
+// Single objects of a cluster, for plugins that speak to other programs through them: a request is
+// created, its answer is read, and it is deleted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// A namespaced kind, as the API server's paths and objects call it.
+struct ObjectKind {
+  std::string group;    // "cert-manager.io"
+  std::string version;  // "v1"
+  std::string plural;   // "certificaterequests"
+  std::string kind;     // "CertificateRequest"
+};
+
+// Creates `json`: the object, with metadata.namespace and metadata.name. Result: it as the server
+// has it, JSON. Failure: kAlreadyExists, kInvalidField, kPermissionDenied, kUnavailable, ... in the
+// server's words; kInvalidSyntax where `json` is none. Thread: any but an event loop's. Blocking:
+// until the server answers.
+OSM_API Result<std::string> create_object(Cluster& cluster, const ObjectKind& kind,
+                                          const std::string& json);
+
+// Result: the object, JSON. Failure: kNotFound; as above. Thread, blocking: as above.
+OSM_API Result<std::string> get_object(Cluster& cluster, const ObjectKind& kind,
+                                       const std::string& ns, const std::string& name);
+
+// Asks the server to delete it. Failure: kNotFound; as above. Thread, blocking: as above.
+OSM_API Status delete_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
+                             const std::string& name);
+
+// Result: names of the objects that were created before `made_before`, by the server's clock.
+// Failure, thread, blocking: as above.
+OSM_API Result<std::vector<std::string>> list_older_objects(Cluster& cluster,
+                                                            const ObjectKind& kind,
+                                                            const std::string& ns,
+                                                            const std::string& label_selector,
+                                                            WallTime made_before);
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,34 @@
+// Boost.Asio as the library's Executor. The host owns the io_context and runs it on its threads.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "osm/detail/api.hpp"
+#include "osm/executor.hpp"
+#include "osm/runtime/fd_watcher.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace osm::inline v1::net {
+
+// A borrowed io_context, which outlives this object and every handle it gave out. A timer or
+// watch whose handle lives keeps the io_context from running out of work.
+class OSM_API AsioExecutor final : public Executor, public FdWatcher {
+ public:
+  explicit AsioExecutor(boost::asio::io_context& context) : context_(context) {}
+
+  void post(std::function<void()> task) override;
+  Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+  Subscription watch(int fd, std::function<void()> on_readable) override;
+
+  // The borrowed io_context. Thread: any. Blocking: no.
+  boost::asio::io_context& context() const { return context_; }
+
+ private:
+  boost::asio::io_context& context_;
+};
+
+}  // namespace osm::inline v1::net

@@ -1,0 +1,24 @@
+// Who waits on file descriptors for a room that has no event loop (inotify in spec).
+#pragma once
+
+#include <functional>
+
+#include "osm/detail/api.hpp"
+#include "osm/subscription.hpp"
+
+namespace osm::inline v1 {
+
+class OSM_API FdWatcher {
+ public:
+  virtual ~FdWatcher() = default;
+
+  // Calls `on_readable` whenever `fd` can be read without blocking, once per readiness; it reads
+  // until EAGAIN. `fd` is non-blocking, stays the caller's, and is closed only after the handle
+  // died. When the descriptor fails (hang-up, error) it counts as readable.
+  // Failure: an empty handle when the kernel cannot wait on the descriptor (a regular file).
+  // Thread: of the executor, one call at a time per handle; must not block.
+  // Lifetime: until the handle dies; its destructor waits for a running call but its own.
+  virtual Subscription watch(int fd, std::function<void()> on_readable) = 0;
+};
+
+}  // namespace osm::inline v1

@@ -1,0 +1,62 @@
+// Metrics in memory, exposed in Prometheus' text format 0.0.4.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "osm/detail/api.hpp"
+#include "osm/metrics.hpp"
+
+namespace osm::inline v1::net {
+
+// A name is of the kind it was first used as. What cannot be kept is not: a use as another kind,
+// an invalid name, a counter that would go down, or a label set beyond the bound of its name, so
+// that a mistake cannot eat the memory. osm_metrics_dropped_total{reason} counts them.
+class OSM_API PrometheusRegistry final : public MetricsSink {
+ public:
+  static constexpr std::array kBuckets{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                       0.5,   1.0,    2.5,   5.0,  10.0,  30.0, 60.0};
+
+  explicit PrometheusRegistry(std::size_t max_series_per_name = 1000)
+      : max_series_(max_series_per_name) {}
+
+  // The text of HELP, shown once the name has a value. Thread: any.
+  void describe(std::string_view name, std::string_view help);
+
+  void add(std::string_view counter, MetricLabels labels, double delta) override;
+  void set(std::string_view gauge, MetricLabels labels, double value) override;
+  void observe(std::string_view histogram, MetricLabels labels, double value) override;
+
+  // Everything, ordered by name and labels. Thread: any. Blocking: briefly.
+  std::string expose() const;
+  static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+ private:
+  enum class Kind { kCounter, kGauge, kHistogram };
+  struct Series {
+    double value = 0;  // of a histogram: the sum
+    std::uint64_t count = 0;
+    std::array<std::uint64_t, kBuckets.size()> buckets{};  // not cumulative
+  };
+  struct Family {
+    Kind kind = Kind::kCounter;
+    std::map<std::string, Series, std::less<>> series;  // by its labels as they are exposed
+  };
+
+  // Null when the value is dropped. Precondition: mutex held.
+  Series* find(Kind kind, std::string_view name, MetricLabels labels);
+  void drop(std::string_view reason);
+  static void append_family(std::string& out, const std::string& name, const Family& family);
+
+  const std::size_t max_series_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Family, std::less<>> families_;
+  std::map<std::string, std::string, std::less<>> help_;
+};
+
+}  // namespace osm::inline v1::net

@@ -1,0 +1,32 @@
+// Threads for hosts that have none to lend: an event loop run by as many as asked for.
+#pragma once
+
+#include <memory>
+
+#include "osm/detail/api.hpp"
+#include "osm/runtime/asio_executor.hpp"
+
+namespace osm::inline v1::net {
+
+// A few threads and the event loop they run.
+class OSM_API Threads {
+ public:
+  // Starts `count` threads. Blocking: no.
+  explicit Threads(unsigned count);
+  ~Threads();  // join()
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  // Runs on these threads; lives as long as they do. Thread: any.
+  AsioExecutor& executor();
+
+  // Runs what is left, for a second at most, and ends the threads. Idempotent.
+  // Thread: any but one of these. Blocking: until the tasks that run have returned.
+  void join();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace osm::inline v1::net

@@ -1,0 +1,71 @@
+// A connected proxy, as the control plane knows it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osm/certificate/manager.hpp"
+#include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/ids.hpp"
+#include "osm/values/workload.hpp"
+
+namespace osm::inline v1 {
+
+// The five xDS types, in the order unasked pushes are sent.
+enum class XdsType { kSecret, kCluster, kEndpoint, kListener, kRoute };
+inline constexpr std::array kXdsTypes{XdsType::kSecret, XdsType::kCluster, XdsType::kEndpoint,
+                                      XdsType::kListener, XdsType::kRoute};
+// "SDS", "CDS", "EDS", "LDS", "RDS".
+OSM_API std::string_view xds_type_text(XdsType type);
+// "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+OSM_API std::string_view xds_type_url(XdsType type);
+// The type with that URL; nullopt: none of the five.
+OSM_API std::optional<XdsType> xds_type_of(std::string_view type_url);
+
+// The two ways xDS is spoken: state of the world (StreamAggregatedResources), where a response of
+// clusters or listeners carries all of them, and delta (DeltaAggregatedResources), where every
+// response carries what changed.
+enum class XdsVariant { kSotw, kDelta };
+// "sotw", "delta".
+OSM_API std::string_view xds_variant_text(XdsVariant variant);
+// The variant of that name; nullopt: neither.
+OSM_API std::optional<XdsVariant> xds_variant_of(std::string_view text);
+
+// Whether a proxy has, of one type, what it should have.
+enum class SyncState {
+  kNotSubscribed,  // the proxy asks for nothing of this type, or for nothing there is
+  kSynced,         // applied what it was last sent
+  kPending,        // was sent something it has not answered yet
+  kStale,          // refused the newest; keeps an older one
+};
+// "NOT SENT", "SYNCED", "PENDING", "STALE".
+OSM_API std::string_view sync_state_text(SyncState state);
+
+// One xDS type on one proxy's stream. Versions are hashes of content; nonces, of this stream alone.
+struct ProxyTypeState {
+  SyncState state = SyncState::kNotSubscribed;
+  std::string last_sent_version;
+  std::string last_applied_version;
+  std::string last_nonce;
+  std::string nack_detail;            // Envoy's words; empty: none outstanding
+  std::optional<SteadyTime> sent_at;  // while pending: since when
+};
+
+struct Proxy {
+  ProxyId id;
+  CommonName common_name;
+  ServiceIdentity identity;
+  WorkloadName workload;
+  std::vector<ServiceName> services;
+  std::string peer_address;
+  WallTime connected_at;
+  WallTime certificate_not_after;
+  XdsVariant xds = XdsVariant::kSotw;   // how its stream speaks
+  std::array<ProxyTypeState, 5> types;  // by XdsType
+};
+
+}  // namespace osm::inline v1

@@ -1,0 +1,71 @@
+// Services: as they are written (Service) and as the mesh sees them (MeshService).
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "osm/detail/api.hpp"
+#include "osm/ids.hpp"
+
+namespace osm::inline v1 {
+
+// What is spoken on a port.
+enum class Protocol { kHttp, kGrpc, kTcp, kTcpServerFirst };
+// Whether routes and HTTP policies apply to it.
+constexpr bool is_http(Protocol p) { return p == Protocol::kHttp || p == Protocol::kGrpc; }
+// "http", "grpc", "tcp", "tcp-server-first".
+OSM_API std::string_view protocol_text(Protocol protocol);
+// By `appProtocol` (any case), else by the port name's prefix ("tcp-server-first-", "http-",
+// "tcp-", "grpc-", or the whole name), else http. nullopt: an appProtocol the mesh does not speak.
+OSM_API std::optional<Protocol> protocol_of(std::string_view app_protocol,
+                                            std::string_view port_name);
+
+// One port as a Service object declares it.
+struct ServicePort {
+  std::string name;  // empty when the Service has one port
+  Port port{};
+  std::variant<Port, std::string> target_port;  // number, or the workload's port name
+  Protocol protocol = Protocol::kHttp;
+
+  friend bool operator==(const ServicePort&, const ServicePort&) = default;
+};
+
+// A v1 Service in the mesh. Ports the mesh cannot carry (UDP, unknown protocols) are left out.
+struct Service {
+  ServiceName name;
+  std::string cluster_ip;  // empty when headless
+  bool headless = false;   // clusterIP: None
+  std::map<std::string, std::string> selector;
+  std::vector<ServicePort> ports;  // ordered by port, then name
+
+  friend bool operator==(const Service&, const Service&) = default;
+};
+
+// One port of a service: what a client dials, a cluster serves, a policy allows.
+struct OSM_API MeshService {
+  ServiceName name;
+  std::string port_name;
+  Port port{};         // that clients dial
+  Port target_port{};  // that workloads listen on; 0 while a named port has no endpoint
+  Protocol protocol = Protocol::kHttp;
+
+  // "<name>.<namespace>.svc.cluster.local"
+  std::string fqdn() const;
+  // "<namespace>/<name>|<target port>"
+  ClusterName cluster_name() const;
+  // "<namespace>/<name>|<target port>|local": the workload behind its own proxy.
+  ClusterName local_cluster_name() const;
+
+  friend bool operator==(const MeshService&, const MeshService&) = default;
+  friend std::strong_ordering operator<=>(const MeshService&, const MeshService&) = default;
+};
+
+// "<name>.<namespace>.svc.cluster.local"
+OSM_API std::string service_fqdn(const ServiceName& name);
+
+}  // namespace osm::inline v1
