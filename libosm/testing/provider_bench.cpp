@@ -10,8 +10,6 @@
 namespace osm::inline v1::testing {
 namespace {
 
-using RealTime = std::chrono::steady_clock;
-
 // How much virtual time passes between two looks, and how many looks find that nothing happens.
 constexpr std::chrono::milliseconds kRound{100};
 constexpr int kSettleRounds = 20;

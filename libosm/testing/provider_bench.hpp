@@ -1,6 +1,7 @@
 // What a clause works with: a platform, the provider on it under watch, and a mesh that reads it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "testing/provider_watch.hpp"
 
 namespace osm::inline v1::testing {
+
+using RealTime = std::chrono::steady_clock;
 
 struct Verdict {
   ConformanceOutcome outcome = ConformanceOutcome::kPassed;

@@ -19,7 +19,6 @@ extern "C" std::size_t __sanitizer_get_current_allocated_bytes() __attribute__((
 namespace osm::inline v1::testing {
 namespace {
 
-using RealTime = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 

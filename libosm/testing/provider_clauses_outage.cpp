@@ -155,7 +155,6 @@ Verdict clock(Bench& bench) {
 Verdict non_blocking(Bench& bench) {
   if (auto verdict = serve_books(bench, {kBooks})) return *verdict;
   if (bench.traits().outages && !lose(bench)) return not_judged("lost");
-  using RealTime = std::chrono::steady_clock;
   const std::vector<std::pair<const char*, std::function<void()>>> calls{
       {"list_endpoints_for_service", [&] { bench.watch().ask(kBooks); }},
       {"has_synced", [&] { bench.watch().synced(); }},

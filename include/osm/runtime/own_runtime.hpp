@@ -1,0 +1,54 @@
+// A Runtime for hosts without threads, log and metrics of their own:
+//
+//   osm::OwnRuntime runtime({.least = osm::LogLevel::kWarning});
+//   auto store = osm::spec::make_directory_store({directory, runtime.asio(), runtime});
+//
+// It is the system's clock and generator, a few threads, JSON log lines and metrics for Prometheus.
+#pragma once
+
+#include <memory>
+
+#include "osm/detail/api.hpp"
+#include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/runtime.hpp"
+
+namespace osm::inline v1 {
+
+// The size of an OwnRuntime, and where its log goes.
+struct OwnRuntimeOptions {
+  unsigned threads = 2;           // of `executor`; more encode more resources at once
+  unsigned blocking_threads = 2;  // of `blocking`; plugins that wait for each other need two
+  LogLevel least = LogLevel::kInfo;
+  int log_fd = 2;  // standard error; stays the caller's
+};
+
+// Pass it where a Runtime is asked for. To replace one part, copy the others:
+// Runtime{own.executor, own.blocking, own.clock, own.rng, my_log, own.metrics}.
+// Lifetime: outlives everything made with it, its copies as Runtime included.
+class OSM_API OwnRuntime : public Runtime {
+ public:
+  // Starts the threads. Blocking: no.
+  explicit OwnRuntime(const OwnRuntimeOptions& options = {});
+
+  // Runs what is left, for a second at most per executor, and ends the threads: those that may
+  // block first, since their tasks use the others. Thread: any but these. Blocking: until the tasks
+  // that run have returned.
+  ~OwnRuntime();
+  OwnRuntime(const OwnRuntime&) = delete;
+  OwnRuntime& operator=(const OwnRuntime&) = delete;
+
+  // `executor`, `log` and `metrics` as what they are: to watch descriptors or serve HTTP, to change
+  // the level, to expose the values. Thread: any. Blocking: no.
+  net::AsioExecutor& asio() const;
+  net::JsonLog& json_log() const;
+  net::PrometheusRegistry& registry() const;
+
+ private:
+  class Parts;
+  explicit OwnRuntime(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace osm::inline v1
