@@ -1,8 +1,10 @@
-// The control plane as one object: what the mesh should be and where its workloads are go in, an
-// ADS server for its proxies comes out. osm-controller is a thin program around it.
+// The control plane as one object. Input: the target state of the mesh (MeshSpec) and its workloads
+// (providers). Output: an ADS server for the mesh's proxies. osm-controller is a thin program
+// around it.
 //
-// Any number of them live in one process and share nothing. None reads the environment, installs
-// signal handlers, writes to stdout or starts a thread (gRPC's own exist while the server does).
+// Any number of control planes can run in one process; they share nothing. A control plane does not
+// read the environment, install signal handlers, write to stdout or start threads (gRPC has threads
+// of its own while the server runs).
 #pragma once
 
 #include <chrono>
@@ -29,116 +31,126 @@
 
 namespace osm::inline v1 {
 
-class ResourceHook;  // osm/resource_hook.hpp, which speaks Envoy's protos
+class ResourceHook;  // in osm/resource_hook.hpp, which includes Envoy's protos
 
-// Everything borrowed outlives the control plane.
+// Lifetime: everything borrowed outlives the control plane.
 struct ControlPlaneOptions {
   MeshSpec& spec;
   std::vector<ProviderEntry> providers;  // in order of precedence
   std::vector<WorkloadProvider*> workload_providers;
   certificate::Manager& certificates;
-  Executor& executor;           // nothing blocks on it; more threads encode more at once
-  Executor& blocking_executor;  // issuing waits for the CA here
+  Executor& executor;           // its tasks never block; more threads encode more resources at once
+  Executor& blocking_executor;  // tasks that wait for the CA
   const Clock& clock;
   Rng& rng;
   LogSink& log;
   MetricsSink& metrics;
-  // With roots that are rotated: RootRotation::trust_domains().
+  // If roots are rotated: RootRotation::trust_domains().
   TrustDomains trust_domain{TrustDomain("cluster.local")};
-  std::string osm_namespace = "osm-system";   // names the server's certificate
-  std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel's choice, see ads_address()
+  std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
+  std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
   const ResourceHook* resource_hook = nullptr;
-  // What gRPC may hold for connections, calls and messages; beyond, it cancels streams.
+  // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
 };
 
 class OSM_API ControlPlane {
  public:
-  // Result: a control plane that listens; proxies are configured once everything has synced.
+  // Result: a control plane that listens. It configures proxies after everything has synced.
   // Failure: kInvalidArgument (address), kUnavailable (port taken, CA unreachable), kInternal.
   // Thread: any but the executors'. Blocking: until the server's certificate is issued.
   static Result<std::unique_ptr<ControlPlane>> start(const ControlPlaneOptions& options);
 
-  // shutdown(), with a second's grace. Not from a thread of the executors, which must still run.
+  // Calls shutdown() with a deadline of one second. Thread: any but the executors', which must
+  // still run.
   virtual ~ControlPlane() = default;
 
   // "HOST:PORT" with the real port. Thread: any. Blocking: no.
   virtual std::string ads_address() const = 0;
 
-  // The mesh as one answer. Thread: any. Lifetime: the control plane's.
+  // The catalog of the mesh. Thread: any. Lifetime: the control plane's.
   virtual MeshCataloger& catalog() const = 0;
 
-  // "mesh specification", "endpoints provider vm": what serving waits for. Thread: any.
+  // Names of the inputs that have not synced yet, such as "mesh specification" and "endpoints
+  // provider vm". The control plane configures no proxy before the list is empty. Thread: any.
   // Blocking: no.
   virtual std::vector<std::string> waiting_for() const = 0;
 
   // Each provider's health. Thread: any. Blocking: no.
   virtual std::vector<ProviderStatus> providers() const = 0;
 
-  // Everything that was left out of the mesh and why, ordered, with places. Thread: any.
+  // Everything that was left out of the mesh, with reasons and places, ordered. Thread: any.
   // Blocking: no.
   virtual std::vector<Problem> list_problems() const = 0;
 
-  // Calls `on_change` whenever list_problems() or the mesh may have changed; several changes may
-  // come as one. Thread: of the executor, one call at a time; must not block.
+  // Calls `on_change` whenever list_problems() or the mesh may have changed. One call may stand for
+  // several changes.
+  // Thread: of the executor, one call at a time; must not block.
   // Lifetime: until the handle dies.
   virtual Subscription subscribe(std::function<void()> on_change) = 0;
 
-  // Who the proxy of `workload` is, and so what its request for a certificate must say
-  // (certificate::make_request). Thread: any. Blocking: no.
+  // Subject of the proxy of `workload`. A certificate request for that proxy must name exactly this
+  // subject (certificate::make_request). Thread: any. Blocking: no.
   virtual certificate::Subject proxy_subject(const Workload& workload) const = 0;
 
-  // Result: a certificate over the key of `request_pem` for the proxy of `workload`, whose stream
-  // is expected from now on. The key stays with whoever made it, and the control plane does not
-  // renew the certificate. Failure: kInvalidArgument: the request is not exactly
-  // proxy_subject()'s; the manager's. Thread: any but the executor's. Blocking: until the CA
-  // answers.
+  // Certifies the key of `request_pem` for the proxy of `workload`, and expects that proxy's stream
+  // from now on. The requester keeps the key. The control plane does not renew the certificate.
+  // Failure: kInvalidArgument (the request does not name exactly proxy_subject()); the manager's.
+  // Thread: any but the executor's. Blocking: until the CA answers.
   virtual Result<certificate::CertificatePtr> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem, std::chrono::seconds validity) = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;
 
-  // What a proxy was sent and what it acknowledged, as JSON of envoy.admin.v3.ConfigDump; secrets
-  // by fingerprint only. `proxy`: UUID, "<namespace>/<workload>" or a workload name that is unique.
+  // Configuration that a proxy was sent and that it acknowledged, as JSON of
+  // envoy.admin.v3.ConfigDump. Secrets appear as fingerprints only. `proxy`: UUID,
+  // "<namespace>/<workload>" or a unique workload name.
   // Failure: kNotFound, kInvalidArgument (ambiguous). Thread: any but the executor's.
   // Blocking: briefly.
   virtual Result<std::string> config_dump(const std::string& proxy) const = 0;
 
-  // How far an object's newest version has travelled.
-  // Failure: kNotFound (no such object), kInvalidArgument (a kind that is never live), kNotReady
-  // (not synced), kUnavailable (shutting down). Thread: any but the executor's. Blocking: briefly.
+  // Progress of an object's newest version on its way to the proxies.
+  // Failure: kNotFound (no such object), kInvalidArgument (a kind that never reaches proxies),
+  // kNotReady (not synced), kUnavailable (shutting down). Thread: any but the executor's. Blocking:
+  // briefly.
   virtual Result<ObjectStatus> object_status(const ObjectKey& object) const = 0;
 
   // Waits until every connected proxy that the object concerns has applied it.
-  // Result: the status then. Failure: kDeadlineExceeded with who lags; the code of its problem
-  // (kInvalidField, kRefusedByProxy, ...) when it was left out; as object_status().
+  // Result: the status at that moment.
+  // Failure: kDeadlineExceeded, naming the lagging proxies; if the object was left out, the code of
+  // its problem (kInvalidField, kRefusedByProxy, ...); as object_status().
   // Thread: any but the executors'. Blocking: up to `timeout`.
   virtual Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
                                                   std::chrono::milliseconds timeout) const = 0;
 
-  // What the resource hook adds or changes is different from now on: every proxy's configuration
-  // is computed again, and sent where it differs. Thread: any. Blocking: no.
+  // Tells the control plane that the resource hook would now give other resources. The control
+  // plane computes every proxy's configuration again and sends what differs. Thread: any. Blocking:
+  // no.
   virtual void refresh_resources() = 0;
 
-  // Those of now. Thread: any. Blocking: no.
+  // The trust domains in effect. Thread: any. Blocking: no.
   virtual TrustDomains trust_domains() const = 0;
 
-  // Issues under other names from now on, and lets peers in as they say; what was issued before is
-  // kept until what replaces it is there. Failure: the manager's, when the control plane's own
-  // certificate could not be issued: everything else is done, and this is to be called again.
-  // Thread: any but the executors', one call at a time. Blocking: until that is issued.
+  // Issues under the new names and admits peers by them from now on. Each old certificate stays
+  // until its replacement is there.
+  // Failure: the manager's, if the control plane's own certificate could not be issued. Everything
+  // else is done then, and the caller repeats the call.
+  // Thread: any but the executors', one call at a time. Blocking: until that certificate is issued.
   virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
 
-  // Costs as much as there are proxies. Thread: any but the executors'. Blocking: briefly.
+  // Progress of the proxies' certificates towards `goal`. The cost grows with the number of
+  // proxies.
+  // Thread: any but the executors'. Blocking: briefly.
   virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;
 
-  // Ends the streams of proxies that came with a certificate of another CA key: those that were
-  // given a newer one come back with it. Thread: any. Blocking: no.
+  // Ends the streams of proxies that connected with a certificate of another CA key. A proxy that
+  // has a newer certificate reconnects with it. Thread: any. Blocking: no.
   virtual void recall_proxies(const std::string& issuer_key_id) = 0;
 
-  // Ends every stream, the listener and every subscription; idempotent. Afterwards no callback
-  // runs and nothing borrowed is used. Failure: kDeadlineExceeded (streams were cut).
+  // Ends every stream, the listener and every subscription. Idempotent. Afterwards no callback runs
+  // and nothing borrowed is used.
+  // Failure: kDeadlineExceeded (streams were cut).
   // Thread: any but the executors'. Blocking: up to `deadline`.
   virtual Status shutdown(std::chrono::milliseconds deadline) = 0;
 };

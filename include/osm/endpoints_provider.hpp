@@ -1,5 +1,6 @@
-// Where workloads are, on one platform. A provider knows its platform and how a service name
-// resolves there, not SMI, proxies or sidecars. Nothing throws. All clauses: docs/provider-guide.md
+// Endpoints of services on one platform. A provider knows its platform and how a service name
+// resolves there. It does not know SMI, proxies or sidecars. Providers do not throw.
+// docs/provider-guide.md explains all clauses of the contract.
 #pragma once
 
 #include <functional>
@@ -23,23 +24,25 @@ class OSM_API EndpointsProvider {
   // A short constant DNS label: "vm", "kubernetes". Thread: any. Blocking: no.
   virtual std::string id() const = 0;
 
-  // Whether the first complete list has been read. Stays true when the platform goes away later.
-  // Thread: any. Blocking: no.
+  // True once the first complete list has been read. Stays true if the platform becomes unreachable
+  // later. Thread: any. Blocking: no.
   virtual bool has_synced() const = 0;
 
-  // Whether the platform is reachable now; what is listed may be stale when not.
+  // True while the platform is reachable. Otherwise the listed endpoints may be stale.
   // Thread: any. Blocking: no.
   virtual bool healthy() const = 0;
 
-  // Result: the service's endpoints, any order; empty: the service is known here and has none;
-  // nullopt: this provider does not know the service.
-  // Failure: none; an unreachable platform keeps its last endpoints and turns healthy() false.
+  // Result: the service's endpoints in any order; empty: the provider knows the service and it has
+  // no endpoints; nullopt: the provider does not know the service.
+  // Failure: none; if the platform is unreachable, the provider keeps its last endpoints and
+  // healthy() is false.
   // Thread: any. Blocking: no (reads the provider's memory).
   virtual std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
-  // Calls `on_change` with the services that changed, readable by then; an empty list: has_synced()
-  // or healthy() did. Duplicates and any order are harmless. No lock is held meanwhile.
+  // Calls `on_change` with the services that changed; their new endpoints can be read by then. An
+  // empty list: has_synced() or healthy() changed. Duplicates and any order are harmless. The
+  // provider holds no lock meanwhile.
   // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(
       std::function<void(const std::vector<ServiceName>& changed)> on_change) = 0;
@@ -51,39 +54,40 @@ struct ProviderEntry {
   bool required = true;                   // nothing is served before it has synced
 };
 
-// What the mesh makes of a provider's answers.
+// State of a provider, as the mesh sees it.
 struct ProviderStatus {
   std::string id;
   bool required = true;
   bool synced = false;  // once true, stays true
-  bool stale = false;   // unreachable: what it listed last is kept
-  std::string failure;  // what it last threw; empty once it answers again
+  bool stale = false;   // unreachable; the mesh keeps its last endpoints
+  std::string failure;  // its last exception; empty after it answers again
 
   friend bool operator==(const ProviderStatus&, const ProviderStatus&) = default;
 };
 
-// Which workloads there are, and whose proxies theirs are. Implemented beside a provider by
-// platforms that run sidecars.
+// The workloads of one platform and the UUIDs of their proxies. A platform that runs sidecars
+// implements it beside its EndpointsProvider.
 class OSM_API WorkloadProvider {
  public:
   virtual ~WorkloadProvider() = default;
 
-  // Whether the first complete list has been read; nothing is served before. A provider that is
-  // also an EndpointsProvider may leave this to its has_synced(). Thread: any. Blocking: no.
+  // True once the first complete list has been read; the mesh serves nothing before. A provider
+  // that is also an EndpointsProvider may leave this to its has_synced(). Thread: any. Blocking:
+  // no.
   virtual bool workloads_synced() const { return true; }
 
   // Every workload of the platform, ordered by name. Thread: any. Blocking: no.
   virtual std::vector<Workload> list_workloads() const = 0;
 
-  // The workload of that name; nullopt: none. Asked for each that changed, so that what a change
-  // costs does not depend on how many workloads there are. Thread: any. Blocking: no.
+  // The workload of that name; nullopt: none. The mesh asks for each changed workload, so that the
+  // cost of a change does not depend on the number of workloads. Thread: any. Blocking: no.
   virtual std::optional<Workload> find_workload(const WorkloadName& name) const = 0;
 
-  // What was left out and why, ordered. Thread: any. Blocking: no.
+  // Workloads that were left out, with reasons, ordered. Thread: any. Blocking: no.
   virtual std::vector<Problem> list_problems() const = 0;
 
-  // Calls `on_change` with the workloads that were added, changed or removed (by name); an
-  // empty list: only list_problems() did.
+  // Calls `on_change` with the names of workloads that were added, changed or removed. An empty
+  // list: only list_problems() changed.
   // Thread: the provider's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe_workloads(
       std::function<void(const std::vector<WorkloadName>& changed)> on_change) = 0;

@@ -1,5 +1,6 @@
-// Names that are strings on the wire, each a type of its own: no implicit conversion between them,
-// comparable, hashable, printable with str(). None of them validates; parsers do, at the edge.
+// Names that are strings on the wire, each as its own type. They do not convert to each other
+// implicitly; they are comparable, hashable, and printable with str(). They do not validate their
+// text; parsers of input do.
 #pragma once
 
 #include <compare>
@@ -21,7 +22,7 @@ class StrongString {
   StrongString() = default;
   explicit StrongString(std::string text) : text_(std::move(text)) {}
 
-  // The text / whether there is none.
+  // The text; true if it is empty.
   const std::string& str() const noexcept { return text_; }
   bool empty() const noexcept { return text_.empty(); }
 
@@ -46,7 +47,7 @@ struct NamespacedName {
 
   // "ns/name"
   std::string str() const { return ns + '/' + name; }
-  // Whether both parts are.
+  // True if both parts are empty.
   bool empty() const noexcept { return ns.empty() && name.empty(); }
 
   friend bool operator==(const NamespacedName&, const NamespacedName&) = default;
@@ -58,26 +59,27 @@ using ServiceAccount = NamespacedName<struct ServiceAccountTag>;
 using NamespacedServiceAccount = ServiceAccount;
 using WorkloadName = NamespacedName<struct WorkloadNameTag>;  // a VirtualMachine or a Pod
 
-// Who a workload is to the mesh: its service account, proven by mutual TLS.
+// Identity of a workload in the mesh: its service account, proven by mutual TLS.
 using ServiceIdentity = NamespacedName<struct ServiceIdentityTag>;
 
-// The identity of whoever runs as `account`.
+// The identity of workloads that run as `account`.
 inline ServiceIdentity identity_of(const ServiceAccount& account) {
   return {account.ns, account.name};
 }
 
 // "spiffe://<trust-domain>/ns/<namespace>/sa/<account>": the exact URI SAN of a workload.
 OSM_API SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& identity);
-// "spiffe://<trust-domain>/ns/": what every workload of the mesh starts with (permissive mode).
+// "spiffe://<trust-domain>/ns/": prefix of every workload's URI SAN (permissive mode).
 OSM_API std::string workload_spiffe_prefix(const TrustDomain& domain);
 
-// RFC 1123: lower case, digits and '-', 1 to 63 bytes / labels joined by dots, 253 bytes at most.
+// DNS label of RFC 1123: lower case, digits and '-', 1 to 63 bytes. A subdomain is labels joined by
+// dots, at most 253 bytes.
 OSM_API bool is_dns_label(std::string_view text);
 OSM_API bool is_dns_subdomain(std::string_view text);
 // Canonical lower-case UUID text.
 OSM_API bool is_uuid(std::string_view text);
 
-// A TCP port; a type of its own, so that it is no count and no weight.
+// A TCP port. Its own type, so that it cannot be mixed up with a count or a weight.
 enum class Port : std::uint16_t {};
 // 80 of Port{80}.
 constexpr std::uint16_t number(Port port) { return static_cast<std::uint16_t>(port); }

@@ -9,7 +9,7 @@
 
 namespace osm::inline v1 {
 
-// From what only a developer reads to what somebody has to see to.
+// Severity, ascending. kDebug is for developers; kError needs an operator.
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // A key and its value. Values are never secrets.
@@ -18,20 +18,22 @@ struct LogField {
   std::string value;
 };
 
-// Where log lines go.
+// Receives log lines.
 class OSM_API LogSink {
  public:
   virtual ~LogSink() = default;
 
-  // Whether a line of this level would be kept. Cheap. Thread: any. Blocking: no.
+  // True if the sink would keep a line of this level. Cheap. Thread: any. Blocking: no.
   virtual bool enabled(LogLevel level) const = 0;
 
-  // Takes one line. Lifetime: arguments live for the call only. Thread: any, concurrently.
-  // Blocking: briefly at most. Never called with key material.
+  // Writes one line. Never called with key material.
+  // Lifetime: arguments live for the call only. Thread: any, concurrently.
+  // Blocking: briefly at most.
   virtual void write(LogLevel level, std::string_view message,
                      std::initializer_list<LogField> fields) = 0;
 
-  // All four: write() at that level, if such a line would be kept. Thread: any, concurrently.
+  // All four call write() at that level if the sink would keep such a line. Thread: any,
+  // concurrently.
   void debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
     if (enabled(LogLevel::kDebug)) write(LogLevel::kDebug, message, fields);
   }

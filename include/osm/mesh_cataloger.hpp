@@ -1,5 +1,5 @@
-// The mesh as one answer: MeshSpec, EndpointsProviders and certificates put together. Every read
-// sees one consistent state.
+// The catalog of the mesh: MeshSpec, EndpointsProviders and certificates combined. Every read sees
+// one consistent state.
 #pragma once
 
 #include <string>
@@ -16,22 +16,22 @@
 
 namespace osm::inline v1 {
 
-// All reads: Thread: any. Blocking: no. Failure where a Result is returned: kNotReady before the
-// first sync, kNotFound for a name the mesh does not know. Results are values, ordered.
+// For all reads: Thread: any. Blocking: no. Failure, if a Result is returned: kNotReady before the
+// first sync, kNotFound for a name that the mesh does not know. Results are values, ordered.
 class OSM_API MeshReader {
  public:
   virtual ~MeshReader() = default;
 
-  // The specification behind these answers. Lifetime: the cataloger's.
+  // The specification that these answers come from. Lifetime: the cataloger's.
   virtual const MeshSpec& get_smi_spec() const = 0;
 
-  // Who may call `identity` / whom `identity` may call.
+  // Identities that may call `identity`, and identities that `identity` may call.
   virtual Result<std::vector<ServiceIdentity>> list_inbound_service_identities(
       const ServiceIdentity& identity) const = 0;
   virtual Result<std::vector<ServiceIdentity>> list_outbound_service_identities(
       const ServiceIdentity& identity) const = 0;
 
-  // The accounts that run a service / the services an account runs.
+  // Accounts that run a service, and services that an account runs.
   virtual Result<std::vector<ServiceIdentity>> list_service_identities_for_service(
       const ServiceName& service) const = 0;
   virtual Result<std::vector<MeshService>> get_services_for_service_identity(
@@ -40,11 +40,12 @@ class OSM_API MeshReader {
   // Every TrafficTarget, resolved, one entry per source.
   virtual Result<std::vector<TrafficPolicy>> list_smi_policies() const = 0;
 
-  // Merged over all providers. Known without endpoints: empty.
+  // Endpoints of all providers, merged. Empty: the service is known and has no endpoints.
   virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
-  // What may enter a service from outside the mesh. Empty until IngressBackend is supported.
+  // Policies for traffic that enters a service from outside the mesh. Empty: IngressBackend is not
+  // supported.
   virtual Result<std::vector<InboundTrafficPolicy>> get_ingress_policies_for_service(
       const ServiceName& service) const = 0;
 };
@@ -57,26 +58,29 @@ class OSM_API ProxyRegistry {
 
   // Remembers a proxy certificate as unclaimed until its proxy connects.
   virtual void expect_proxy(const certificate::ProxyCertificate& certificate) = 0;
-  // A proxy connected (its certificate becomes claimed) / its last stream ended.
+  // Records that a proxy connected (its certificate becomes claimed), and that its last stream
+  // ended.
   virtual void register_proxy(const Proxy& proxy) = 0;
   virtual void unregister_proxy(const ProxyId& id) = 0;
 
-  // Failure: kUnknownProxy when no workload has that UUID there.
+  // Services of the workload with that proxy UUID. Failure: kUnknownProxy if no workload of
+  // namespace `ns` has that UUID.
   virtual Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                                   const ProxyId& id) const = 0;
-  // Every certificate that expect_proxy() was told of and that has not ended, claimed or not. Those
-  // of a workload that is gone are forgotten with its last stream.
+  // Every unexpired certificate that was passed to expect_proxy(), claimed or not. The certificates
+  // of a removed workload are forgotten with its last stream.
   virtual std::vector<certificate::ProxyCertificate> list_proxy_certificates() const = 0;
 };
 
-// Everything there is to ask of a mesh. Thread: any. Blocking: no.
+// All questions about a mesh. Thread: any. Blocking: no.
 class OSM_API MeshCataloger : public MeshReader, public ProxyRegistry {
  public:
-  // Whether `source` may call `destination`, and which object decides. Failure: as MeshReader's.
+  // Decides if `source` may call `destination`, and names the deciding objects. Failure: as
+  // MeshReader's.
   virtual Result<PolicyDecision> check_policy(const ServiceIdentity& source,
                                               const ServiceIdentity& destination) const = 0;
-  // Participants of the mesh: issued proxy certificates whose proxies are connected and whose
-  // workloads have endpoints. Reported, never a filter.
+  // Participants of the mesh: proxies with an issued certificate that are connected and whose
+  // workloads have endpoints. For reports only; never a filter.
   virtual std::vector<ProxyId> list_participants() const = 0;
 };
 

@@ -1,10 +1,9 @@
-// What the mesh should be: SMI and OSM policy, services and accounts, decoded and validated. A
-// MeshSpec knows nothing of Envoy, addresses of endpoints, or clouds, and hides where objects are
-// stored. Only valid objects of monitored namespaces are listed; what was left out is in
-// list_problems().
+// Target state of the mesh: SMI and OSM policy, services and accounts, decoded and validated. A
+// MeshSpec hides where objects are stored. It knows nothing of Envoy, of endpoints' addresses or of
+// clouds. It lists only valid objects of monitored namespaces; list_problems() has the rest.
 //
-// All list and get calls: Thread: any. Blocking: no (they read memory). Failure: none. Results are
-// ordered by namespace and name, shared and immutable; an unchanged object keeps its pointer.
+// For all list and get calls: Thread: any. Blocking: no (they read memory). Failure: none. Results
+// are ordered by namespace and name, shared and immutable; an unchanged object keeps its pointer.
 #pragma once
 
 #include <functional>
@@ -30,12 +29,12 @@ class OSM_API SmiReader {
  public:
   virtual ~SmiReader() = default;
 
-  // All of one kind / the same for each of the four kinds.
+  // All objects of one kind.
   virtual SharedList<smi::TrafficSplit> list_traffic_splits() const = 0;
   virtual SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const = 0;
   virtual SharedList<smi::TcpRoute> list_tcp_traffic_specs() const = 0;
   virtual SharedList<smi::TrafficTarget> list_traffic_targets() const = 0;
-  // The accounts that SMI objects name, whether or not such a ServiceAccount exists.
+  // Accounts that SMI objects name. ServiceAccount objects need not exist for them.
   virtual std::vector<ServiceAccount> list_service_accounts() const = 0;
 };
 
@@ -46,36 +45,36 @@ class OSM_API ServiceReader {
 
   // Every Service of the monitored namespaces.
   virtual SharedList<Service> list_services() const = 0;
-  // Null when there is no such service in the mesh.
+  // The service of that name; null if the mesh has none.
   virtual std::shared_ptr<const Service> get_service(const ServiceName& name) const = 0;
   // Every ServiceAccount object of the mesh.
   virtual std::vector<ServiceAccount> list_all_service_accounts() const = 0;
-  // Namespaces that carry the monitored-by label, ordered.
+  // Namespaces with the monitored-by label, ordered.
   virtual std::vector<std::string> list_namespaces() const = 0;
 };
 
 class OSM_API MeshSpec : public SmiReader, public ServiceReader {
  public:
-  // The MeshConfig object, or its defaults when there is none.
+  // The MeshConfig object; defaults if there is none.
   virtual MeshConfig get_mesh_config() const = 0;
 
-  // The CAs that the control plane's namespace declares, ordered by name. One that is invalid keeps
-  // its last valid value; empty: the controller's own flags say which CA signs.
+  // The CAs declared in the control plane's namespace, ordered by name. An invalid object keeps its
+  // last valid value. Empty: the controller's flags say which CA signs.
   virtual SharedList<MeshRootCertificate> list_root_certificates() const = 0;
 
-  // Whether the first complete list of every kind has been read. Until then nothing is served.
+  // True once the first complete list of every kind has been read. The mesh serves nothing before.
   virtual bool has_synced() const = 0;
 
-  // Everything that was left out or not understood, and every reference to an object that is not
-  // there, ordered. Nobody else reports these.
+  // Everything that was left out or not understood, and every reference to a missing object,
+  // ordered. Only the MeshSpec reports these.
   virtual std::vector<Problem> list_problems() const = 0;
 
-  // Where an object stands now, for people who look for the cause of a problem. An empty path when
-  // there is no such object, or its store knows no places. Thread: any. Blocking: no.
+  // Place of an object now, for people who look for the cause of a problem. The path is empty if
+  // there is no such object, or if its store knows no places. Thread: any. Blocking: no.
   virtual ObjectSource source_of(const ObjectKey&) const { return {}; }
 
-  // Calls `on_change` with the keys whose decoded value changed; an empty list: only has_synced()
-  // or list_problems() did.
+  // Calls `on_change` with the keys whose decoded value changed. An empty list: only has_synced()
+  // or list_problems() changed.
   // Thread: the store's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) = 0;

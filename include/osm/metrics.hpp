@@ -1,5 +1,6 @@
-// Metrics into the host's own system. Names are Prometheus', start with "osm_", counters end in
-// "_total" or "_count", times are seconds. Label sets are bounded: no proxy UUIDs, no addresses.
+// Metrics for the host's own system. Names follow Prometheus: they start with "osm_", counters end
+// in "_total" or "_count", times are in seconds. Label sets are bounded: no proxy UUIDs, no
+// addresses.
 #pragma once
 
 #include <initializer_list>
@@ -12,12 +13,13 @@ namespace osm::inline v1 {
 
 using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-// Where counters, gauges and histograms go.
+// Receives counters, gauges and histograms.
 class OSM_API MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
-  // All three: Thread: any, concurrently. Blocking: no. Lifetime: arguments live for the call only.
+  // For all three: Thread: any, concurrently. Blocking: no. Lifetime: arguments live for the call
+  // only.
   virtual void add(std::string_view counter, MetricLabels labels, double delta) = 0;
   virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
   virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;

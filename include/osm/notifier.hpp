@@ -1,5 +1,5 @@
-// For those who implement a subscribe(): callbacks with RAII handles that never outlive them. All
-// of the library uses it; providers and stores of others may.
+// Helper to implement subscribe(): callbacks with RAII handles; no callback outlives its handle.
+// The whole library uses it; other providers and stores may use it.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,17 @@
 
 namespace osm::inline v1 {
 
-// notify() calls every subscriber in turn, without holding a lock, in the caller's thread.
-// Callbacks may subscribe and unsubscribe. Concurrent notify() calls are allowed; each callback
-// then runs concurrently with itself unless the owner serializes, which owners promise to do.
+// notify() calls every subscriber in turn, in the caller's thread, without holding a lock.
+// Callbacks may subscribe and unsubscribe. Concurrent notify() calls are allowed; a callback may
+// then run concurrently with itself, unless the owner serializes the calls. Owners in this library
+// do.
 template <class... Args>
 class Notifier {
  public:
   using Callback = std::function<void(Args...)>;
 
-  // Thread: any. Blocking: no; the handle's destructor waits for a call that runs, but not inside
-  // it.
+  // Thread: any. Blocking: no. The handle's destructor waits for a running call, unless it is
+  // destroyed inside that call.
   Subscription subscribe(Callback callback) {
     auto entry = std::make_shared<Entry>(std::move(callback));
     {
@@ -35,7 +36,7 @@ class Notifier {
         entry.get(), [entry, weak = std::weak_ptr(state_)](void*) { unsubscribe(entry, weak); }));
   }
 
-  // Thread: any; of the subscribers. Blocking: as long as their callbacks take.
+  // Runs the callbacks. Thread: any. Blocking: as long as the callbacks take.
   void notify(Args... args) const {
     std::vector<std::shared_ptr<Entry>> entries;
     {
@@ -50,7 +51,7 @@ class Notifier {
       }
       entry->callback(args...);
       std::lock_guard lock(entry->mutex);
-      // One of them: a callback that notifies again runs twice on this thread.
+      // Erase one entry only: a callback that notifies again runs twice on this thread.
       entry->runners.erase(
           std::find(entry->runners.begin(), entry->runners.end(), std::this_thread::get_id()));
       entry->idle.notify_all();
@@ -81,7 +82,7 @@ class Notifier {
     for (const std::thread::id& runner : entry->runners)
       if (runner == std::this_thread::get_id()) return;  // inside its own callback
     entry->idle.wait(lock, [&] { return entry->runners.empty(); });
-    // What it captured goes now and here, not whenever a notify() lets go of the entry.
+    // Destroy the captured values here, not whenever a notify() releases the entry.
     Callback released = std::move(entry->callback);
     lock.unlock();
   }

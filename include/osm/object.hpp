@@ -1,4 +1,4 @@
-// One object as it was written, wherever it is stored: its metadata and its JSON text.
+// One object as it was written, whatever store holds it: its metadata and its JSON text.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace osm::inline v1 {
 
-// What identifies an object in a mesh.
+// Identifies an object in a mesh.
 struct OSM_API ObjectKey {
   std::string kind;  // "TrafficTarget"
   std::string ns;    // empty for cluster-scoped kinds
@@ -26,7 +26,8 @@ struct OSM_API ObjectKey {
   friend std::strong_ordering operator<=>(const ObjectKey&, const ObjectKey&) = default;
 };
 
-// Where an object was read. For stores without files, `path` is the store's own name of it.
+// Place that an object was read from. A store without files puts its own name of the object into
+// `path`.
 struct OSM_API ObjectSource {
   std::string path;
   int line = 0;                       // of the document's first line; 0: unknown
@@ -36,7 +37,7 @@ struct OSM_API ObjectSource {
   int line_of(std::string_view field) const;
 };
 
-// An object as its store holds it: shared, immutable, not yet understood.
+// An object as its store holds it: shared, immutable, not decoded.
 struct Object {
   ObjectKey key;
   std::string api_version;
@@ -47,7 +48,7 @@ struct Object {
   ObjectSource source;
 };
 
-// One thing wrong with one object or source. What operators see in logs, /metrics and the CLI.
+// One fault of one object or source. Operators see it in logs, in /metrics and in the CLI.
 struct OSM_API Problem {
   ErrorCode code = ErrorCode::kInvalidField;
   ObjectKey object;  // empty kind: the source itself
@@ -58,7 +59,7 @@ struct OSM_API Problem {
 
   // "mesh/a.yaml:12: TrafficTarget bookstore/buyer: spec.rules[0].kind: <cause> [invalid-field]"
   std::string text() const;
-  // Fills in `path` and `line` from where the object stands now.
+  // Fills in `path` and `line` from the object's present place.
   void locate(const ObjectSource& source);
 
   friend bool operator==(const Problem&, const Problem&) = default;

@@ -1,5 +1,6 @@
-// The seam under MeshSpec and the VM provider: list, get and watch objects by kind, wherever they
-// are stored (a directory, Kubernetes, etcd). A store keeps what it last read; calls read that.
+// Lists, gets and watches objects by kind, for MeshSpec and the VM provider. Objects may be stored
+// anywhere (a directory, Kubernetes, etcd). A store keeps its last read in memory; calls read that
+// memory.
 #pragma once
 
 #include <chrono>
@@ -19,31 +20,32 @@ class OSM_API ObjectStore {
   virtual ~ObjectStore() = default;
 
   // Result: the objects of a kind, ordered by namespace and name; shared and immutable.
-  // Failure: none; an unreadable source keeps its last content and shows in list_problems().
+  // Failure: none; if a source cannot be read, the store keeps its last content and lists the
+  // problem.
   // Thread: any. Blocking: no (reads the store's memory).
   virtual std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const = 0;
 
-  // Result: the object, or null when there is none. Thread: any. Blocking: no.
+  // Result: the object; null if there is none. Thread: any. Blocking: no.
   virtual std::shared_ptr<const Object> get(const ObjectKey& key) const = 0;
 
-  // Whether the first complete read has happened, and every source could be read in it.
+  // True once the first complete read has happened, and could read every source.
   // Thread: any. Blocking: no.
   virtual bool has_synced() const = 0;
 
-  // Reads now what was changed before this call, and tells subscribers, rather than when the store
-  // comes to it. Result: false when it is not done yet, or cannot be, within `timeout`.
+  // Reads at once everything that changed before this call, and notifies subscribers.
+  // Result: false if that was not possible within `timeout`.
   // Thread: any but the store's. Blocking: up to `timeout`.
   virtual bool catch_up(std::chrono::milliseconds timeout) {
     static_cast<void>(timeout);
-    return true;  // a store that is never behind
+    return true;  // this store is never behind
   }
 
-  // What is wrong with sources and documents (syntax, duplicates, size), ordered. Problems of an
-  // object's meaning are its reader's. Thread: any. Blocking: no.
+  // Faults of sources and documents (syntax, duplicates, size), ordered. The reader of an object
+  // reports faults of its meaning. Thread: any. Blocking: no.
   virtual std::vector<Problem> list_problems() const = 0;
 
-  // Calls `on_change` with the keys that were added, changed or removed; with an empty list when
-  // only has_synced() or list_problems() changed. State is read by key, never sent.
+  // Calls `on_change` with the keys that were added, changed or removed. An empty list: only
+  // has_synced() or list_problems() changed. The call carries no state; subscribers read it by key.
   // Thread: of the store, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) = 0;

@@ -1,6 +1,6 @@
 // Errors are values: osm::Result<T> holds a T or an osm::Error, and [[nodiscard]] makes the caller
-// look. No exception leaves the library. Codes are stable text (docs/error-codes.md lists them);
-// messages name the object, the field and the remedy, and never hold a secret.
+// check it. No exception leaves the library. Codes are stable text (docs/error-codes.md lists
+// them). Messages name the object, the field and the remedy, and never hold a secret.
 #pragma once
 
 #include <cassert>
@@ -16,36 +16,36 @@ namespace osm::inline v1 {
 
 // Stable: a code keeps its meaning and its text (error_code_text) for ever.
 enum class ErrorCode {
-  // What an operator wrote (quarantined by object).
+  // Objects and files; the object is left out.
   kInvalidSyntax,        // the file is not YAML or JSON
   kUnknownKind,          // an apiVersion/kind the mesh does not know
   kInvalidField,         // a field is missing, of the wrong type, or out of its range
   kUnusedField,          // a field is understood but has no effect yet
   kDuplicateObject,      // the same kind, namespace and name twice
   kDanglingReference,    // names an object that is not there
-  kCrossNamespace,       // reaches into a namespace it may not shape
+  kCrossNamespace,       // affects a namespace that it may not affect
   kInvalidRegex,         // does not compile or is too costly
   kInvalidWeights,       // a split whose weights are negative or sum to zero
   kConflictingProtocol,  // two protocols on one target port
   kConflictingAddress,   // two services claim one address and port, or one host name
   kTooLarge,             // deeper or larger than the bound
   kUnreadableSource,     // a file or directory cannot be read; its last good content stays
-  kRefusedByProxy,       // Envoy refuses what follows from it; left out until it changes
+  kRefusedByProxy,       // Envoy refuses its configuration; left out until it changes
   // Proxies and certificates.
   kUnknownProxy,          // no workload has this proxy UUID in this namespace
   kIdentityMismatch,      // the certificate's account is not the workload's
   kWrongCertificateKind,  // a certificate that is not a proxy certificate
-  kCertificateExpired,    // its time is over, or that of the CA
+  kCertificateExpired,    // the certificate or its CA has expired
   kInvalidCertificate,    // key material that cannot be parsed, does not match, or is not a CA
-  // Surroundings.
+  // Callers, stores and networks.
   kNotFound,          // no such proxy, service, account or object
   kAlreadyExists,     // an object of that name is there already
   kConflict,          // it was changed since it was read; read it again
-  kGone,              // that version is too old to go on from; read everything again
-  kInvalidArgument,   // what was passed makes no sense; the message says why
+  kGone,              // that version is too old to continue from; read everything again
+  kInvalidArgument,   // an argument is invalid; the message says why
   kNotReady,          // the mesh has not been read completely yet
   kUnavailable,       // try again later
-  kDeadlineExceeded,  // it took longer than it was given
+  kDeadlineExceeded,  // the deadline passed first
   kPermissionDenied,  // the caller may not do this
   kStorage,           // disk full, unreadable, wrong mode
   kInternal,          // a defect of this library, or of one it uses
@@ -54,7 +54,7 @@ enum class ErrorCode {
 // "dangling-reference": the stable text of a code, used in logs, metrics, status and the CLI.
 OSM_API std::string_view error_code_text(ErrorCode code);
 
-// What went wrong: a stable code, and words for people.
+// A failure: a stable code, and a message for people.
 struct OSM_API Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
@@ -67,7 +67,7 @@ struct OSM_API Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
-// A T, or why there is none. Moved from like its value; not thread-safe, as values are not.
+// A T, or the error in place of one. Moved from like its value. Thread: one at a time.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -76,7 +76,7 @@ class [[nodiscard]] Result {
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
-  // Whether there is a value.
+  // True if there is a value.
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
@@ -100,7 +100,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Success, or why not.
+// Success, or an error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -108,7 +108,7 @@ class [[nodiscard]] Result<void> {
   // A failure.
   Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit
 
-  // Whether it succeeded.
+  // True on success.
   bool ok() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return ok(); }
   // Precondition: !ok().

@@ -1,5 +1,6 @@
 // RAII handle of a subscription, timer or registration. After its destructor (or reset) returns, no
-// callback runs and none will; destroying it inside its own callback is allowed and does not wait.
+// callback runs or will run. A callback may destroy its own handle; the destructor then does not
+// wait.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@ class [[nodiscard]] Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // Ends it now, as the destructor would.
+  // Ends the subscription now, as the destructor would.
   void reset() { handle_.reset(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
 
