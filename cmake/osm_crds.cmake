@@ -1,5 +1,5 @@
 # The CRDs are files that people read and install, and a part of the library: a source made of them
-# says the same at run time. The plugin's crds.hpp declares what it defines.
+# says the same at run time. The plugin's upkeep/crds.hpp declares what it defines.
 function(osm_embed_crds target folder)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.yaml)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
@@ -10,7 +10,7 @@ function(osm_embed_crds target folder)
   endforeach()
   set(source ${CMAKE_BINARY_DIR}/osm_crds.cpp)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
-"#include \"kubernetes/crds.hpp\"
+"#include \"kubernetes/upkeep/crds.hpp\"
 
 namespace osm::inline v1::kubernetes {
 

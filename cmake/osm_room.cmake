@@ -5,7 +5,7 @@
 #
 # Rooms are for this repository's own tests; what hosts link is composed of their objects
 # (cmake/osm_products.cmake). Includes are written "<room>/<file>.hpp". DEPENDS is transitive, as the arrows in
-# docs/architecture.md are. INTERFACES names rooms whose headers are used but not their code.
+# docs/architecture.md are. A large room sorts its files into folders of its own. INTERFACES names rooms whose headers are used but not their code.
 function(osm_room name)
   cmake_parse_arguments(ROOM "PLUGIN" "" "DEPENDS;LINK" ${ARGN})
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
@@ -19,7 +19,7 @@ function(osm_room name)
     file(CREATE_LINK ${folder} ${view}/${name} SYMBOLIC)
   endif()
 
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*/*.cpp)
   add_library(osm_room_${name} STATIC ${sources})
   add_library(osm::rooms::${name} ALIAS osm_room_${name})
   target_include_directories(osm_room_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
@@ -32,11 +32,13 @@ function(osm_room name)
   endif()
 endfunction()
 
-# Tests of a room: tests/<room>/*_test.cpp in one doctest program, one ctest entry.
+# Tests of a room: tests/<room>/*_test.cpp, and those of its folders, in one doctest program, one
+# ctest entry.
 # NOT_UNDER_TSAN names files that the tsan preset leaves out.
 function(osm_room_test name)
   cmake_parse_arguments(TEST "" "" "LINK;NOT_UNDER_TSAN" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*_test.cpp
+    ${PROJECT_SOURCE_DIR}/tests/${name}/*/*_test.cpp)
   if(OSM_TEST_PREFIX STREQUAL "tsan.")
     list(TRANSFORM TEST_NOT_UNDER_TSAN PREPEND ${PROJECT_SOURCE_DIR}/tests/${name}/)
     list(REMOVE_ITEM sources ${TEST_NOT_UNDER_TSAN})

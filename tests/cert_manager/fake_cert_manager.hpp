@@ -18,7 +18,7 @@
 #include "cert_manager/cert_manager_issuer.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
-#include "kubernetes/memory_api.hpp"
+#include "kubernetes/client/memory_api.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"

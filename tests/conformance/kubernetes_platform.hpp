@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kubernetes/pods_yaml.hpp"
+#include "kubernetes/source/pods_yaml.hpp"
 #include "memory_platform.hpp"
 #include "model/names.hpp"
 #include "osm/kubernetes/cluster.hpp"

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "contract/setting.hpp"
-#include "kubernetes/api.hpp"
-#include "kubernetes/memory_api.hpp"
-#include "kubernetes/object_json.hpp"
-#include "kubernetes/resources.hpp"
-#include "kubernetes/watch_server.hpp"
+#include "kubernetes/client/api.hpp"
+#include "kubernetes/client/memory_api.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/watch_server.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/system.hpp"

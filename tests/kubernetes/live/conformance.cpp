@@ -11,8 +11,8 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "kubernetes/api.hpp"
-#include "kubernetes/resources.hpp"
+#include "kubernetes/client/api.hpp"
+#include "kubernetes/client/resources.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/runtime/threads.hpp"

@@ -5,7 +5,7 @@
 #include <future>
 
 #include "base/strand.hpp"
-#include "kubernetes/informer.hpp"
+#include "kubernetes/client/informer.hpp"
 #include "live.hpp"
 #include "osm/testing/thread_executor.hpp"
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "kubernetes/api.hpp"
-#include "kubernetes/resources.hpp"
+#include "kubernetes/client/api.hpp"
+#include "kubernetes/client/resources.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/runtime/threads.hpp"

@@ -1,0 +1,310 @@
+#include "kubernetes/client/access.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "base/base64.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 4 * 1024 * 1024;
+
+// One user or cluster of a kubeconfig, read field by field; every error names file and field.
+class Section {
+ public:
+  Section(std::string file, std::string field, YAML::Node node)
+      : file_(std::move(file)), field_(std::move(field)), node_(std::move(node)) {}
+
+  Error refuse(std::string_view name, std::string_view cause,
+               ErrorCode code = ErrorCode::kInvalidField) const {
+    std::string text = file_ + ": " + field_;
+    if (!name.empty()) text.append(field_.empty() ? "" : ".").append(name);
+    return {code, text.append(": ").append(cause)};
+  }
+
+  // Null counts as absent.
+  bool has(const char* name) const { return node_.IsMap() && node_[name] && !node_[name].IsNull(); }
+
+  Section child(const char* name) const {
+    return {file_, field_.empty() ? name : field_ + '.' + name,
+            has(name) ? YAML::Node(node_[name]) : YAML::Node()};
+  }
+
+  // Empty when it is absent.
+  Result<std::string> text(const char* name) const {
+    if (!has(name)) return std::string();
+    if (!node_[name].IsScalar()) return refuse(name, "must be a string");
+    return node_[name].Scalar();
+  }
+
+  Result<bool> flag(const char* name) const {
+    if (!has(name)) return false;
+    bool value = false;
+    if (!YAML::convert<bool>::decode(node_[name], value))
+      return refuse(name, "must be true or false");
+    return value;
+  }
+
+  // Relative to the kubeconfig, as kubectl does it.
+  Result<std::string> path(const char* name) const {
+    OSM_TRY(auto value, text(name));
+    if (value.empty()) return value;
+    return (std::filesystem::absolute(file_).parent_path() / value).lexically_normal().string();
+  }
+
+  // Base64; empty when it is absent.
+  Result<std::string> data(const char* name) const {
+    OSM_TRY(auto value, text(name));
+    std::erase_if(value, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
+    auto bytes = from_base64(value);
+    if (!bytes) return refuse(name, "is not base64; encode the PEM file with `base64 -w0`");
+    return *std::move(bytes);
+  }
+
+  // "<name>-data" in place or the file "<name>": what is in place counts, as for kubectl.
+  Result<PemSource> pem(const std::string& name) const {
+    PemSource source;
+    OSM_TRY(source.pem, data((name + "-data").c_str()));
+    if (!source.pem.empty()) {
+      if (source.pem.find("-----BEGIN ") == std::string::npos)
+        return refuse(name + "-data",
+                      "is not PEM in base64; encode a file that begins with "
+                      "-----BEGIN with `base64 -w0`");
+      return source;
+    }
+    OSM_TRY(source.path, path(name.c_str()));
+    return source;
+  }
+
+  // The members of a list of {name, <member>} whose name is `name`.
+  Result<Section> named(const char* list, const std::string& name, const char* member) const {
+    std::string known;
+    if (has(list) && node_[list].IsSequence()) {
+      for (const YAML::Node& entry : node_[list]) {
+        if (!entry.IsMap() || !entry["name"] || !entry["name"].IsScalar()) continue;
+        const std::string found = entry["name"].Scalar();
+        if (found == name)
+          return Section(file_, std::string(list) + '[' + name + "]." + member,
+                         entry[member] ? YAML::Node(entry[member]) : YAML::Node());
+        known.append(known.empty() ? "" : ", ").append(found);
+      }
+    }
+    return refuse(list, "has no \"" + name + "\"; it has " + (known.empty() ? "none" : known),
+                  ErrorCode::kNotFound);
+  }
+
+  const YAML::Node& node() const { return node_; }
+
+ private:
+  std::string file_;
+  std::string field_;
+  YAML::Node node_;
+};
+
+Result<net::Address> address_of_host(const std::string& authority) {
+  const bool has_port =
+      authority.find(':', authority.rfind(']') == std::string::npos ? 0 : authority.rfind(']')) !=
+      std::string::npos;
+  return net::parse_address(has_port ? authority : authority + ":443");
+}
+
+Status read_cluster(const Section& cluster, Access& access) {
+  OSM_TRY(const bool insecure, cluster.flag("insecure-skip-tls-verify"));
+  if (insecure)
+    return cluster.refuse("insecure-skip-tls-verify",
+                          "is not supported: the server is always verified. Remove it and name the "
+                          "cluster's CA in certificate-authority; if only the name differs, set "
+                          "tls-server-name");
+  if (cluster.has("proxy-url"))
+    return cluster.refuse("proxy-url", "is not supported; reach the server directly");
+  OSM_TRY(access.server, cluster.text("server"));
+  while (access.server.ends_with('/')) access.server.pop_back();
+  if (access.server.empty())
+    return cluster.refuse("server", "required: the API server as https://HOST:PORT");
+  constexpr std::string_view kScheme = "https://";
+  if (!access.server.starts_with(kScheme))
+    return cluster.refuse("server", "must begin with https://: credentials are sent over TLS only");
+  const std::string rest = access.server.substr(kScheme.size());
+  const auto slash = std::min(rest.find('/'), rest.size());
+  access.base_path = rest.substr(slash);
+  auto address = address_of_host(rest.substr(0, slash));
+  if (!address || address->is_unix() || rest.find_first_of("@?# ") != std::string::npos)
+    return cluster.refuse("server", "is not an address; write https://HOST:PORT");
+  access.address = *std::move(address);
+  OSM_TRY(access.tls_server_name, cluster.text("tls-server-name"));
+  OSM_TRY(access.certificate_authority, cluster.pem("certificate-authority"));
+  return {};
+}
+
+Result<ExecPlugin> read_exec(const Section& exec) {
+  ExecPlugin plugin;
+  OSM_TRY(plugin.api_version, exec.text("apiVersion"));
+  if (plugin.api_version != "client.authentication.k8s.io/v1" &&
+      plugin.api_version != "client.authentication.k8s.io/v1beta1")
+    return exec.refuse("apiVersion",
+                       "must be client.authentication.k8s.io/v1 or v1beta1; configure "
+                       "the plugin for one of them");
+  OSM_TRY(plugin.command, exec.text("command"));
+  if (plugin.command.empty()) return exec.refuse("command", "required");
+  if (plugin.command.find('/') != std::string::npos) {
+    OSM_TRY(plugin.command, exec.path("command"));
+  }
+  OSM_TRY(const std::string interactive, exec.text("interactiveMode"));
+  if (interactive == "Always")
+    return exec.refuse("interactiveMode",
+                       "is Always, and nobody is here to answer; use a plugin "
+                       "that runs by itself");
+  OSM_TRY(plugin.install_hint, exec.text("installHint"));
+  OSM_TRY(plugin.provide_cluster_info, exec.flag("provideClusterInfo"));
+  if (exec.has("args")) {
+    const YAML::Node arguments = exec.child("args").node();
+    for (const YAML::Node& argument : arguments) {
+      if (!argument.IsScalar()) return exec.refuse("args", "must be a list of strings");
+      plugin.arguments.push_back(argument.Scalar());
+    }
+  }
+  if (exec.has("env")) {
+    const YAML::Node variables = exec.child("env").node();
+    for (const YAML::Node& variable : variables) {
+      if (!variable.IsMap() || !variable["name"] || !variable["value"] ||
+          !variable["name"].IsScalar() || !variable["value"].IsScalar())
+        return exec.refuse("env", "must be a list of {name, value}");
+      plugin.environment.emplace_back(variable["name"].Scalar(), variable["value"].Scalar());
+    }
+  }
+  return plugin;
+}
+
+Status read_user(const Section& user, Access& access) {
+  for (const char* removed : {"username", "password", "auth-provider"})
+    if (user.has(removed))
+      return user.refuse(removed,
+                         "is no longer supported by Kubernetes; use a client certificate, "
+                         "a token or an exec plugin");
+  for (const char* other : {"as", "as-uid", "as-groups", "as-user-extra"})
+    if (user.has(other))
+      return user.refuse(other,
+                         "is not supported: the mesh acts as itself; grant this user what "
+                         "it needs");
+  OSM_TRY(access.client_certificate, user.pem("client-certificate"));
+  OSM_TRY(PemSource key, user.pem("client-key"));
+  if (access.client_certificate.empty() != key.empty())
+    return user.refuse(key.empty() ? "client-key" : "client-certificate",
+                       "required, since the other half of the pair is given");
+  access.client_key_file = key.path;
+  if (!key.pem.empty())
+    access.client_key = std::make_shared<const certificate::PrivateKey>(std::move(key.pem));
+  // A file counts more than a token in place, as for kubectl: it is the one that is renewed.
+  OSM_TRY(access.token_file, user.path("tokenFile"));
+  OSM_TRY(access.token, user.text("token"));
+  if (access.token.find_first_of("\r\n") != std::string::npos)
+    return user.refuse("token", "has a line break in it");
+  if (!access.token_file.empty()) access.token.clear();
+  if (user.has("exec")) {
+    if (!access.token.empty() || !access.token_file.empty() || !access.client_certificate.empty())
+      return user.refuse("exec", "stands beside other credentials; keep one kind");
+    OSM_TRY(access.exec, read_exec(user.child("exec")));
+  }
+  return {};
+}
+
+Result<Access> read_context(const Section& root, const std::string& path,
+                            const std::string& wanted) {
+  std::string name = wanted;
+  if (name.empty()) {
+    OSM_TRY(name, root.text("current-context"));
+    if (name.empty())
+      return root.refuse("current-context",
+                         "is not set, and no context was named; set it with "
+                         "`kubectl config use-context`");
+  }
+  OSM_TRY(const Section context, root.named("contexts", name, "context"));
+  OSM_TRY(const std::string cluster_name, context.text("cluster"));
+  if (cluster_name.empty()) return context.refuse("cluster", "required");
+  OSM_TRY(const std::string user_name, context.text("user"));
+
+  Access access;
+  access.origin = path + " (context " + name + ')';
+  OSM_TRY(const Section cluster, root.named("clusters", cluster_name, "cluster"));
+  if (Status read = read_cluster(cluster, access); !read.ok()) return read.error();
+  if (!user_name.empty()) {
+    OSM_TRY(const Section user, root.named("users", user_name, "user"));
+    if (Status read = read_user(user, access); !read.ok()) return read.error();
+  }
+  OSM_TRY(const std::string ns, context.text("namespace"));
+  if (!ns.empty()) access.ns = ns;
+  return access;
+}
+
+}  // namespace
+
+Result<std::string> read_small_file(const std::string& path) {
+  const auto failed = [&](std::string_view why) {
+    return Error{ErrorCode::kUnreadableSource, path + ": cannot be read: " + std::string(why)};
+  };
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return failed(std::strerror(errno));
+  std::string bytes;
+  char block[16 * 1024];
+  while (file.read(block, sizeof block), file.gcount() > 0) {
+    bytes.append(block, static_cast<std::size_t>(file.gcount()));
+    if (bytes.size() > kMaxFileBytes) return failed("it is larger than 4 MiB");
+  }
+  if (file.bad() || !file.eof()) return failed("is it a directory?");
+  return bytes;
+}
+
+Result<Access> read_kubeconfig(const std::string& path, const std::string& context) {
+  OSM_TRY(const std::string text, read_small_file(path));
+  try {
+    const YAML::Node node = YAML::Load(text);
+    if (!node.IsMap())
+      return Error{ErrorCode::kInvalidSyntax,
+                   path + ": is no kubeconfig; it must be a map with clusters, users and contexts"};
+    return read_context(Section(path, "", node), path, context);
+  } catch (const YAML::ParserException& fault) {
+    return Error{ErrorCode::kInvalidSyntax,
+                 path + ':' + std::to_string(fault.mark.line + 1) + ": is not YAML: " + fault.msg};
+  } catch (const YAML::Exception&) {  // its text might quote a value
+    return Error{ErrorCode::kInvalidSyntax, path + ": is no kubeconfig"};
+  }
+}
+
+Result<Access> read_service_account(const std::map<std::string, std::string>& environment,
+                                    const std::string& directory) {
+  const auto variable = [&](const char* name) {
+    const auto at = environment.find(name);
+    return at == environment.end() ? std::string() : at->second;
+  };
+  std::string host = variable("KUBERNETES_SERVICE_HOST");
+  const std::string port = variable("KUBERNETES_SERVICE_PORT");
+  if (host.empty() || port.empty())
+    return Error{ErrorCode::kNotFound,
+                 "this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not "
+                 "set; name a kubeconfig"};
+  if (host.find(':') != std::string::npos) host = '[' + host + ']';
+  Access access;
+  access.origin = directory;
+  access.server = "https://" + host + ':' + port;
+  OSM_TRY(access.address, net::parse_address(host + ':' + port));
+  access.certificate_authority.path = directory + "/ca.crt";
+  access.token_file = directory + "/token";
+  for (const std::string& needed : {access.certificate_authority.path, access.token_file}) {
+    if (const auto content = read_small_file(needed); !content.ok())
+      return Error{
+          ErrorCode::kNotFound,
+          content.error().message + "; the pod's automountServiceAccountToken must not be false"};
+  }
+  if (auto ns = read_small_file(directory + "/namespace"); ns.ok() && !ns->empty())
+    access.ns = *std::move(ns);
+  return access;
+}
+
+}  // namespace osm::inline v1::kubernetes

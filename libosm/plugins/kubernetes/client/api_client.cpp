@@ -1,0 +1,416 @@
+#include "kubernetes/client/api_client.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cctype>
+#include <charconv>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kubernetes/client/api_status.hpp"
+#include "kubernetes/client/json_text.hpp"
+#include "kubernetes/client/watch_decoder.hpp"
+#include "net/cancellable.hpp"
+#include "osm/net/http.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::seconds;
+
+constexpr std::string_view kFieldManager = "osm";
+constexpr const char* kMetadataOnly =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+constexpr auto kListDeadline = seconds(60);
+constexpr int kMaxAttempts = 3;
+constexpr auto kMaxRetryAfter = seconds(2);
+constexpr std::size_t kMaxErrorBytes = 64 * 1024;
+
+class Query {
+ public:
+  Query& add(std::string_view name, std::string_view value) {
+    if (value.empty()) return *this;
+    text_.append(text_.empty() ? "?" : "&").append(name).append("=");
+    text_ += net::encode_query_text(value);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string name_of(const Resource& resource, const std::string& ns, const std::string& name) {
+  return std::string(resource.kind) + ' ' + (ns.empty() ? "" : ns + '/') + name;
+}
+
+std::string in_namespace(const std::string& ns) { return ns.empty() ? "" : " of namespace " + ns; }
+
+bool is_retry_after(std::string_view header) {
+  constexpr std::string_view kName = "retry-after";
+  return std::equal(header.begin(), header.end(), kName.begin(), kName.end(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
+}
+
+seconds retry_after(const net::Response& response) {
+  for (const auto& [name, value] : response.headers) {
+    if (!is_retry_after(name)) continue;
+    int wait = 0;
+    std::from_chars(value.data(), value.data() + value.size(), wait);
+    return std::clamp(seconds(wait), seconds(0), seconds(kMaxRetryAfter));
+  }
+  return seconds(1);
+}
+
+// One request that is answered later: the handle given out ends it, wherever it stands.
+struct Operation : net::Cancellable {
+  net::HttpRequest request;
+  std::string token;         // it was last sent with
+  bool tried_again = false;  // with another token
+  Subscription sent;         // under mutex
+
+  // Nothing is called any more once it was cancelled.
+  void run(const std::function<void()>& callback) {
+    if (!begin()) return;
+    callback();
+    end();
+  }
+};
+
+Subscription handle_of(std::shared_ptr<Operation> operation) {
+  void* address = operation.get();
+  return Subscription(std::shared_ptr<void>(address, [operation](void*) {
+    Subscription sent;
+    {
+      std::unique_lock lock(operation->mutex);
+      operation->cancelled = true;
+      sent = std::move(operation->sent);
+      operation->wait(lock);
+    }
+    // Outside of the lock: it waits for a callback that may want it.
+  }));
+}
+
+class ApiClient final : public Api {
+ public:
+  explicit ApiClient(const ApiClientOptions& options)
+      : base_path_(options.base_path),
+        http_(options.http),
+        credentials_(options.credentials),
+        blocking_(options.blocking),
+        metrics_(options.metrics) {}
+
+  Result<json::object> get(const Resource& resource, const std::string& ns,
+                           const std::string& name) override {
+    return call("GET", resource.path(ns, name), "", "", "get " + name_of(resource, ns, name));
+  }
+
+  Result<json::object> create(const Resource& resource, const json::object& object) override {
+    const auto [ns, name] = names_in(object);
+    return call("POST", resource.path(ns) + manager_query(), json::serialize(object),
+                "application/json", "create " + name_of(resource, ns, name));
+  }
+
+  Result<json::object> update(const Resource& resource, const json::object& object,
+                              const std::string& subresource) override {
+    const auto [ns, name] = names_in(object);
+    return call("PUT", resource.path(ns, name, subresource) + manager_query(),
+                json::serialize(object), "application/json",
+                "update " + name_of(resource, ns, name));
+  }
+
+  Result<json::object> patch(const Resource& resource, const std::string& ns,
+                             const std::string& name, const Patch& patch) override {
+    Query query;
+    query.add("fieldManager", patch.field_manager.empty() ? kFieldManager : patch.field_manager);
+    std::string_view type = "application/merge-patch+json";
+    if (patch.type == PatchType::kJson) type = "application/json-patch+json";
+    if (patch.type == PatchType::kApply) {
+      type = "application/apply-patch+yaml";  // JSON is YAML
+      if (patch.force) query.add("force", "true");
+    }
+    return call(
+        "PATCH", resource.path(ns, name, patch.subresource) + query.text(), patch.body, type,
+        (patch.type == PatchType::kApply ? "apply " : "patch ") + name_of(resource, ns, name));
+  }
+
+  Status remove(const Resource& resource, const std::string& ns, const std::string& name,
+                const DeleteOptions& options) override {
+    json::object preconditions;
+    if (!options.uid.empty()) preconditions["uid"] = options.uid;
+    if (!options.resource_version.empty())
+      preconditions["resourceVersion"] = options.resource_version;
+    std::string body;
+    if (!preconditions.empty())
+      body = json::serialize(json::object{{"apiVersion", "v1"},
+                                          {"kind", "DeleteOptions"},
+                                          {"preconditions", std::move(preconditions)}});
+    const auto answer = call("DELETE", resource.path(ns, name), std::move(body), "application/json",
+                             "delete " + name_of(resource, ns, name));
+    if (!answer.ok()) return answer.error();
+    return {};
+  }
+
+  Result<std::string> server_version() override {
+    OSM_TRY(const json::object version,
+            call("GET", "/version", "", "", "get the server's version"));
+    return text_of(version, "gitVersion");
+  }
+
+  Subscription list(const ListRequest& request,
+                    std::function<void(Result<ListPage>)> done) override {
+    Query query;
+    query.add("labelSelector", request.label_selector)
+        .add("fieldSelector", request.field_selector)
+        .add("limit", request.limit == 0 ? "" : std::to_string(request.limit))
+        .add("continue", request.continue_token);
+    auto operation = std::make_shared<Operation>();
+    operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    operation->request.deadline = kListDeadline;
+    if (request.metadata_only) operation->request.headers.front().second = kMetadataOnly;
+    const std::string what =
+        "list " + std::string(request.resource.plural) + in_namespace(request.ns);
+    const Resource resource = request.resource;
+    authorize(operation, [this, operation, resource, what,
+                          done = std::move(done)](const std::optional<Error>& error) {
+      if (error) return done(error->with_context(what));
+      send_list(operation, resource, what, done);
+    });
+    return handle_of(std::move(operation));
+  }
+
+  Subscription watch(const WatchRequest& request, WatchHandler handler) override {
+    Query query;
+    query.add("watch", "1")
+        .add("allowWatchBookmarks", "true")
+        .add("resourceVersion", request.resource_version)
+        .add("timeoutSeconds", std::to_string(request.timeout.count()))
+        .add("labelSelector", request.label_selector)
+        .add("fieldSelector", request.field_selector);
+    auto operation = std::make_shared<Operation>();
+    operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    const std::string what =
+        "watch " + std::string(request.resource.plural) + in_namespace(request.ns);
+    authorize(operation, [this, operation, what,
+                          handler = std::move(handler)](const std::optional<Error>& error) {
+      if (error) return handler.on_end(error->with_context(what));
+      open_watch(operation, what, handler);
+    });
+    return handle_of(std::move(operation));
+  }
+
+ private:
+  static std::pair<std::string, std::string> names_in(const json::object& object) {
+    const json::object* metadata = map_of(object, "metadata");
+    if (metadata == nullptr) return {};
+    return {text_of(*metadata, "namespace"), text_of(*metadata, "name")};
+  }
+
+  static std::string manager_query() { return Query().add("fieldManager", kFieldManager).text(); }
+
+  net::HttpRequest prepare(std::string_view method, const std::string& target) const {
+    net::HttpRequest request;
+    request.method = method;
+    request.target = base_path_ + target;
+    request.headers = {{"Accept", "application/json"}, {"User-Agent", "osm"}};
+    return request;
+  }
+
+  static void set_token(net::HttpRequest& request, const std::string& token) {
+    std::erase_if(request.headers,
+                  [](const auto& header) { return header.first == "Authorization"; });
+    if (!token.empty()) request.headers.emplace_back("Authorization", "Bearer " + token);
+  }
+
+  void count(std::string_view verb, const Result<net::Response>& response) {
+    count(verb, response.ok() ? std::to_string(response->status)
+                              : std::string(error_code_text(response.error().code)));
+  }
+  void count(std::string_view verb, const std::string& code) {
+    metrics_.add("osm_kubernetes_requests_total", {{"verb", verb}, {"code", code}}, 1);
+  }
+
+  // Blocking calls.
+
+  Result<json::object> call(std::string_view method, const std::string& target, std::string body,
+                            std::string_view content_type, const std::string& what) {
+    net::HttpRequest request = prepare(method, target);
+    if (!body.empty()) request.headers.emplace_back("Content-Type", content_type);
+    request.body = std::move(body);
+    const std::string_view verb = std::string_view(what).substr(0, what.find(' '));
+    bool new_token = false;
+    for (int attempt = 1;; ++attempt) {
+      const auto token = credentials_->token();
+      if (!token.ok()) return token.error().with_context(what);
+      set_token(request, *token);
+      const auto response = http_.call(request);
+      count(verb, response);
+      if (!response.ok()) return response.error().with_context(what);
+      if (response->status < 300) return parse_object(response->body, what);
+      if (response->status == 401) credentials_->refused(*token);
+      if (response->status == 401 && !std::exchange(new_token, true)) {
+        const auto next = credentials_->token();
+        if (next.ok() && *next != *token) continue;
+      }
+      if (response->status != 429 || attempt == kMaxAttempts)
+        return error_of_response(*response, what);
+      std::this_thread::sleep_for(retry_after(*response));
+    }
+  }
+
+  // Calls that are answered later.
+
+  // Puts the token into the request; a plugin that must be run for it runs elsewhere. `then` is
+  // told errors inside of run() only.
+  using Then = std::function<void(const std::optional<Error>&)>;
+  void authorize(const std::shared_ptr<Operation>& operation, Then then) {
+    const auto proceed = [operation, then = std::move(then)](const Result<std::string>& token) {
+      if (!token.ok()) return then(token.error());
+      operation->token = *token;
+      set_token(operation->request, *token);
+      then(std::nullopt);
+    };
+    const auto known = credentials_->token_at_hand();
+    if (known && known->ok()) return proceed(*known);
+    // `this` may be gone when the plugin is through; then the operation was cancelled.
+    blocking_.post([operation, proceed, credentials = credentials_] {
+      const auto token = credentials->token();
+      operation->run([&] { proceed(token); });
+    });
+  }
+
+  // Whether the token was refused and there is another one now: then it is sent again.
+  bool again_with_new_token(const std::shared_ptr<Operation>& operation, int status, Then resend) {
+    if (status != 401) return false;
+    credentials_->refused(operation->token);
+    if (std::exchange(operation->tried_again, true)) return false;
+    const auto next = credentials_->token_at_hand();
+    if (next && next->ok() && **next == operation->token) return false;
+    authorize(operation, std::move(resend));
+    return true;
+  }
+
+  void send_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
+                 const std::string& what, const std::function<void(Result<ListPage>)>& done) {
+    auto on_response = [this, operation, resource, what, done](Result<net::Response> response) {
+      operation->run([&] {
+        count("list", response);
+        if (!response.ok()) return done(response.error().with_context(what));
+        const auto resend = [this, operation, resource, what, done](const auto& error) {
+          if (error) return done(error->with_context(what));
+          send_list(operation, resource, what, done);
+        };
+        if (again_with_new_token(operation, response->status, resend)) return;
+        done(response->status < 300 ? page_of(*response, resource, what)
+                                    : error_of_response(*response, what));
+      });
+    };
+    begin(operation, [&] { return http_.send(operation->request, std::move(on_response)); });
+  }
+
+  // Unless it was cancelled meanwhile.
+  template <class Send>
+  static void begin(const std::shared_ptr<Operation>& operation, const Send& send) {
+    Subscription former;
+    std::lock_guard lock(operation->mutex);
+    if (operation->cancelled) return;
+    former = std::exchange(operation->sent, send());
+  }
+
+  static Result<ListPage> page_of(const net::Response& response, const Resource& resource,
+                                  const std::string& what) {
+    OSM_TRY(json::object body, parse_object(response.body, what));
+    ListPage page;
+    if (const json::object* metadata = map_of(body, "metadata")) {
+      page.resource_version = text_of(*metadata, "resourceVersion");
+      page.continue_token = text_of(*metadata, "continue");
+    }
+    json::value* items = body.if_contains("items");
+    if (items != nullptr && items->is_array()) {
+      page.items.reserve(items->get_array().size());
+      for (json::value& item : items->get_array()) {
+        if (!item.is_object()) continue;
+        // Lists of built-in kinds say what their items are only once.
+        json::object& object = page.items.emplace_back(std::move(item.get_object()));
+        object["apiVersion"] = resource.api_version();
+        object["kind"] = resource.kind;
+      }
+    }
+    return page;
+  }
+
+  struct Watch {
+    WatchDecoder decoder;
+    net::Response head{};
+    std::string error_body{};
+    bool opened = false;
+    bool over = false;
+  };
+
+  void open_watch(const std::shared_ptr<Operation>& operation, const std::string& what,
+                  const WatchHandler& handler) {
+    auto watch = std::make_shared<Watch>(Watch{WatchDecoder(what)});
+    const auto finish = [operation, watch, handler](const Status& status) {
+      if (!std::exchange(watch->over, true)) handler.on_end(status);
+    };
+    net::HttpStreamEvents events;
+    events.on_head = [this, operation, watch, handler](const net::Response& head) {
+      operation->run([&] {
+        count("watch", std::to_string(head.status));
+        watch->head = head;
+        watch->opened = true;
+        if (head.status < 300 && handler.on_open) handler.on_open();
+      });
+    };
+    events.on_data = [operation, watch, handler, finish](std::string_view data) {
+      operation->run([&] {
+        if (watch->over) return;
+        if (watch->head.status >= 300) {
+          if (watch->error_body.size() < kMaxErrorBytes) watch->error_body.append(data);
+          return;
+        }
+        const Status fed = watch->decoder.feed(data, [&](WatchEventType type, json::object object) {
+          handler.on_event(type, std::move(object));
+          std::lock_guard lock(operation->mutex);
+          return !operation->cancelled;
+        });
+        if (!fed.ok()) finish(fed);
+      });
+    };
+    events.on_end = [this, operation, watch, what, handler, finish](const Status& status) {
+      operation->run([&] {
+        if (!status.ok()) {
+          if (!watch->opened) count("watch", std::string(error_code_text(status.error().code)));
+          return finish(status.error().with_context(what));
+        }
+        if (watch->head.status < 300) return finish({});
+        const auto resend = [this, operation, what, handler](const std::optional<Error>& error) {
+          if (error) return handler.on_end(error->with_context(what));
+          open_watch(operation, what, handler);
+        };
+        if (!watch->over && again_with_new_token(operation, watch->head.status, resend)) return;
+        watch->head.body = std::move(watch->error_body);
+        finish(error_of_response(watch->head, what));
+      });
+    };
+    begin(operation, [&] { return http_.open_stream(operation->request, std::move(events)); });
+  }
+
+  const std::string base_path_;
+  net::HttpClient& http_;
+  const std::shared_ptr<Credentials> credentials_;
+  Executor& blocking_;
+  MetricsSink& metrics_;
+};
+
+}  // namespace
+
+std::unique_ptr<Api> make_api_client(const ApiClientOptions& options) {
+  return std::make_unique<ApiClient>(options);
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,58 @@
+#include <chrono>
+#include <utility>
+
+#include "kubernetes/client/access.hpp"
+#include "kubernetes/client/api_client.hpp"
+#include "kubernetes/client/credentials.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/net/http_client.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+// Who waits longer for a server that swallows packets notices late that it is back.
+constexpr auto kConnectTimeout = std::chrono::seconds(5);
+
+class HttpCluster final : public Cluster {
+ public:
+  HttpCluster(const ClusterOptions& options, const Access& access)
+      : server_(access.server),
+        ns_(access.ns),
+        credentials_(std::make_shared<Credentials>(access, options.environment, options.clock)) {
+    net::HttpClientOptions http;
+    http.address = access.address;
+    http.tls = [credentials = credentials_] { return credentials->tls(); };
+    http.blocking = &options.blocking;
+    http.connect_timeout = kConnectTimeout;
+    http_ = net::HttpClient::create(std::move(http), options.io);
+    api_ = make_api_client(
+        {access.base_path, credentials_, *http_, options.blocking, options.metrics});
+  }
+
+  std::string server() const override { return server_; }
+  std::string ns() const override { return ns_; }
+  Api& api() override { return *api_; }
+
+ private:
+  const std::string server_;
+  const std::string ns_;
+  const std::shared_ptr<Credentials> credentials_;
+  std::unique_ptr<net::HttpClient> http_;
+  std::unique_ptr<Api> api_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
+  OSM_TRY(const Access access,
+          options.kubeconfig.empty()
+              ? read_service_account(options.environment, options.service_account_dir)
+              : read_kubeconfig(options.kubeconfig, options.context));
+  // What can be read now is checked now, rather than at the first request.
+  if (const auto tls = Credentials(access, {}, options.clock).tls(); !tls.ok())
+    return tls.error().with_context(access.origin);
+  options.log.info("Kubernetes cluster", {{"server", access.server}, {"access", access.origin}});
+  return std::unique_ptr<Cluster>(std::make_unique<HttpCluster>(options, access));
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,412 @@
+#include "kubernetes/client/informer.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "kubernetes/client/json_text.hpp"
+#include "kubernetes/client/reduce.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto kFirstBackoff = milliseconds(500);
+// A server that is back is noticed by then. One request for each kind in so long burdens nobody.
+constexpr auto kLongestBackoff = seconds(4);
+// A controller that installs the kinds itself has them a few seconds after it looked first.
+constexpr auto kFirstLookForMissing = seconds(2);  // less up to a half
+constexpr auto kLongestLookForMissing = seconds(60);
+constexpr auto kBelieveMissingAfter = seconds(10);
+// The server ends a watch by then: the shorter, the sooner a dead one shows.
+constexpr auto kWatchTimeout = seconds(120);
+constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds take turns
+constexpr auto kSilenceSlack = seconds(15);
+constexpr auto kUsefulWatch = seconds(10);  // one that lived so long is no flapping
+constexpr auto kShowFailureAfter = seconds(5);
+constexpr std::size_t kPageSize = 500;
+
+double in_seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Informer::Informer(InformerOptions options)
+    : options_(std::move(options)),
+      kind_(options_.resource.kind),
+      table_(options_.index_label),
+      backoff_(options_.rng, kFirstBackoff, kLongestBackoff),
+      missing_backoff_(options_.rng, kFirstLookForMissing, kLongestLookForMissing),
+      self_(std::make_shared<Informer*>(this)) {}
+
+Informer::~Informer() { self_.reset(); }
+
+bool Informer::has_synced() const {
+  std::lock_guard lock(mutex_);
+  return synced_;
+}
+
+bool Informer::missing() const {
+  std::lock_guard lock(mutex_);
+  return missing_;
+}
+
+std::optional<Problem> Informer::problem() const {
+  std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+void Informer::start() {
+  if (!started()) begin_list();
+}
+
+void Informer::stop() {
+  if (!started()) return;
+  ++epoch_;
+  phase_ = Phase::kStopped;
+  for (Subscription* handle : {&call_, &alarm_, &retry_, &problem_timer_}) handle->reset();
+  failing_since_.reset();
+  doubted_since_.reset();
+  backoff_.reset();
+  changed_ = table_.replace({});
+  {
+    std::lock_guard lock(mutex_);
+    synced_ = missing_ = false;
+    problem_.reset();
+  }
+  news_ = true;
+  tell();
+  settle_refreshes(false);
+}
+
+void Informer::refresh(std::function<void(bool)> done) {
+  // A list that began before may have missed what was changed before this call.
+  refresh_next_.push_back(std::move(done));
+  if (!started()) {
+    settle_refreshes(false);
+  } else if (phase_ != Phase::kListing) {
+    begin_list();
+  }
+}
+
+void Informer::report() const {
+  const auto now = options_.clock.steady_now();
+  const MetricLabels labels{{"kind", kind_}};
+  options_.metrics.set("osm_kubernetes_objects", labels, static_cast<double>(table_.size()));
+  options_.metrics.set("osm_kubernetes_watch_staleness_seconds", labels,
+                       failing_since_ ? in_seconds(now - *failing_since_) : 0);
+  if (phase_ == Phase::kWatching)
+    options_.metrics.set("osm_kubernetes_watch_event_age_seconds", labels,
+                         in_seconds(now - last_event_));
+}
+
+// From the Api's threads to the executor.
+
+VersionedObject Informer::entry_of(boost::json::object object) const {
+  std::string ns;
+  std::string name;
+  std::string version;
+  if (const auto* metadata = map_of(object, "metadata")) {
+    ns = text_of(*metadata, "namespace");
+    name = text_of(*metadata, "name");
+    version = text_of(*metadata, "resourceVersion");
+  }
+  // A list again is mostly what is known: it is not kept twice.
+  if (auto known = table_.get_version(ns, name, version)) return {std::move(known), version};
+  return {reduce(options_.resource, std::move(object), options_.server), std::move(version)};
+}
+
+void Informer::deliver(Message message) {
+  {
+    std::lock_guard lock(inbox_->mutex);
+    inbox_->messages.push_back(std::move(message));
+    if (inbox_->messages.size() > 1) return;  // the task that takes them is under way
+  }
+  options_.executor.post([weak = std::weak_ptr(self_)] {
+    if (const auto self = weak.lock()) (*self)->drain();
+  });
+}
+
+void Informer::drain() {
+  std::vector<Message> messages;
+  {
+    std::lock_guard lock(inbox_->mutex);
+    messages.swap(inbox_->messages);
+  }
+  for (Message& message : messages) {
+    if (message.epoch != epoch_) continue;  // of a call that was given up meanwhile
+    std::visit([this](auto& content) { take(std::move(content)); }, message.content);
+  }
+  tell();
+}
+
+void Informer::tell() {
+  if (changed_.empty() && !news_) return;
+  news_ = false;
+  std::vector<ObjectKey> changed = std::exchange(changed_, {});
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  options_.on_change(changed);
+}
+
+// Lists.
+
+void Informer::begin_list(bool paged) {
+  ++epoch_;
+  phase_ = Phase::kListing;
+  retry_.reset();
+  alarm_.reset();
+  paged_ = paged;
+  fresh_.clear();
+  std::move(refresh_next_.begin(), refresh_next_.end(), std::back_inserter(refreshing_));
+  refresh_next_.clear();
+  request_page("");
+}
+
+void Informer::request_page(const std::string& continue_token) {
+  ListRequest request{options_.resource, options_.ns, options_.label_selector};
+  request.limit = paged_ ? kPageSize : 0;
+  request.continue_token = continue_token;
+  call_ = options_.api.list(request, [this, epoch = epoch_](Result<ListPage> page) {
+    if (!page.ok()) return deliver({epoch, Page{page.error(), "", ""}});
+    std::vector<VersionedObject> items;
+    items.reserve(page->items.size());
+    for (auto& item : page->items) items.push_back(entry_of(std::move(item)));
+    deliver({epoch, Page{std::move(items), page->resource_version, page->continue_token}});
+  });
+}
+
+void Informer::take(Page page) {
+  if (!page.items.ok()) {
+    const Error& error = page.items.error();
+    if (error.code == ErrorCode::kGone && paged_) return begin_list(false);
+    if (error.code == ErrorCode::kNotFound) return on_missing(error);
+    doubted_since_.reset();
+    return fail(error, Phase::kListing);
+  }
+  on_reached();
+  std::move(page.items->begin(), page.items->end(), std::back_inserter(fresh_));
+  if (!page.continue_token.empty()) return request_page(page.continue_token);
+  finish_list(page.version);
+}
+
+void Informer::finish_list(const std::string& version) {
+  const auto changed = table_.replace(std::exchange(fresh_, {}));
+  changed_.insert(changed_.end(), changed.begin(), changed.end());
+  version_ = version;
+  doubted_since_.reset();
+  missing_backoff_.reset();
+  {
+    std::lock_guard lock(mutex_);
+    news_ = news_ || !synced_ || missing_;
+    synced_ = true;
+    missing_ = false;
+  }
+  options_.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
+  settle_refreshes(true);
+  if (refresh_next_.empty()) {
+    begin_watch();
+  } else {
+    begin_list();
+  }
+}
+
+void Informer::settle_refreshes(bool ok) {
+  auto done = std::exchange(refreshing_, {});
+  if (!ok) {
+    std::move(refresh_next_.begin(), refresh_next_.end(), std::back_inserter(done));
+    refresh_next_.clear();
+  }
+  if (done.empty()) return;
+  tell();
+  for (const auto& call : done) call(ok);
+}
+
+// Watches.
+
+void Informer::begin_watch() {
+  ++epoch_;
+  phase_ = Phase::kWatching;
+  retry_.reset();
+  watch_since_ = last_event_ = options_.clock.steady_now();
+  progressed_ = false;
+  WatchRequest request{options_.resource, options_.ns, options_.label_selector};
+  request.resource_version = version_;
+  request.timeout = kWatchTimeout + seconds(options_.rng.next() % kWatchTimeoutJitter);
+  WatchHandler handler;
+  handler.on_open = [this, epoch = epoch_] { deliver({epoch, Opened{}}); };
+  handler.on_event = [this, epoch = epoch_](WatchEventType type, boost::json::object object) {
+    VersionedObject entry;
+    if (type == WatchEventType::kBookmark) {
+      if (const auto* metadata = map_of(object, "metadata"))
+        entry.version = text_of(*metadata, "resourceVersion");
+    } else {
+      entry = entry_of(std::move(object));
+    }
+    deliver({epoch, Event{type, std::move(entry)}});
+  };
+  handler.on_end = [this, epoch = epoch_](const Status& status) {
+    deliver({epoch, Ended{status}});
+  };
+  call_ = options_.api.watch(request, std::move(handler));
+  silence_limit_ = request.timeout + kSilenceSlack;
+  arm_alarm(silence_limit_);
+}
+
+void Informer::arm_alarm(std::chrono::nanoseconds delay) {
+  alarm_ = options_.executor.post_after(delay, [this] { on_silence(); });
+}
+
+void Informer::on_silence() {
+  const auto idle = options_.clock.steady_now() - last_event_;
+  if (idle < silence_limit_) return arm_alarm(silence_limit_ - idle);
+  count_restart("silent");
+  backoff_.reset();  // it has lived for long
+  fail({ErrorCode::kDeadlineExceeded,
+        "watch " + std::string(options_.resource.plural) + ": silent for longer than it may be"},
+       Phase::kWatching);
+  tell();
+}
+
+void Informer::take(Opened) { on_reached(); }
+
+void Informer::take(Event event) {
+  on_reached();
+  last_event_ = options_.clock.steady_now();
+  progressed_ = true;
+  if (!event.entry.version.empty()) version_ = event.entry.version;
+  if (event.type == WatchEventType::kBookmark) return;
+  options_.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
+  const ObjectKey key = event.entry.object->key;
+  const bool different = event.type == WatchEventType::kDeleted
+                             ? table_.remove(key.ns, key.name)
+                             : table_.put(std::move(event.entry));
+  if (different) changed_.push_back(key);
+}
+
+void Informer::take(Ended ended) {
+  call_.reset();
+  alarm_.reset();
+  const bool useful = progressed_ || options_.clock.steady_now() - watch_since_ >= kUsefulWatch;
+  if (useful) backoff_.reset();
+  if (ended.status.ok()) {
+    count_restart("ended");
+    if (useful) return begin_watch();
+    return wait(backoff_.next(), Phase::kWatching);
+  }
+  switch (ended.status.error().code) {
+    case ErrorCode::kGone:
+      count_restart("gone");
+      return wait(backoff_.next(), Phase::kListing);
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kPermissionDenied:
+      count_restart("broken");
+      return fail(ended.status.error(), Phase::kWatching);
+    default:  // the version, or what is watched, makes no sense any more
+      count_restart("refused");
+      return fail(ended.status.error(), Phase::kListing);
+  }
+}
+
+void Informer::count_restart(std::string_view reason) {
+  options_.metrics.add("osm_kubernetes_watch_restarts_total", {{"kind", kind_}, {"reason", reason}},
+                       1);
+}
+
+// Trouble.
+
+void Informer::wait(std::chrono::milliseconds delay, Phase then) {
+  ++epoch_;
+  phase_ = Phase::kWaiting;
+  call_.reset();
+  alarm_.reset();
+  retry_ = options_.executor.post_after(delay, [this, then] {
+    if (then == Phase::kWatching) {
+      begin_watch();
+    } else {
+      begin_list();
+    }
+  });
+}
+
+void Informer::fail(const Error& error, Phase then) {
+  last_error_ = error;
+  fresh_ = {};
+  if (!failing_since_) {
+    failing_since_ = options_.clock.steady_now();
+    problem_timer_ = options_.executor.post_after(kShowFailureAfter, [this] {
+      show_failure();
+      tell();
+    });
+  }
+  // What is refused will not pass by itself.
+  if (error.code == ErrorCode::kPermissionDenied ||
+      options_.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
+    show_failure();
+  wait(backoff_.next(), then);
+  settle_refreshes(false);
+}
+
+void Informer::show_failure() {
+  set_problem(problem_of(
+      ErrorCode::kUnreadableSource,
+      last_error_->message + (has_synced() ? "; what was last read stays in force"
+                                           : "; the mesh is not ready until it can be read")));
+}
+
+void Informer::on_reached() {
+  failing_since_.reset();
+  problem_timer_.reset();
+  set_problem(std::nullopt);
+}
+
+void Informer::on_missing(const Error& error) {
+  if (has_synced() && !missing()) {  // it was there
+    const SteadyTime now = options_.clock.steady_now();
+    if (!doubted_since_) doubted_since_ = now;
+    if (now - *doubted_since_ < kBelieveMissingAfter) return fail(error, Phase::kListing);
+  }
+  failing_since_.reset();
+  problem_timer_.reset();
+  const auto changed = table_.replace({});
+  changed_.insert(changed_.end(), changed.begin(), changed.end());
+  {
+    std::lock_guard lock(mutex_);
+    news_ = news_ || !synced_ || !missing_;
+    synced_ = missing_ = true;
+  }
+  const std::string name =
+      std::string(options_.resource.plural) + '.' + std::string(options_.resource.group);
+  set_problem(problem_of(ErrorCode::kNotFound,
+                         "the API server does not have this resource, so there is none in the "
+                         "mesh; install the CustomResourceDefinition " +
+                             name + " with version " + std::string(options_.resource.version)));
+  wait(missing_backoff_.next(), Phase::kListing);
+  settle_refreshes(true);
+}
+
+Problem Informer::problem_of(ErrorCode code, std::string cause) const {
+  return {code, {}, options_.server + options_.resource.path(options_.ns), 0, "", std::move(cause)};
+}
+
+void Informer::set_problem(std::optional<Problem> problem) {
+  bool began = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (problem_ == problem) return;
+    began = !problem_;
+    problem_ = problem;
+  }
+  news_ = true;
+  if (!problem) {
+    options_.log.info("resource is read again", {{"kind", kind_}});
+  } else if (began) {
+    options_.log.warning("resource cannot be read", {{"kind", kind_}, {"cause", problem->text()}});
+  }
+}
+
+}  // namespace osm::inline v1::kubernetes

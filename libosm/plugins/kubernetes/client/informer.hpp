@@ -1,0 +1,166 @@
+// Follows one resource of an API server: a list, page by page, then a watch from where it ended.
+//
+// - What is known is replaced whole by a list and changed by events; either way `on_change` hears
+//   exactly the keys that are different, and of irrelevant changes (see reduce) nothing.
+// - A watch that ends is taken up at its last version. 410 is answered by a new list; in the middle
+//   of a paged list by one without pages, which cannot expire.
+// - A watch that says nothing, not even its end, past its time is taken for dead and made anew.
+// - While the server is away everything stays as it is, and after a few seconds shows as a problem.
+// - A server that is back is noticed within 4 s of being there (and of its refusing or dropping a
+//   connection, 5 s: see cluster.cpp).
+// - A resource that the server does not have (404: its CRD is missing) counts as empty, and is
+//   looked for again, ever more seldom. One that was there counts so only when it has been missing
+//   for 10 s, since a server that starts may not know its own CRDs yet.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kubernetes/client/api.hpp"
+#include "kubernetes/client/backoff.hpp"
+#include "kubernetes/client/object_table.hpp"
+#include "osm/clock.hpp"
+#include "osm/executor.hpp"
+#include "osm/log.hpp"
+#include "osm/metrics.hpp"
+#include "osm/object.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+struct InformerOptions {
+  Api& api;            // these outlive the informer
+  Executor& executor;  // runs one task at a time, in order
+  const Clock& clock;
+  Rng& rng;
+  LogSink& log;
+  MetricsSink& metrics;
+  std::string server;  // "https://10.96.0.1:443", for what objects and problems are called by
+  Resource resource;
+  std::string ns{};
+  std::string label_selector{};
+  std::string index_label{};
+  // With the keys that are different; with none when only has_synced(), missing() or problem() is.
+  // Thread: of the executor. Must not destroy the informer.
+  std::function<void(const std::vector<ObjectKey>& changed)> on_change;
+};
+
+class Informer {
+ public:
+  explicit Informer(InformerOptions options);
+  // Not in a callback of its own. Waits for callbacks of `api` that run.
+  ~Informer();
+  Informer(const Informer&) = delete;
+  Informer& operator=(const Informer&) = delete;
+
+  // Any thread. has_synced: it has been listed once, or is missing.
+  const ObjectTable& objects() const { return table_; }
+  bool has_synced() const;
+  bool missing() const;
+  std::optional<Problem> problem() const;
+
+  // On the executor:
+
+  // Begins / ends, forgetting everything. Both do nothing the second time.
+  void start();
+  void stop();
+  bool started() const { return phase_ != Phase::kStopped; }
+  // Lists anew, from now on, and calls `done` once, after `on_change`: with false when that failed.
+  void refresh(std::function<void(bool)> done);
+  // Sets the gauges, which age by themselves.
+  void report() const;
+
+ private:
+  enum class Phase { kStopped, kListing, kWatching, kWaiting };
+  // What the Api calls back with, on its threads; taken up on the executor in that order.
+  struct Page {
+    Result<std::vector<VersionedObject>> items;
+    std::string version;
+    std::string continue_token;
+  };
+  struct Opened {};
+  struct Event {
+    WatchEventType type;
+    VersionedObject entry;  // of a bookmark the version only
+  };
+  struct Ended {
+    Status status;
+  };
+  struct Message {
+    std::uint64_t epoch;  // of the call it belongs to
+    std::variant<Page, Opened, Event, Ended> content;
+  };
+  struct Inbox {
+    std::mutex mutex;
+    std::vector<Message> messages;
+  };
+
+  VersionedObject entry_of(boost::json::object object) const;
+  void deliver(Message message);
+  void drain();
+  void take(Page page);
+  void take(Opened);
+  void take(Event event);
+  void take(Ended ended);
+
+  void begin_list(bool paged = true);
+  void request_page(const std::string& continue_token);
+  void finish_list(const std::string& version);
+  void begin_watch();
+  void arm_alarm(std::chrono::nanoseconds delay);
+  void on_silence();
+  void wait(std::chrono::milliseconds delay, Phase then);
+  void fail(const Error& error, Phase then);
+  void on_missing(const Error& error);
+  void on_reached();
+  void count_restart(std::string_view reason);
+  void show_failure();
+  void set_problem(std::optional<Problem> problem);
+  Problem problem_of(ErrorCode code, std::string cause) const;
+  void settle_refreshes(bool ok);
+  void tell();
+
+  const InformerOptions options_;
+  const std::string kind_;
+  ObjectTable table_;
+
+  mutable std::mutex mutex_;  // of these, which any thread reads
+  bool synced_ = false;
+  bool missing_ = false;
+  std::optional<Problem> problem_;
+
+  // On the executor.
+  Phase phase_ = Phase::kStopped;
+  std::uint64_t epoch_ = 0;
+  bool paged_ = true;
+  std::vector<VersionedObject> fresh_;  // of the list that is under way
+  std::string version_;
+  SteadyTime watch_since_{};
+  SteadyTime last_event_{};
+  std::chrono::seconds silence_limit_{};
+  bool progressed_ = false;  // the watch has said something
+  // Since when it is missing, though it was there.
+  std::optional<SteadyTime> doubted_since_;
+  std::optional<SteadyTime> failing_since_;
+  std::optional<Error> last_error_;
+  Backoff backoff_;
+  Backoff missing_backoff_;
+  std::vector<ObjectKey> changed_;                     // not told yet
+  bool news_ = false;                                  // has_synced() and the like
+  std::vector<std::function<void(bool)>> refreshing_;  // waits for the list under way
+  std::vector<std::function<void(bool)>> refresh_next_;
+
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  // What was posted finds out by it that the informer is gone.
+  std::shared_ptr<Informer*> self_;
+  Subscription retry_;
+  Subscription problem_timer_;
+  Subscription alarm_;
+  Subscription call_;
+};
+
+}  // namespace osm::inline v1::kubernetes

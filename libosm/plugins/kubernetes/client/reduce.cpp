@@ -1,0 +1,146 @@
+#include "kubernetes/client/reduce.hpp"
+
+#include <boost/json.hpp>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "base/digest.hpp"
+#include "kubernetes/client/json_text.hpp"
+#include "kubernetes/client/resources.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+using Names = std::initializer_list<std::string_view>;
+
+// The members of `map` with these names, where they are.
+json::object pick(const json::object& map, Names names) {
+  json::object out;
+  for (const std::string_view name : names)
+    if (const json::value* value = map.if_contains(name); value != nullptr && !value->is_null())
+      out.emplace(name, *value);
+  return out;
+}
+
+// Of each element of the list `map[name]`, the members with these names.
+void pick_each(json::object& out, const json::object& map, std::string_view name, Names names) {
+  const json::value* list = map.if_contains(name);
+  if (list == nullptr || !list->is_array()) return;
+  json::array picked;
+  for (const json::value& element : list->get_array())
+    if (element.is_object()) picked.push_back(pick(element.get_object(), names));
+  out.emplace(name, std::move(picked));
+}
+
+void keep_annotations(json::object& metadata, std::string_view prefix) {
+  json::object* annotations = map_of(metadata, "annotations");
+  if (annotations == nullptr) return;
+  json::object kept;
+  for (auto& [name, value] : *annotations)
+    if (std::string_view(name).starts_with(prefix)) kept.emplace(name, std::move(value));
+  if (kept.empty()) {
+    metadata.erase("annotations");
+  } else {
+    *annotations = std::move(kept);
+  }
+}
+
+json::object secret_volumes(const json::object& spec) {
+  json::object out;
+  const json::value* volumes = spec.if_contains("volumes");
+  if (volumes == nullptr || !volumes->is_array()) return out;
+  json::array kept;
+  for (const json::value& volume : volumes->get_array()) {
+    const json::object* map = volume.if_object();
+    const json::object* secret = map == nullptr ? nullptr : map_of(*map, "secret");
+    if (secret == nullptr) continue;
+    json::object one = pick(*map, {"name"});
+    one.emplace("secret", pick(*secret, {"secretName"}));
+    kept.push_back(std::move(one));
+  }
+  if (!kept.empty()) out.emplace("volumes", std::move(kept));
+  return out;
+}
+
+void reduce_pod(json::object& pod) {
+  if (json::object* metadata = map_of(pod, "metadata")) {
+    *metadata = pick(*metadata, {"name", "namespace", "uid", "labels", "annotations",
+                                 "creationTimestamp", "deletionTimestamp", "ownerReferences"});
+    keep_annotations(*metadata, "openservicemesh.io/");
+  }
+  if (json::object* spec = map_of(pod, "spec")) {
+    json::object kept =
+        pick(*spec, {"serviceAccountName", "nodeName", "hostNetwork", "hostname", "subdomain"});
+    for (const std::string_view containers : {"initContainers", "containers"})
+      pick_each(kept, *spec, containers, {"name", "ports", "restartPolicy"});
+    for (auto& [name, value] : secret_volumes(*spec)) kept.emplace(name, std::move(value));
+    *spec = std::move(kept);
+  }
+  if (json::object* status = map_of(pod, "status")) {
+    json::object kept = pick(*status, {"phase", "podIP", "podIPs"});
+    json::array ready;
+    if (const json::value* conditions = status->if_contains("conditions");
+        conditions != nullptr && conditions->is_array()) {
+      for (const json::value& condition : conditions->get_array())
+        if (condition.is_object() && text_of(condition.get_object(), "type") == "Ready")
+          ready.push_back(pick(condition.get_object(), {"type", "status"}));
+    }
+    if (!ready.empty()) kept.emplace("conditions", std::move(ready));
+    *status = std::move(kept);
+  }
+}
+
+// Their annotations say when they last changed, which is no change.
+void reduce_slice(json::object& slice) {
+  if (json::object* metadata = map_of(slice, "metadata"))
+    *metadata = pick(*metadata, {"name", "namespace", "uid", "labels", "ownerReferences",
+                                 "creationTimestamp", "deletionTimestamp"});
+}
+
+// A map of strings, at most what metadata allows.
+std::map<std::string, std::string> strings_of(const json::object& metadata, std::string_view name) {
+  std::map<std::string, std::string> out;
+  const json::object* map = map_of(metadata, name);
+  if (map == nullptr) return out;
+  for (const auto& [key, value] : *map)
+    if (value.is_string()) out.emplace(key, std::string(value.get_string()));
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const Object> reduce(const Resource& resource, json::object object,
+                                     const std::string& server) {
+  if (json::object* metadata = map_of(object, "metadata")) {
+    for (const std::string_view name : {"managedFields", "resourceVersion", "selfLink"})
+      metadata->erase(name);
+    if (json::object* annotations = map_of(*metadata, "annotations")) {
+      annotations->erase("kubectl.kubernetes.io/last-applied-configuration");
+      if (annotations->empty()) metadata->erase("annotations");
+    }
+  }
+  if (resource == kPods) {
+    reduce_pod(object);
+  } else {
+    object.erase("status");
+    if (resource == kEndpointSlices || resource == kEndpoints) reduce_slice(object);
+  }
+  auto out = std::make_shared<Object>();
+  out->key.kind = resource.kind;
+  out->api_version = resource.api_version();
+  if (const json::object* metadata = map_of(object, "metadata")) {
+    out->key.ns = text_of(*metadata, "namespace");
+    out->key.name = text_of(*metadata, "name");
+    out->labels = strings_of(*metadata, "labels");
+    out->annotations = strings_of(*metadata, "annotations");
+  }
+  out->json = json::serialize(object);
+  out->resource_version = digest_of(out->json).hex();
+  out->source.path = server + resource.path(out->key.ns, out->key.name);
+  return out;
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,66 @@
+#include <boost/json.hpp>
+#include <utility>
+
+#include "kubernetes/client/blocking_list.hpp"
+#include "kubernetes/client/json_text.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/surroundings.hpp"
+#include "osm/kubernetes/objects.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+// Lives as long as `kind`.
+Resource resource_of(const ObjectKind& kind) {
+  return {kind.group, kind.version, kind.plural, kind.kind, true};
+}
+
+Result<std::string> text_of(Result<json::object> object) {
+  if (!object.ok()) return object.error();
+  return json::serialize(*object);
+}
+
+}  // namespace
+
+Result<std::string> create_object(Cluster& cluster, const ObjectKind& kind,
+                                  const std::string& json) {
+  OSM_TRY(const json::object object, parse_object(json, "a " + kind.kind + " to create"));
+  return text_of(cluster.api().create(resource_of(kind), object));
+}
+
+Result<std::string> get_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
+                               const std::string& name) {
+  return text_of(cluster.api().get(resource_of(kind), ns, name));
+}
+
+Status delete_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
+                     const std::string& name) {
+  return cluster.api().remove(resource_of(kind), ns, name);
+}
+
+Result<std::vector<std::string>> list_older_objects(Cluster& cluster, const ObjectKind& kind,
+                                                    const std::string& ns,
+                                                    const std::string& label_selector,
+                                                    WallTime made_before) {
+  // Times of one form compare as texts do.
+  const std::string limit = kubernetes_time(made_before);
+  ListRequest request{.resource = resource_of(kind),
+                      .ns = ns,
+                      .label_selector = label_selector,
+                      .metadata_only = true};
+  std::vector<std::string> names;
+  do {
+    OSM_TRY(ListPage page, list_page(cluster.api(), request));
+    for (const json::object& item : page.items) {
+      const json::value& metadata = map_at(item, "metadata");
+      const std::string created = text_at(metadata, "creationTimestamp");
+      if (!created.empty() && created < limit) names.push_back(text_at(metadata, "name"));
+    }
+    request.continue_token = std::move(page.continue_token);
+  } while (!request.continue_token.empty());
+  return names;
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,77 @@
+// The pods of one namespace: whose proxy is served, and which Services select them. Plain data; not
+// thread-safe.
+//
+// Anybody who may create a pod may label it with another's UUID. So a UUID is only that pod's which
+// mounts the UUID's Secret, and of several the one that was there first.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kubernetes/source/pod.hpp"
+#include "kubernetes/source/selector_index.hpp"
+#include "osm/values/service.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+class PodTable {
+ public:
+  explicit PodTable(std::string ns) : ns_(std::move(ns)) {}
+
+  // What became of a pod; one that is gone decodes to nothing. Nothing is recomputed until
+  // update().
+  void set_pod(const std::string& name, DecodedPod pod);
+  // Null removes.
+  void set_service(const std::string& name, const Service* service);
+
+  struct Changes {
+    std::set<std::string> pods;           // served before or now, and different
+    std::set<std::string> addresses;      // that those had or have
+    std::vector<WorkloadName> workloads;  // added, changed or removed
+    bool problems = false;                // add_problems() adds others
+  };
+  // Recomputes what the changes since the last call touch.
+  Changes update();
+
+  // The pod of that name, if its proxy is served; else null.
+  const Pod* find(const std::string& name) const;
+  // Those at an address: several where pods share their node's network.
+  std::vector<const Pod*> at(const std::string& address) const;
+
+  const std::map<std::string, Workload>& workloads() const { return workloads_; }
+  // Without path and line, any order.
+  void add_problems(std::vector<Problem>& out) const;
+
+ private:
+  using PodPtr = std::shared_ptr<const Pod>;
+
+  // Who has a UUID, of those that claim it.
+  void elect(const ProxyId& id);
+  void retire(const ProxyId& id, Changes& changes);
+  Workload workload_of(const Pod& pod) const;
+  void update_workloads(const std::set<std::string>& touched, Changes& changes);
+
+  std::string ns_;
+  std::map<std::string, PodPtr> pods_;
+  std::map<std::string, Problem> invalid_;
+  std::map<ProxyId, std::set<std::string>> claims_;
+
+  std::map<ProxyId, std::string> owners_;
+  std::map<std::string, PodPtr> served_;
+  std::map<std::string, std::set<std::string>> by_address_;
+  std::map<ProxyId, Problem> conflicts_;
+  std::map<std::string, Workload> workloads_;
+
+  std::map<std::string, Labels> selectors_;  // of Services
+  SelectorIndex services_;
+
+  std::set<ProxyId> touched_ids_;
+  SelectorIndex touched_selectors_;  // that Services had or have now
+  std::size_t touched_count_ = 0;
+  bool problems_touched_ = false;
+};
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,288 @@
+#include "kubernetes/source/slice_table.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "model/ip_address.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+// What cannot be served, counted: a Service has one problem of each sort, however many endpoints.
+struct LeftOut {
+  std::set<std::string> without_sidecar;  // pods
+  std::set<std::string> nameless;         // addresses of no pod, or of several accounts
+  std::set<std::string> misplaced;        // pods that do not have the address they are listed at
+  std::set<std::string> ipv6;             // addresses of pods that are listed with no other
+  std::set<std::string> names;            // of FQDN slices
+};
+
+std::string count_of(const std::set<std::string>& things, const std::string& what) {
+  return std::to_string(things.size()) + ' ' + what + (things.size() == 1 ? "" : "s") + " (" +
+         *things.begin() + (things.size() == 1 ? ")" : ", ...)");
+}
+
+std::vector<Problem> problems_of(const ServiceName& service, const LeftOut& left_out) {
+  std::vector<Problem> problems;
+  const auto report = [&](const std::set<std::string>& things, ErrorCode code,
+                          const std::string& what, const std::string& cause) {
+    if (things.empty()) return;
+    problems.push_back({code,
+                        {"Service", service.ns, service.name},
+                        "",
+                        0,
+                        "",
+                        count_of(things, what) + " behind it " + cause});
+  };
+  report(left_out.without_sidecar, ErrorCode::kDanglingReference, "pod",
+         "without a sidecar: the mesh sends them nothing; create them anew with injection enabled, "
+         "or take them out of the selector");
+  report(left_out.nameless, ErrorCode::kDanglingReference, "address",
+         "of nobody the mesh knows, so nobody can prove to be there: left out; only pods of this "
+         "namespace that have a sidecar, and VirtualMachines that it selects, can serve it");
+  report(left_out.misplaced, ErrorCode::kConflictingAddress, "pod",
+         "listed at an address that it does not have: left out; correct or delete the "
+         "EndpointSlice that says so");
+  report(left_out.ipv6, ErrorCode::kUnusedField, "IPv6 address",
+         "left out: the mesh carries IPv4 only yet; give the Service an IPv4 or dual-stack "
+         "ipFamilyPolicy");
+  report(left_out.names, ErrorCode::kUnusedField, "host name",
+         "left out: the mesh sends to IP addresses only; list those in the EndpointSlice");
+  return problems;
+}
+
+// One Service's endpoints as they are collected from its slices.
+class Collector {
+ public:
+  Collector(const Service& service, const PodTable& pods) : service_(service), pods_(pods) {}
+
+  void add(const EndpointSubset& subset) {
+    for (const ListedEndpoint& listed : subset.endpoints) {
+      const Pod* pod = pod_at(listed);
+      if (pod == nullptr) continue;
+      if (model::is_ipv6(listed.address)) {
+        by_ipv6_.emplace(pod->name.name, listed.address);
+        continue;
+      }
+      by_ipv4_.insert(pod->name.name);
+      for (const ListedPort& port : subset.ports) add(listed, port, *pod);
+    }
+  }
+
+  std::vector<Endpoint> endpoints() const {
+    std::set<std::string> ports_with_ready;
+    for (const auto& [place, found] : found_)
+      if (found.ready) ports_with_ready.insert(found.endpoint.service_port);
+    std::vector<Endpoint> out;
+    for (const auto& [place, found] : found_) {
+      out.push_back(found.endpoint);
+      // As kube-proxy does: rather to those that are ending than to nobody.
+      out.back().healthy = found.ready || (found.ends_serving &&
+                                           !ports_with_ready.contains(found.endpoint.service_port));
+    }
+    return out;
+  }
+
+  std::vector<Problem> problems() const {
+    LeftOut left_out = left_out_;
+    for (const auto& [pod, address] : by_ipv6_)
+      if (!by_ipv4_.contains(pod)) left_out.ipv6.insert(address);
+    return problems_of(service_.name, left_out);
+  }
+
+  std::set<std::string> asked_pods, asked_addresses;
+
+ private:
+  struct Found {
+    Endpoint endpoint;
+    bool ready = false;
+    bool ends_serving = false;
+  };
+
+  // Null: counted as left out.
+  const Pod* pod_at(const ListedEndpoint& listed) {
+    if (!model::is_ipv4(listed.address) && !model::is_ipv6(listed.address)) {
+      left_out_.names.insert(listed.address);
+      return nullptr;
+    }
+    return listed.pod.empty() ? pod_by_address(listed.address) : pod_by_name(listed);
+  }
+
+  const Pod* pod_by_name(const ListedEndpoint& listed) {
+    asked_pods.insert(listed.pod);
+    const Pod* pod = pods_.find(listed.pod);
+    // Another pod of that name, as of a StatefulSet: this one is gone, its slice will be.
+    if (pod != nullptr && !listed.pod_uid.empty() && listed.pod_uid != pod->uid) return nullptr;
+    if (pod == nullptr) {
+      if (listed.ready && !listed.terminating) left_out_.without_sidecar.insert(listed.pod);
+      return nullptr;
+    }
+    const auto& has = pod->addresses;
+    if (std::find(has.begin(), has.end(), listed.address) != has.end()) return pod;
+    // A pod without address has one that is not known here yet.
+    if (!has.empty()) left_out_.misplaced.insert(listed.pod);
+    return nullptr;
+  }
+
+  const Pod* pod_by_address(const std::string& address) {
+    asked_addresses.insert(address);
+    const std::vector<const Pod*> pods = pods_.at(address);
+    const bool one_account =
+        !pods.empty() && std::all_of(pods.begin(), pods.end(), [&](const Pod* pod) {
+          return pod->account == pods.front()->account;
+        });
+    if (one_account) return pods.front();
+    left_out_.nameless.insert(address);
+    return nullptr;
+  }
+
+  // Null: a port that the Service does not have, or that the mesh does not carry.
+  const ServicePort* service_port(const std::string& name) const {
+    for (const ServicePort& port : service_.ports)
+      if (port.name == name || (name.empty() && service_.ports.size() == 1)) return &port;
+    return nullptr;
+  }
+
+  void add(const ListedEndpoint& listed, const ListedPort& port, const Pod& pod) {
+    const ServicePort* of = service_port(port.name);
+    if (of == nullptr) return;
+    // While slices are rearranged, an endpoint is in two of them.
+    Found& found = found_[{listed.address, port.port, of->name}];
+    found.endpoint = {.address = listed.address,
+                      .port = port.port,
+                      .service_port = of->name,
+                      .identity = identity_of(pod.account),
+                      .zone = listed.zone ? listed.zone : found.endpoint.zone,
+                      .weight = {}};
+    found.ready = found.ready || listed.ready;
+    found.ends_serving = found.ends_serving || (listed.serving && listed.terminating);
+  }
+
+  const Service& service_;
+  const PodTable& pods_;
+  std::map<std::tuple<std::string, Port, std::string>, Found> found_;
+  std::set<std::string> by_ipv4_;               // pods
+  std::map<std::string, std::string> by_ipv6_;  // pods, each with one of its addresses
+  LeftOut left_out_;
+};
+
+bool is_slice(const ObjectKey& key) { return key.kind == kSliceKind; }
+
+}  // namespace
+
+void SliceTable::set_service(const std::string& name, std::shared_ptr<const Service> service) {
+  touched_.insert(name);
+  if (service) {
+    services_[name] = std::move(service);
+  } else {
+    services_.erase(name);
+  }
+}
+
+void SliceTable::set_endpoints(const ObjectKey& key, std::optional<EndpointSet> endpoints) {
+  if (endpoints && endpoints->service.empty()) endpoints.reset();
+  const auto former = service_of_.find(key);
+  if (former != service_of_.end()) {
+    auto& sets = sets_of_.at(former->second);
+    if (endpoints && sets.at(key) == *endpoints) return;
+    touched_.insert(former->second);
+    sets.erase(key);
+    if (sets.empty()) sets_of_.erase(former->second);
+    service_of_.erase(former);
+  }
+  if (!endpoints) return;
+  touched_.insert(endpoints->service);
+  service_of_[key] = endpoints->service;
+  sets_of_[endpoints->service][key] = *std::move(endpoints);
+}
+
+SliceTable::State SliceTable::compute(const Service& service, const PodTable& pods) const {
+  State state;
+  const auto sets = sets_of_.find(service.name.name);
+  if (sets == sets_of_.end()) return state;
+  Collector collector(service, pods);
+  // Where there are slices, an Endpoints object says the same, or less.
+  const bool slices = std::any_of(sets->second.begin(), sets->second.end(),
+                                  [](const auto& entry) { return is_slice(entry.first); });
+  for (const auto& [key, set] : sets->second)
+    if (is_slice(key) == slices)
+      for (const EndpointSubset& subset : set.subsets) collector.add(subset);
+  state.endpoints = collector.endpoints();
+  state.problems = collector.problems();
+  state.pods = std::move(collector.asked_pods);
+  state.addresses = std::move(collector.asked_addresses);
+  return state;
+}
+
+void SliceTable::forget(const std::string& name) {
+  const auto state = states_.find(name);
+  if (state == states_.end()) return;
+  const auto drop = [&](Dependents& dependents, const std::set<std::string>& keys) {
+    for (const std::string& key : keys) {
+      const auto at = dependents.find(key);
+      at->second.erase(name);
+      if (at->second.empty()) dependents.erase(at);
+    }
+  };
+  drop(by_pod_, state->second.pods);
+  drop(by_address_, state->second.addresses);
+  states_.erase(state);
+}
+
+void SliceTable::replace(const std::string& name, State next) {
+  forget(name);
+  for (const std::string& pod : next.pods) by_pod_[pod].insert(name);
+  for (const std::string& address : next.addresses) by_address_[address].insert(name);
+  states_[name] = std::move(next);
+}
+
+SliceTable::Changes SliceTable::update(const PodTable& pods, const PodTable::Changes& changed) {
+  Changes changes;
+  std::set<std::string> touched = std::exchange(touched_, {});
+  const auto touch = [&](const Dependents& dependents, const std::set<std::string>& keys) {
+    for (const std::string& key : keys)
+      if (const auto at = dependents.find(key); at != dependents.end())
+        touched.insert(at->second.begin(), at->second.end());
+  };
+  touch(by_pod_, changed.pods);
+  touch(by_address_, changed.addresses);
+  for (const std::string& name : touched) {
+    const auto service = services_.find(name);
+    const auto state = states_.find(name);
+    const bool known = state != states_.end();
+    if (service == services_.end()) {
+      if (!known) continue;
+      changes.problems |= !state->second.problems.empty();
+      forget(name);
+      changes.services.push_back({ns_, name});
+      continue;
+    }
+    ++changes.recomputed;
+    State next = compute(*service->second, pods);
+    if (!known || state->second.endpoints != next.endpoints)
+      changes.services.push_back({ns_, name});
+    changes.problems |= known ? state->second.problems != next.problems : !next.problems.empty();
+    replace(name, std::move(next));
+  }
+  return changes;
+}
+
+std::optional<std::vector<Endpoint>> SliceTable::endpoints(const std::string& service) const {
+  const auto at = states_.find(service);
+  if (at == states_.end()) return std::nullopt;
+  return at->second.endpoints;
+}
+
+std::vector<ServiceName> SliceTable::services() const {
+  std::vector<ServiceName> out;
+  for (const auto& [name, state] : states_) out.push_back({ns_, name});
+  return out;
+}
+
+void SliceTable::add_problems(std::vector<Problem>& out) const {
+  for (const auto& [name, state] : states_)
+    out.insert(out.end(), state.problems.begin(), state.problems.end());
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,68 @@
+// The Services of one namespace and who stands behind them, by EndpointSlices and pods. Plain data;
+// not thread-safe.
+//
+// Who answers at an address is the pod that the slice names, if that pod has the address, or else
+// the one pod that has it: a slice can be written by people, a pod's addresses only by its node.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kubernetes/source/endpoint_set.hpp"
+#include "kubernetes/source/pod_table.hpp"
+#include "osm/values/endpoint.hpp"
+#include "osm/values/service.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+class SliceTable {
+ public:
+  explicit SliceTable(std::string ns) : ns_(std::move(ns)) {}
+
+  // Null removes. Nothing is recomputed until update().
+  void set_service(const std::string& name, std::shared_ptr<const Service> service);
+  // `key` is the object's; nullopt: it is gone.
+  void set_endpoints(const ObjectKey& key, std::optional<EndpointSet> endpoints);
+
+  struct Changes {
+    std::vector<ServiceName> services;  // whose endpoints are different
+    std::size_t recomputed = 0;         // Services whose endpoints were worked out anew
+    bool problems = false;              // add_problems() adds others
+  };
+  // Recomputes what the changes since the last call, and these of the pods, touch.
+  Changes update(const PodTable& pods, const PodTable::Changes& changed);
+
+  // Nullopt: no such Service.
+  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
+  std::vector<ServiceName> services() const;
+  void add_problems(std::vector<Problem>& out) const;
+
+ private:
+  struct State {
+    std::vector<Endpoint> endpoints;
+    std::vector<Problem> problems;
+    // What they depend on.
+    std::set<std::string> pods;
+    std::set<std::string> addresses;
+  };
+  using Dependents = std::map<std::string, std::set<std::string>>;  // pod or address → Services
+
+  State compute(const Service& service, const PodTable& pods) const;
+  void replace(const std::string& name, State next);
+  void forget(const std::string& name);
+
+  std::string ns_;
+  std::map<std::string, std::shared_ptr<const Service>> services_;
+  std::map<ObjectKey, std::string> service_of_;
+  std::map<std::string, std::map<ObjectKey, EndpointSet>> sets_of_;  // by Service
+  std::map<std::string, State> states_;
+  Dependents by_pod_;
+  Dependents by_address_;
+  std::set<std::string> touched_;
+};
+
+}  // namespace osm::inline v1::kubernetes

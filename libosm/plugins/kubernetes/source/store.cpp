@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <array>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/strand.hpp"
+#include "kubernetes/client/informer.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/notifier.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kReportEvery = std::chrono::seconds(10);
+constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
+constexpr std::string_view kServiceNameLabel = "kubernetes.io/service-name";
+
+class KubernetesStore final : public ObjectStore {
+ public:
+  explicit KubernetesStore(const StoreOptions& options)
+      : options_(options), server_(options.cluster.server()), strand_(options.executor) {
+    const auto wanted = [&options](const Resource& resource) {
+      return options.kinds.empty() || options.kinds.contains(std::string(resource.kind));
+    };
+    if (wanted(kNamespaces))
+      follow(kNamespaces, "", "openservicemesh.io/monitored-by=" + options.mesh_name);
+    if (wanted(kPods)) follow(kPods, "", kProxyUuidLabel, kProxyUuidLabel);
+    for (const Resource& resource : {kMeshConfigs, kMeshRootCertificates})
+      if (wanted(resource)) follow(resource, options.osm_namespace);
+    for (const Resource& resource : {kServices, kServiceAccounts, kTrafficTargets, kHttpRouteGroups,
+                                     kTcpRoutes, kTrafficSplits, kEgresses, kIngressBackends,
+                                     kRetries, kUpstreamTrafficSettings, kVirtualMachines})
+      if (wanted(resource)) follow(resource);
+    if (wanted(kEndpointSlices)) {
+      slices_ = follow(kEndpointSlices, "", "", kServiceNameLabel);
+      endpoints_ = follow(kEndpoints);
+    }
+    strand_.post([this] {
+      for (const auto& [kind, informer] : informers_)
+        if (informer.get() != endpoints_) informer->start();
+      report();
+    });
+  }
+
+  ~KubernetesStore() override {
+    report_timer_.reset();
+    strand_.stop();
+  }
+
+  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const override {
+    const auto at = informers_.find(kind);
+    if (at == informers_.end()) return {};
+    return at->second->objects().list();
+  }
+
+  std::shared_ptr<const Object> get(const ObjectKey& key) const override {
+    const auto at = informers_.find(key.kind);
+    return at == informers_.end() ? nullptr : at->second->objects().get(key.ns, key.name);
+  }
+
+  bool has_synced() const override {
+    return std::all_of(informers_.begin(), informers_.end(), [this](const auto& entry) {
+      return (entry.second.get() == endpoints_ && !slices_->missing()) ||
+             entry.second->has_synced();
+    });
+  }
+
+  bool catch_up(milliseconds timeout) override {
+    struct Countdown {
+      std::size_t left;
+      bool ok = true;
+      std::promise<bool> done;
+    };
+    const auto countdown = std::make_shared<Countdown>();
+    auto caught_up = countdown->done.get_future();
+    strand_.post([this, countdown] {
+      std::vector<Informer*> started;
+      for (const auto& [kind, informer] : informers_)
+        if (informer->started()) started.push_back(informer.get());
+      countdown->left = started.size();
+      for (Informer* informer : started)
+        informer->refresh([countdown](bool ok) {
+          countdown->ok = countdown->ok && ok;
+          if (--countdown->left == 0) countdown->done.set_value(countdown->ok);
+        });
+    });
+    return caught_up.wait_for(timeout) == std::future_status::ready && caught_up.get();
+  }
+
+  std::vector<Problem> list_problems() const override {
+    std::vector<Problem> problems;
+    std::size_t unreadable = 0;
+    for (const auto& [kind, informer] : informers_) {
+      // Nothing is wrong with a cluster that has Endpoints only.
+      if (informer.get() == slices_ && slices_->missing()) continue;
+      auto problem = informer->problem();
+      if (!problem) continue;
+      if (problem->code == ErrorCode::kUnreadableSource) ++unreadable;
+      problems.push_back(*std::move(problem));
+    }
+    // Nothing can be read: that is the server, and said once. Of slices and Endpoints one is asked.
+    const std::size_t followed = informers_.size() - (slices_ == nullptr ? 0 : 1);
+    if (followed > 1 && unreadable >= followed) {
+      Problem all = problems.front();
+      all.path = server_;
+      return {std::move(all)};
+    }
+    std::sort(problems.begin(), problems.end());
+    return problems;
+  }
+
+  Subscription subscribe(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override {
+    return notifier_.subscribe(std::move(on_change));
+  }
+
+ private:
+  Informer* follow(const Resource& resource, const std::string& ns = {},
+                   std::string_view label_selector = {}, std::string_view index_label = {}) {
+    InformerOptions options{.api = options_.cluster.api(),
+                            .executor = strand_,
+                            .clock = options_.clock,
+                            .rng = options_.rng,
+                            .log = options_.log,
+                            .metrics = options_.metrics,
+                            .server = server_,
+                            .resource = resource,
+                            .ns = ns,
+                            .label_selector = std::string(label_selector),
+                            .index_label = std::string(index_label),
+                            .on_change = [this](const auto& keys) { on_change(keys); }};
+    auto& informer = informers_[std::string(resource.kind)];
+    informer = std::make_unique<Informer>(std::move(options));
+    return informer.get();
+  }
+
+  void on_change(const std::vector<ObjectKey>& keys) {
+    if (slices_ != nullptr && slices_->missing() != endpoints_->started()) {
+      // Not from within an informer's own callback, which this may be.
+      strand_.post([this] {
+        if (slices_->missing()) {
+          endpoints_->start();
+        } else {
+          endpoints_->stop();
+        }
+      });
+    }
+    notifier_.notify(keys);
+  }
+
+  void report() {
+    for (const auto& [kind, informer] : informers_)
+      if (informer->started()) informer->report();
+    report_timer_ = strand_.post_after(kReportEvery, [this] { report(); });
+  }
+
+  const StoreOptions options_;
+  const std::string server_;
+  Notifier<const std::vector<ObjectKey>&> notifier_;
+  Strand strand_;
+  // By kind. Endpoints are followed while the cluster has no EndpointSlices; both or none are here.
+  std::map<std::string, std::unique_ptr<Informer>, std::less<>> informers_;
+  Informer* slices_ = nullptr;
+  Informer* endpoints_ = nullptr;
+  Subscription report_timer_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectStore> make_store(const StoreOptions& options) {
+  return std::make_unique<KubernetesStore>(options);
+}
+
+}  // namespace osm::inline v1::kubernetes

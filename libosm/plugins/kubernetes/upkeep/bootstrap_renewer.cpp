@@ -1,0 +1,219 @@
+#include "kubernetes/upkeep/bootstrap_renewer.hpp"
+
+#include <openssl/crypto.h>
+
+#include <boost/json.hpp>
+#include <utility>
+
+#include "base/base64.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/secret_text.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr double kBurst = 20;                             // writes at once, then
+constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
+constexpr std::chrono::seconds kRetry{5};                 // of a CA or an API server that is away
+
+std::pair<std::string, std::string> name_of(const json::object& secret) {
+  const json::value& metadata = map_at(secret, "metadata");
+  return {text_at(metadata, "namespace"), text_at(metadata, "name")};
+}
+
+bool is_away(ErrorCode code) {
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded;
+}
+
+json::object data_of(inject::PodCertificate& certificate) {
+  json::object data;
+  for (inject::BootstrapFile& file : certificate.files) {
+    std::string text = base64(file.content);
+    data[file.name] = text;
+    OPENSSL_cleanse(text.data(), text.size());
+    OPENSSL_cleanse(file.content.data(), file.content.size());
+  }
+  return data;
+}
+
+}  // namespace
+
+BootstrapRenewer::BootstrapRenewer(const Surroundings& surroundings,
+                                   BootstrapRenewerOptions options, Strand& strand)
+    : with_(surroundings),
+      options_(std::move(options)),
+      strand_(strand),
+      rate_(with_.clock, kBurst, kRenewalSpacing) {
+  changes_ = options_.certificates.subscribe([this](const auto&) { wake(); });
+}
+
+std::optional<std::size_t> BootstrapRenewer::stale() const {
+  if (!options_.may_write()) return std::nullopt;
+  const std::string source = source_now();
+  std::lock_guard lock(mutex_);
+  if (!looked_ || looked_->source != source) return std::nullopt;
+  return looked_->stale;
+}
+
+// The CA or the trust bundle may be another. Of the many certificates that are announced then the
+// first is enough.
+void BootstrapRenewer::wake() {
+  if (awake_.exchange(true)) return;
+  strand_.post([this] {
+    awake_ = false;
+    if (options_.may_write() && source_ != source_now()) options_.sweep();
+  });
+}
+
+void BootstrapRenewer::look_at_all(const std::vector<json::object>& secrets) {
+  source_ = source_now();
+  due_.clear();
+  failed_.clear();
+  for (const json::object& secret : secrets)
+    if (due_for(secret)) due_.insert(name_of(secret));
+  publish();
+  if (!due_.empty()) schedule({});
+}
+
+void BootstrapRenewer::look_at(const json::object& secret) {
+  if (source_.empty() || !due_for(secret)) return;
+  const bool scheduled = !due_.empty();
+  due_.insert(name_of(secret));
+  publish();
+  if (!scheduled) schedule({});
+}
+
+void BootstrapRenewer::forget() {
+  source_.clear();
+  due_.clear();
+  failed_.clear();
+  timer_.reset();
+  std::lock_guard lock(mutex_);
+  looked_.reset();
+}
+
+std::optional<Pod> BootstrapRenewer::due_for(const json::object& secret) const {
+  const json::value& annotations = map_at(map_at(secret, "metadata"), "annotations");
+  const bool fresh = text_at(annotations, inject::kCertificateSourceAnnotation) == source_ &&
+                     text_at(annotations, inject::kRenewCertificateAfterAnnotation) >
+                         kubernetes_time(with_.clock.wall_now());
+  if (fresh) return std::nullopt;
+  return owner_of(secret);
+}
+
+// The Pod that the Secret belongs to, if its proxy starts with it and is one of the mesh.
+std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const {
+  const auto [ns, name] = name_of(secret);
+  if (!in_mesh(ns)) return std::nullopt;
+  for (const json::value& reference : list_at(map_at(secret, "metadata"), "ownerReferences")) {
+    if (text_at(reference, "kind") != kPods.kind) continue;
+    const auto object =
+        options_.store.get({std::string(kPods.kind), ns, text_at(reference, "name")});
+    if (!object) continue;
+    std::optional<Pod> pod = decode_pod(*object).value;
+    if (pod && pod->uid == text_at(reference, "uid") && pod->mounts_bootstrap &&
+        bootstrap_secret(pod->proxy_id) == name)
+      return pod;
+  }
+  return std::nullopt;
+}
+
+// Whoever may write Secrets and Pods in another namespace must not get a certificate by that.
+bool BootstrapRenewer::in_mesh(const std::string& ns) const {
+  const auto object = options_.store.get({std::string(kNamespaces.kind), "", ns});
+  if (!object) return false;
+  const auto label = object->labels.find(spec::kMonitoredByLabel);
+  return label != object->labels.end() && label->second == options_.mesh_name;
+}
+
+void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
+  timer_ = strand_.post_after(delay, [this] { renew_next(); });
+}
+
+// One for each task, so that the strand does its other work in between.
+void BootstrapRenewer::renew_next() {
+  if (!options_.may_write()) return forget();
+  if (due_.empty()) return;
+  if (!rate_.take()) return schedule(kRenewalSpacing);
+  // In turn, so that one that fails again and again keeps none of the others waiting.
+  const auto next = due_.upper_bound(last_);
+  const Name name = last_ = next == due_.end() ? *due_.begin() : *next;
+  const Status done = renew(name);
+  settle(name, done);
+  publish();
+  if (!due_.empty())
+    return schedule(!done.ok() && is_away(done.error().code) ? jittered(with_.rng, kRetry)
+                                                             : std::chrono::nanoseconds{});
+  if (renewed_ > 0)
+    with_.log.info("bootstrap Secrets have new proxy certificates",
+                   {{"count", std::to_string(std::exchange(renewed_, 0))}});
+  failing_ = !failed_.empty();
+}
+
+void BootstrapRenewer::settle(const Name& name, const Status& done) {
+  if (done.ok()) {
+    due_.erase(name);
+    return;
+  }
+  // Somebody changed it meanwhile: it is read again.
+  if (done.error().code == ErrorCode::kConflict) return;
+  if (!std::exchange(failing_, true))
+    with_.log.warning(
+        "a bootstrap Secret does not get a new proxy certificate yet",
+        {{"secret", name.first + '/' + name.second}, {"detail", done.error().text()}});
+  // Of one that is refused the others know nothing.
+  if (!is_away(done.error().code)) failed_.insert(due_.extract(name));
+}
+
+// Ok also when nothing is left to do.
+Status BootstrapRenewer::renew(const Name& name) {
+  OSM_TRY(const std::vector<json::object> found,
+          options_.list({.resource = kSecrets,
+                         .ns = name.first,
+                         .field_selector = "metadata.name=" + name.second}));
+  if (found.empty()) return {};
+  const std::optional<Pod> pod = due_for(found.front());
+  if (!pod) return {};
+  OSM_TRY(inject::PodCertificate certificate,
+          inject::issue_pod_certificate(options_.certificates, options_.trust_domains(),
+                                        pod->proxy_id, pod->account));
+  return write(found.front(), std::move(certificate));
+}
+
+Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificate certificate) {
+  const json::value& metadata = map_at(secret, "metadata");
+  json::object annotations;
+  for (const auto& [key, value] : certificate.annotations) annotations[key] = value;
+  json::object body{{"metadata",
+                     {{"uid", text_at(metadata, "uid")},
+                      {"resourceVersion", text_at(metadata, "resourceVersion")},
+                      {"annotations", std::move(annotations)}}},
+                    {"data", data_of(certificate)}};
+  Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
+  erase_data(body);
+  const auto [ns, name] = name_of(secret);
+  Result<json::object> written = with_.api.patch(kSecrets, ns, name, patch);
+  OPENSSL_cleanse(patch.body.data(), patch.body.size());
+  if (!written.ok()) return written.error();
+  erase_data(*written);
+  ++renewed_;
+  with_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
+  return {};
+}
+
+void BootstrapRenewer::publish() {
+  std::lock_guard lock(mutex_);
+  looked_ = Looked{source_, due_.size() + failed_.size()};
+}
+
+std::string BootstrapRenewer::source_now() const {
+  return inject::certificate_source(options_.certificates.issuer_id(),
+                                    options_.certificates.trust_bundle_pem(),
+                                    options_.trust_domains());
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,120 @@
+#include "kubernetes/upkeep/event_writer.hpp"
+
+#include <boost/json.hpp>
+#include <cctype>
+#include <utility>
+
+#include "base/digest.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kController = "openservicemesh.io/osm-controller";
+constexpr std::size_t kMaxNoteBytes = 1024;  // what the API takes
+constexpr std::size_t kMaxReplicaBytes = 128;
+constexpr std::size_t kMaxNamedBytes = 200;  // of the object, in the Event's own name
+constexpr double kBurst = 25;
+constexpr std::chrono::seconds kPeriod{2};
+
+std::string cut(std::string text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  text.resize(bytes);
+  // Not inside a character.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+  return text;
+}
+
+std::string note_of(const Problem& problem) {
+  return cut(problem.field.empty() ? problem.cause : problem.field + ": " + problem.cause,
+             kMaxNoteBytes);
+}
+
+}  // namespace
+
+std::string reason_text(ErrorCode code) {
+  std::string out;
+  bool upper = true;
+  for (char c : error_code_text(code)) {
+    if (c == '-') {
+      upper = true;
+      continue;
+    }
+    out.push_back(upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c);
+    upper = false;
+  }
+  return out;
+}
+
+EventWriter::EventWriter(const Surroundings& surroundings, const ObjectStore& store,
+                         std::string replica)
+    : with_(surroundings),
+      store_(store),
+      replica_(cut(std::move(replica), kMaxReplicaBytes)),
+      budget_(with_.clock, kBurst, kPeriod) {}
+
+void EventWriter::tell(const std::vector<Problem>& problems) {
+  behind_ = false;
+  const std::set<Problem> present(problems.begin(), problems.end());
+  std::erase_if(told_, [&](const Problem& problem) { return !present.contains(problem); });
+  for (const Problem& problem : present) {
+    if (problem.object.kind.empty() || problem.code == ErrorCode::kUnusedField) continue;
+    if (told_.contains(problem)) continue;
+    const auto object = store_.get(problem.object);
+    if (!object) continue;
+    if (!budget_.take()) {
+      behind_ = true;
+      return;
+    }
+    if (write(problem, *object)) told_.insert(problem);
+  }
+}
+
+bool EventWriter::write(const Problem& problem, const Object& object) {
+  boost::system::error_code fault;
+  const json::value root = json::parse(object.json, fault);
+  if (fault) return true;
+  const std::string uid = text_at(map_at(root, "metadata"), "uid");
+  const std::string note = note_of(problem);
+  // The first two hold no blank, so nothing runs into the next.
+  const Digest digest =
+      digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);
+  // Of objects without a namespace, Events are in "default".
+  const std::string ns = object.key.ns.empty() ? "default" : object.key.ns;
+  const json::object event{
+      {"apiVersion", kEvents.api_version()},
+      {"kind", kEvents.kind},
+      {"metadata",
+       {{"name", cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16)},
+        {"namespace", ns},
+        {"labels", {{kNameLabel, kNameLabelValue}}}}},
+      {"eventTime", kubernetes_micro_time(with_.clock.wall_now())},
+      {"reportingController", kController},
+      {"reportingInstance", replica_},
+      {"type", "Warning"},
+      {"reason", reason_text(problem.code)},
+      {"action", "Configure"},
+      {"note", note},
+      {"regarding",
+       {{"apiVersion", object.api_version},
+        {"kind", object.key.kind},
+        {"namespace", object.key.ns},
+        {"name", object.key.name},
+        {"uid", uid}}}};
+  const auto created = with_.api.create(kEvents, event);
+  if (created.ok()) {
+    with_.metrics.add("osm_events_written_total", {}, 1);
+    return true;
+  }
+  if (created.error().code == ErrorCode::kAlreadyExists) return true;
+  with_.log.debug("an Event cannot be written",
+                  {{"object", object.key.str()}, {"detail", created.error().text()}});
+  // What the API refuses as it is, it would refuse again.
+  return created.error().code == ErrorCode::kInvalidField;
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,288 @@
+#include "kubernetes/upkeep/gateway_keeper.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "base/base64.hpp"
+#include "kubernetes/client/blocking_list.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/secret_text.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::chrono::minutes kLook{1};  // Secrets are not watched
+constexpr std::chrono::seconds kRetry{5};
+constexpr const char* kField = "spec.certificate.ingressGateway";
+constexpr const char* kComponentLabel = "app.kubernetes.io/component";
+constexpr const char* kComponent = "ingress-gateway";
+constexpr const char* kFingerprint = "openservicemesh.io/certificate-fingerprint";
+
+certificate::Subject subject_of(const IngressGatewayCertificate& wanted,
+                                const TrustDomain& domain) {
+  const std::string& name = wanted.subject_alt_names.front();
+  return {CommonName(name), SpiffeId("spiffe://" + domain.str() + "/osm/gateway/" + name),
+          certificate::Usage::kGateway, wanted.subject_alt_names};
+}
+
+ObjectKey secret_of(const IngressGatewayCertificate& wanted) {
+  return {std::string(kSecrets.kind), wanted.secret_namespace, wanted.secret_name};
+}
+
+ObjectKey key_of(const json::object& secret) {
+  const json::value& metadata = map_at(secret, "metadata");
+  return {std::string(kSecrets.kind), text_at(metadata, "namespace"), text_at(metadata, "name")};
+}
+
+json::object data_of(const certificate::Certificate& certificate) {
+  std::string key = base64(certificate.private_key.pem());
+  json::object data{{"ca.crt", base64(certificate.trust_bundle_pem)},
+                    {"tls.crt", base64(certificate.chain_pem)},
+                    {"tls.key", key}};
+  OPENSSL_cleanse(key.data(), key.size());
+  return data;
+}
+
+// Somebody was faster; what is there now is looked at again.
+bool is_race(ErrorCode code) {
+  return code == ErrorCode::kConflict || code == ErrorCode::kAlreadyExists;
+}
+
+}  // namespace
+
+GatewayKeeper::GatewayKeeper(const Surroundings& surroundings, GatewayKeeperOptions options)
+    : with_(surroundings), options_(std::move(options)), strand_(with_.blocking) {
+  config_ = options_.spec.subscribe([this](const std::vector<ObjectKey>& keys) {
+    // Without keys: it has synced, or problems changed, on which in_doubt() looks.
+    if (keys.empty() || std::find(keys.begin(), keys.end(), options_.mesh_config) != keys.end())
+      wake();
+  });
+  renewals_ = options_.manager.subscribe([this](const certificate::CertificatePtr& renewed) {
+    if (renewed->subject.usage == certificate::Usage::kGateway) wake();
+  });
+  wake();
+}
+
+GatewayKeeper::~GatewayKeeper() {
+  stop();
+  release();
+}
+
+void GatewayKeeper::stop() {
+  config_.reset();
+  renewals_.reset();
+  strand_.stop();
+  timer_.reset();
+}
+
+void GatewayKeeper::wake() {
+  if (!awake_.exchange(true)) strand_.post([this] { round(); });
+}
+
+void GatewayKeeper::on_acquired() {
+  strand_.post([this] { forget(); });
+  wake();
+}
+
+std::vector<Problem> GatewayKeeper::problems() const {
+  std::lock_guard lock(mutex_);
+  return problem_ ? std::vector{*problem_} : std::vector<Problem>();
+}
+
+void GatewayKeeper::round() {
+  awake_ = false;
+  timer_.reset();
+  if (!options_.may_write()) return forget();
+  if (!options_.spec.has_synced()) return;  // as if there were no MeshConfig
+  const auto wanted = options_.spec.get_mesh_config().ingress_gateway;
+  if (!wanted && in_doubt()) return;
+  const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
+  if (std::exchange(secret_, secret) != secret) swept_ = false;
+  Status done;
+  if (wanted) {
+    done = keep(*wanted);
+  } else {
+    release();
+  }
+  // Last, so that a gateway whose Secret gets another name has one at any time.
+  if (done.ok() && !swept_) done = remove_others();
+  if (done.ok() || !is_race(done.error().code)) report(done);
+  if (done.ok() && !wanted) return;
+  timer_ = strand_.post_after(jittered(with_.rng, done.ok() ? std::chrono::nanoseconds(kLook)
+                                                            : std::chrono::nanoseconds(kRetry)),
+                              [this] { wake(); });
+}
+
+// A MeshConfig that cannot be read says nothing, so it takes nothing away either.
+bool GatewayKeeper::in_doubt() const {
+  const std::vector<Problem> problems = options_.spec.list_problems();
+  return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) {
+    return problem.object == options_.mesh_config && problem.code != ErrorCode::kUnusedField;
+  });
+}
+
+Status GatewayKeeper::keep(const IngressGatewayCertificate& wanted) {
+  OSM_TRY(const certificate::CertificatePtr certificate, certificate_for(wanted));
+  return put(secret_of(wanted), certificate);
+}
+
+Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
+    const IngressGatewayCertificate& wanted) {
+  const certificate::Subject subject = subject_of(wanted, options_.trust_domains().signing);
+  if (subject_ && (*subject_ != subject || validity_ != wanted.validity)) release();
+  OSM_TRY(certificate::CertificatePtr certificate,
+          options_.manager.issue_certificate(subject, wanted.validity));
+  subject_ = subject;
+  validity_ = wanted.validity;
+  return certificate;
+}
+
+Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePtr& certificate) {
+  OSM_TRY(const std::vector<json::object> found, list(key.ns, {}, "metadata.name=" + key.name));
+  const json::object* const live = found.empty() ? nullptr : &found.front();
+  if (live != nullptr) {
+    const json::value& metadata = map_at(*live, "metadata");
+    const bool known =
+        written_ && written_->key == key && written_->uid == text_at(metadata, "uid");
+    if (known && written_->version == text_at(metadata, "resourceVersion") &&
+        written_->certificate == certificate)
+      return {};
+    if (!known && !is_ours(*live))
+      return Error{ErrorCode::kInvalidField,
+                   key.str() + " is there and is not the mesh's: delete it, or name another"};
+  }
+  json::object secret{{"apiVersion", kSecrets.api_version()},
+                      {"kind", kSecrets.kind},
+                      {"metadata",
+                       {{"namespace", key.ns},
+                        {"name", key.name},
+                        {"labels", labels()},
+                        {"annotations", {{kFingerprint, certificate->fingerprint}}}}},
+                      {"type", "kubernetes.io/tls"},
+                      {"data", data_of(*certificate)}};
+  Result<json::object> done = write(key, live, secret);
+  erase_data(secret);
+  if (!done.ok()) return done.error();
+  erase_data(*done);
+  const json::value& metadata = map_at(*done, "metadata");
+  written_ =
+      Written{key, text_at(metadata, "uid"), text_at(metadata, "resourceVersion"), certificate};
+  with_.log.info("the ingress gateway's certificate is in its Secret",
+                 {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
+  return {};
+}
+
+// In place of `live`, if that is (still) what is there; null: nothing is.
+Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::object* live,
+                                          json::object& secret) {
+  if (live == nullptr) {
+    auto created = with_.api.create(kSecrets, secret);
+    if (!created.ok() && created.error().code == ErrorCode::kPermissionDenied)
+      return Error{
+          ErrorCode::kPermissionDenied,
+          key.str() + " cannot be made; allow it by `kubectl apply -n " + key.ns +
+              " -f deploy/kubernetes/ingress-gateway-rbac.yaml`: " + created.error().message};
+    return created;
+  }
+  json::object& metadata = secret["metadata"].as_object();
+  for (const char* field : {"uid", "resourceVersion"})
+    metadata[field] = text_at(map_at(*live, "metadata"), field);
+  Patch patch{.type = PatchType::kMerge, .body = json::serialize(secret)};
+  auto patched = with_.api.patch(kSecrets, key.ns, key.name, patch);
+  OPENSSL_cleanse(patch.body.data(), patch.body.size());
+  return patched;
+}
+
+// Also those that a replica before this one left.
+Status GatewayKeeper::remove_others() {
+  OSM_TRY(const std::vector<json::object> found,
+          list({},
+               std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel + '=' +
+                   options_.mesh_name + ',' + kComponentLabel + '=' + kComponent,
+               {}));
+  for (const json::object& secret : found) {
+    const ObjectKey key = key_of(secret);
+    if (key == secret_) continue;
+    if (!options_.may_write())
+      return Error{ErrorCode::kConflict, "another replica holds the Lease"};
+    const json::value& metadata = map_at(secret, "metadata");
+    const Status removed =
+        with_.api.remove(kSecrets, key.ns, key.name,
+                         {.uid = text_at(metadata, "uid"),
+                          .resource_version = text_at(metadata, "resourceVersion")});
+    if (!removed.ok() && removed.error().code != ErrorCode::kNotFound) return removed;
+    with_.log.info("a Secret of an ingress gateway is deleted: MeshConfig does not name it",
+                   {{"secret", key.ns + '/' + key.name}});
+  }
+  swept_ = true;
+  return {};
+}
+
+Result<std::vector<json::object>> GatewayKeeper::list(const std::string& ns, std::string labels,
+                                                      std::string fields) const {
+  ListRequest request{.resource = kSecrets,
+                      .ns = ns,
+                      .label_selector = std::move(labels),
+                      .field_selector = std::move(fields),
+                      .metadata_only = true};
+  std::vector<json::object> all;
+  do {
+    OSM_TRY(ListPage page, list_page(with_.api, request));
+    std::move(page.items.begin(), page.items.end(), std::back_inserter(all));
+    request.continue_token = std::move(page.continue_token);
+  } while (!request.continue_token.empty());
+  return all;
+}
+
+json::object GatewayKeeper::labels() const {
+  return {{kNameLabel, kNameLabelValue},
+          {kInstanceLabel, options_.mesh_name},
+          {kComponentLabel, kComponent}};
+}
+
+bool GatewayKeeper::is_ours(const json::object& secret) const {
+  const json::value& held = map_at(map_at(secret, "metadata"), "labels");
+  const json::object wanted = labels();
+  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& label) {
+    return text_at(held, label.key()) == std::string_view(label.value().as_string());
+  });
+}
+
+// Only what the manager gave us: its names are not ours alone.
+void GatewayKeeper::release() {
+  if (subject_) options_.manager.release_certificate(subject_->common_name);
+  subject_.reset();
+  written_.reset();
+}
+
+// What was known of the cluster holds no longer: others write.
+void GatewayKeeper::forget() {
+  release();
+  swept_ = false;
+  report({});
+}
+
+void GatewayKeeper::report(const Status& status) {
+  std::optional<Problem> problem;
+  if (!status.ok())
+    problem = Problem{.code = status.error().code,
+                      .object = options_.mesh_config,
+                      .path = {},
+                      .field = kField,
+                      .cause = status.error().message};
+  {
+    std::lock_guard lock(mutex_);
+    if (problem_ == problem) return;
+    problem_ = problem;
+  }
+  if (problem)
+    with_.log.warning("an ingress gateway's certificate is not kept",
+                      {{"field", kField}, {"detail", status.error().text()}});
+  options_.on_problems();
+}
+
+}  // namespace osm::inline v1::kubernetes

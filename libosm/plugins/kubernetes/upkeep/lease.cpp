@@ -1,0 +1,131 @@
+#include "kubernetes/upkeep/lease.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+json::object& spec_of(json::object& lease) {
+  json::value& spec = lease["spec"];
+  if (!spec.is_object()) spec = json::object();
+  return spec.as_object();
+}
+
+}  // namespace
+
+Lease::Lease(const Surroundings& surroundings, LeaseOptions options,
+             std::function<void()> on_acquired)
+    : with_(surroundings),
+      options_(std::move(options)),
+      on_acquired_(std::move(on_acquired)),
+      strand_(with_.blocking) {
+  strand_.post([this] { tick(); });
+}
+
+void Lease::stop() {
+  strand_.stop();
+  timer_.reset();
+}
+
+Lease::~Lease() {
+  stop();
+  if (!held()) return;
+  auto lease = with_.api.get(kLeases, options_.ns, options_.name);
+  if (!lease.ok() || text_at(map_at(*lease, "spec"), "holderIdentity") != options_.identity) return;
+  json::object& spec = spec_of(*lease);
+  spec["holderIdentity"] = "";
+  spec["renewTime"] = kubernetes_micro_time(with_.clock.wall_now());
+  // When it fails, the Lease runs out by itself.
+  static_cast<void>(with_.api.update(kLeases, *lease));
+}
+
+bool Lease::held() const {
+  return with_.clock.steady_now().time_since_epoch().count() < held_until_.load();
+}
+
+void Lease::tick() {
+  look(with_.clock.steady_now());
+  with_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
+  timer_ = strand_.post_after(jittered(with_.rng, options_.retry), [this] { tick(); });
+}
+
+// `asked`: before the API was. What it answers was so no earlier.
+void Lease::look(SteadyTime asked) {
+  auto lease = with_.api.get(kLeases, options_.ns, options_.name);
+  if (!lease.ok()) {
+    if (lease.error().code == ErrorCode::kNotFound) return create(asked);
+    if (!std::exchange(failing_, true))
+      with_.log.warning(
+          "the Lease of this control plane cannot be read",
+          {{"lease", options_.ns + '/' + options_.name}, {"detail", lease.error().text()}});
+    return;
+  }
+  failing_ = false;
+  const std::string holder = text_at(map_at(*lease, "spec"), "holderIdentity");
+  const bool ours = holder == options_.identity;
+  if (!ours) held_until_ = SteadyTime::min().time_since_epoch().count();
+  if (!ours && !holder.empty() && !expired(*lease)) return;
+  json::object& spec = spec_of(*lease);
+  const std::string now = kubernetes_micro_time(with_.clock.wall_now());
+  if (!ours) {
+    spec["holderIdentity"] = options_.identity;
+    spec["acquireTime"] = now;
+    spec["leaseTransitions"] = number_at(lease->at("spec"), "leaseTransitions") + 1;
+  }
+  spec["leaseDurationSeconds"] = options_.duration.count();
+  spec["renewTime"] = now;
+  write(*std::move(lease), asked, !ours);
+}
+
+// Whether it has stood still for as long as its holder said, as seen from here.
+bool Lease::expired(const json::object& lease) {
+  const std::string version = text_at(map_at(lease, "metadata"), "resourceVersion");
+  const SteadyTime now = with_.clock.steady_now();
+  if (version != seen_version_) {
+    seen_version_ = version;
+    seen_since_ = now;
+  }
+  const std::chrono::seconds said(number_at(map_at(lease, "spec"), "leaseDurationSeconds"));
+  return now - seen_since_ >= std::max(said, options_.duration);
+}
+
+void Lease::create(SteadyTime asked) {
+  const std::string now = kubernetes_micro_time(with_.clock.wall_now());
+  const json::object lease{{"apiVersion", kLeases.api_version()},
+                           {"kind", kLeases.kind},
+                           {"metadata",
+                            {{"name", options_.name},
+                             {"namespace", options_.ns},
+                             {"labels", {{kNameLabel, kNameLabelValue}}}}},
+                           {"spec",
+                            {{"holderIdentity", options_.identity},
+                             {"leaseDurationSeconds", options_.duration.count()},
+                             {"acquireTime", now},
+                             {"renewTime", now},
+                             {"leaseTransitions", 0}}}};
+  // Somebody else may have been first: the next look says so.
+  if (with_.api.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
+}
+
+void Lease::write(json::object lease, SteadyTime asked, bool taken) {
+  // A conflict: another replica took it in between, or renewed.
+  if (!with_.api.update(kLeases, lease).ok()) return;
+  if (taken)
+    with_.log.info("this replica writes what one replica at a time does",
+                   {{"lease", options_.ns + '/' + options_.name}});
+  acquired_until(asked + options_.renew_deadline);
+}
+
+void Lease::acquired_until(SteadyTime until) {
+  const bool before = held();
+  held_until_ = until.time_since_epoch().count();
+  if (!before) on_acquired_();
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,105 @@
+#include "kubernetes/upkeep/preset.hpp"
+
+#include <boost/json.hpp>
+#include <utility>
+
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/surroundings.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kMeshConfigName = "osm-mesh-config";
+constexpr const char* kPresetManager = "osm-preset";
+constexpr std::size_t kMaxPresetBytes = 64 * 1024;  // annotations end at 256 kB
+
+const json::object& map_in(const json::object& map, std::string_view name) {
+  return map_at(map, name).as_object();
+}
+
+Result<json::object> parse_preset(const std::string& text) {
+  const std::string what = std::string("ConfigMap ") + kPresetConfigMap + ": " + kPresetKey;
+  if (text.size() > kMaxPresetBytes)
+    return Error{ErrorCode::kTooLarge, what + ": larger than 64 kB"};
+  boost::system::error_code fault;
+  json::value value = json::parse(text, fault);
+  if (fault || !value.is_object())
+    return Error{ErrorCode::kInvalidField, what + ": must be the JSON of a MeshConfig's spec"};
+  return std::move(value.as_object());
+}
+
+// What to apply to a MeshConfig that is there; `noted`: its annotation.
+json::object follow(const std::string& noted, const json::object& preset,
+                    const json::object& live) {
+  if (noted.empty()) return {};
+  boost::system::error_code fault;
+  const json::value last = json::parse(noted, fault);
+  if (fault || !last.is_object()) return {};
+  return merge_preset(last.as_object(), preset, live);
+}
+
+}  // namespace
+
+json::object merge_preset(const json::object& last, const json::object& preset,
+                          const json::object& live) {
+  json::object out;
+  for (const auto& [key, value] : preset) {
+    const auto* was = last.if_contains(key);
+    const auto* is = live.if_contains(key);
+    const bool maps = value.is_object() && (is == nullptr || is->is_object()) &&
+                      (was == nullptr || was->is_object());
+    if (maps) {
+      // A section that somebody took away whole stays away, but for what is new in it.
+      json::object section = merge_preset(map_in(last, key), value.as_object(), map_in(live, key));
+      if (!section.empty()) out[key] = std::move(section);
+      continue;
+    }
+    const bool ours = is == nullptr ? was == nullptr : was != nullptr && *was == *is;
+    if (ours) out[key] = value;
+  }
+  return out;
+}
+
+Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
+  const auto config_map = api.get(kConfigMaps, osm_namespace, kPresetConfigMap);
+  if (!config_map.ok()) {
+    if (config_map.error().code == ErrorCode::kNotFound) return false;
+    return config_map.error();
+  }
+  const std::string text = text_at(map_at(*config_map, "data"), kPresetKey);
+  OSM_TRY(const json::object preset, parse_preset(text));
+  const std::string noted = json::serialize(preset);
+
+  const auto live = api.get(kMeshConfigs, osm_namespace, kMeshConfigName);
+  const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
+  if (!live.ok() && !absent) return live.error();
+  json::object metadata{{"name", kMeshConfigName},
+                        {"namespace", osm_namespace},
+                        {"labels", {{kNameLabel, kNameLabelValue}}},
+                        {"annotations", {{kPresetAnnotation, noted}}}};
+  json::object spec = preset;
+  if (!absent) {
+    const json::object& there = map_in(*live, "metadata");
+    const std::string last = text_at(map_at(there, "annotations"), kPresetAnnotation);
+    if (last == noted) return false;
+    metadata["resourceVersion"] = text_at(there, "resourceVersion");
+    spec = follow(last, preset, map_in(*live, "spec"));
+  }
+  json::object body{{"apiVersion", kMeshConfigs.api_version()},
+                    {"kind", kMeshConfigs.kind},
+                    {"metadata", std::move(metadata)}};
+  if (!spec.empty()) body["spec"] = std::move(spec);
+  const auto written = api.patch(kMeshConfigs, osm_namespace, kMeshConfigName,
+                                 {.type = PatchType::kApply,
+                                  .body = json::serialize(body),
+                                  .field_manager = kPresetManager,
+                                  // Created by somebody else meanwhile: theirs is kept.
+                                  .force = !absent});
+  if (!written.ok()) return written.error();
+  return true;
+}
+
+}  // namespace osm::inline v1::kubernetes

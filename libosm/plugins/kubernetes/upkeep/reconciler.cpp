@@ -1,0 +1,230 @@
+#include "kubernetes/upkeep/reconciler.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/upkeep/crds.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kReconcilerManager = "osm";
+constexpr std::chrono::seconds kFirstDelay{1};
+constexpr std::chrono::minutes kLongestDelay{5};
+constexpr std::chrono::minutes kQuiet{1};
+constexpr std::chrono::minutes kLookAtAll{5};  // should a watch have lost something
+constexpr std::chrono::seconds kRewatch{2};
+
+// The numbers of "1.2.3"; what is no number counts as 0.
+std::vector<int> version_of(std::string_view text) {
+  std::vector<int> parts;
+  while (!text.empty()) {
+    const auto dot = std::min(text.find('.'), text.size());
+    int part = 0;
+    std::from_chars(text.data(), text.data() + dot, part);
+    parts.push_back(part);
+    text.remove_prefix(std::min(dot + 1, text.size()));
+  }
+  return parts;
+}
+
+bool is_newer(const json::object& live) {
+  const std::string label = text_at(map_at(map_at(live, "metadata"), "labels"), kVersionLabel);
+  return version_of(label) > version_of(product_version());
+}
+
+bool lists_agree(const json::array& actual, const json::array& wanted) {
+  if (actual.size() != wanted.size()) return false;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string name = text_at(wanted[i], "name");
+    const auto at = name.empty() ? actual.begin() + static_cast<std::ptrdiff_t>(i)
+                                 : std::find_if(actual.begin(), actual.end(), [&](const auto& one) {
+                                     return text_at(one, "name") == name;
+                                   });
+    if (at == actual.end() || !holds(*at, wanted[i])) return false;
+  }
+  return true;
+}
+
+std::chrono::nanoseconds longer(std::chrono::nanoseconds delay) {
+  return std::clamp<std::chrono::nanoseconds>(delay * 2, kFirstDelay, kLongestDelay);
+}
+
+// For the server, to whom an absent member and null are two things.
+json::value without_nulls(const json::value& value) {
+  if (const auto* map = value.if_object()) {
+    json::object out;
+    for (const auto& [key, item] : *map)
+      if (!item.is_null()) out[key] = without_nulls(item);
+    return out;
+  }
+  if (const auto* list = value.if_array()) {
+    json::array out;
+    for (const json::value& item : *list) out.push_back(without_nulls(item));
+    return out;
+  }
+  return value;
+}
+
+std::string name_of(const json::object& object) {
+  return text_at(map_at(object, "metadata"), "name");
+}
+
+}  // namespace
+
+bool holds(const json::value& actual, const json::value& wanted) {
+  if (wanted.is_null())
+    return actual.is_null() || (actual.is_array() && actual.get_array().empty());
+  if (const auto* map = wanted.if_object()) {
+    const auto* fields = actual.if_object();
+    if (fields == nullptr) return map->empty() && actual.is_null();
+    if (map->empty()) return fields->empty();
+    return std::all_of(map->begin(), map->end(), [&](const auto& member) {
+      const auto* value = fields->if_contains(member.key());
+      return holds(value == nullptr ? json::value() : *value, member.value());
+    });
+  }
+  if (const auto* list = wanted.if_array()) {
+    const auto* items = actual.if_array();
+    return items == nullptr ? list->empty() && actual.is_null() : lists_agree(*items, *list);
+  }
+  return actual == wanted;
+}
+
+Reconciler::Reconciler(const Surroundings& surroundings)
+    : with_(surroundings), strand_(with_.blocking) {
+  strand_.post([this] { look_at_all(); });
+}
+
+Reconciler::~Reconciler() {
+  strand_.stop();
+  watches_.clear();
+  rewatch_.clear();
+  wanted_.clear();
+}
+
+void Reconciler::want(const Resource& resource, json::object object) {
+  object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = product_version();
+  strand_.post([this, resource, object = std::move(object)]() mutable {
+    const Key key{resource.plural, name_of(object)};
+    Wanted& wanted = wanted_[key];
+    // What changes is our own wish: putting it through is no repair.
+    if (wanted.object != object) wanted.seen = false;
+    wanted.resource = resource;
+    wanted.object = std::move(object);
+    if (!watches_.contains(resource.plural)) watch(resource);
+    look(key);
+  });
+}
+
+// Without a version to begin at, a watch tells first what is there.
+void Reconciler::watch(const Resource& resource) {
+  WatchHandler handler;
+  handler.on_event = [this, plural = resource.plural](WatchEventType type, const json::object& o) {
+    if (type == WatchEventType::kBookmark) return;
+    strand_.post([this, key = Key{plural, name_of(o)}] { look(key); });
+  };
+  handler.on_end = [this, resource](const Status& status) {
+    strand_.post([this, resource, status] { on_watch_end(resource, status); });
+  };
+  watches_[resource.plural] =
+      with_.api.watch({.resource = resource,
+                       .label_selector = std::string(kNameLabel) + '=' + kNameLabelValue,
+                       .resource_version = {}},
+                      std::move(handler));
+}
+
+void Reconciler::on_watch_end(const Resource& resource, const Status& status) {
+  if (!status.ok())
+    with_.log.debug("a watch ended", {{"resource", std::string(resource.plural)},
+                                      {"detail", status.error().text()}});
+  rewatch_[resource.plural] =
+      strand_.post_after(jittered(with_.rng, kRewatch), [this, resource] { watch(resource); });
+}
+
+void Reconciler::look_at_all() {
+  for (auto& [key, wanted] : wanted_) look(key);
+  timer_ = strand_.post_after(jittered(with_.rng, kLookAtAll), [this] { look_at_all(); });
+}
+
+void Reconciler::look_later(const Key& key, std::chrono::nanoseconds delay) {
+  wanted_.at(key).retry = strand_.post_after(delay, [this, key] {
+    wanted_.at(key).retry.reset();
+    look(key);
+  });
+}
+
+void Reconciler::look(const Key& key) {
+  const auto at = wanted_.find(key);
+  if (at == wanted_.end() || at->second.retry) return;
+  Wanted& wanted = at->second;
+  const Status settled = settle(key, wanted);
+  if (settled.ok()) {
+    wanted.backoff = {};
+    return;
+  }
+  wanted.backoff = longer(wanted.backoff);
+  with_.log.warning("an object of the mesh cannot be looked after",
+                    {{"kind", std::string(wanted.resource.kind)},
+                     {"name", key.second},
+                     {"detail", settled.error().text()}});
+  look_later(key, jittered(with_.rng, wanted.backoff));
+}
+
+Status Reconciler::settle(const Key& key, Wanted& wanted) {
+  const auto live = with_.api.get(wanted.resource, {}, key.second);
+  const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
+  if (!live.ok() && !absent) return live.error();
+  if (!absent && (is_newer(*live) || holds(*live, wanted.object))) {
+    wanted.seen = true;
+    return {};
+  }
+  const auto since = with_.clock.steady_now() - wanted.repaired;
+  if (wanted.seen && since < wanted.spacing) {
+    look_later(key, wanted.spacing - since);
+    return {};
+  }
+  const Status written = write(wanted);
+  if (!written.ok()) return written;
+  if (std::exchange(wanted.seen, true)) note_repair(wanted, absent);
+  return {};
+}
+
+void Reconciler::note_repair(Wanted& wanted, bool deleted) {
+  const SteadyTime now = with_.clock.steady_now();
+  // Quiet for long enough: whoever disagreed has stopped.
+  if (now - wanted.repaired >= wanted.spacing + kQuiet) wanted.spacing = {};
+  wanted.spacing = longer(wanted.spacing);
+  wanted.repaired = now;
+  with_.metrics.add("osm_reconciliation_total", {{"kind", wanted.resource.kind}}, 1);
+  with_.log.warning(
+      deleted ? "an object of the mesh was deleted and is put back"
+              : "an object of the mesh was changed and is put back",
+      {{"kind", std::string(wanted.resource.kind)}, {"name", name_of(wanted.object)}});
+}
+
+// Server-side apply takes only what is ours away; what others added where nothing may be goes by
+// replacing those sections.
+Status Reconciler::write(const Wanted& wanted) {
+  const json::value body = without_nulls(wanted.object);
+  OSM_TRY(json::object live, with_.api.patch(wanted.resource, {}, name_of(wanted.object),
+                                             {.type = PatchType::kApply,
+                                              .body = json::serialize(body),
+                                              .field_manager = kReconcilerManager,
+                                              .force = true}));
+  if (holds(live, wanted.object)) return {};
+  for (const auto& [key, value] : body.as_object())
+    if (value.is_array() || value.is_object())
+      if (key != "metadata") live[key] = value;
+  OSM_TRY(live, with_.api.update(wanted.resource, live));
+  if (holds(live, wanted.object)) return {};
+  return Error{ErrorCode::kConflict, "the API server, or another webhook, changes what is written"};
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,59 @@
+// Tells the authors of MeshRootCertificates how far these are: state and message of their status.
+// By one replica at a time, only what changed, once a second at most.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/strand.hpp"
+#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/upkeep/rate.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/object.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+struct RootStatusWriterOptions {
+  std::function<std::vector<RootStatus>()> roots;  // as RootRotation::status()
+  std::function<bool()> may_write;                 // this replica is the one that does
+  std::string osm_namespace;
+};
+
+class RootStatusWriter {
+ public:
+  RootStatusWriter(const Surroundings& surroundings, RootStatusWriterOptions options);
+  // Blocking: until a call of the API that is under way has returned.
+  ~RootStatusWriter();
+  RootStatusWriter(const RootStatusWriter&) = delete;
+  RootStatusWriter& operator=(const RootStatusWriter&) = delete;
+
+  // These objects changed. Thread: any. Blocking: no.
+  void on_objects(const std::vector<ObjectKey>& keys);
+
+ private:
+  using Said = std::pair<std::string, std::string>;  // state and message
+
+  void round();
+  void write_all();
+  bool write(const std::string& name, const Said& said);
+
+  const Surroundings with_;
+  const RootStatusWriterOptions options_;
+
+  std::mutex mutex_;               // over `touched_`
+  std::set<std::string> touched_;  // may be others of the same name, without a status
+
+  // On the strand.
+  std::map<std::string, Said> written_;
+  bool failing_ = false;
+  RateLimit budget_;
+  Strand strand_;
+  Subscription timer_;
+};
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,86 @@
+// The rotation's record in a ConfigMap, for every daemon of the mesh.
+#include <boost/json.hpp>
+#include <utility>
+
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/surroundings.hpp"
+#include "osm/kubernetes/upkeep.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kName = "osm-root-rotation";
+constexpr const char* kKey = "record";
+
+class ConfigMapRecord final : public RotationRecord {
+ public:
+  ConfigMapRecord(Api& api, std::string ns) : api_(api), ns_(std::move(ns)) {}
+
+  Result<Text> load() override {
+    const auto present = api_.get(kConfigMaps, ns_, kName);
+    if (present.ok())
+      return Text{text_at(map_at(*present, "data"), kKey),
+                  text_at(map_at(*present, "metadata"), "resourceVersion")};
+    if (present.error().code == ErrorCode::kNotFound) return Text{};
+    return failed(present.error());
+  }
+
+  Status store(const Text& next) override {
+    const auto written = next.version.empty() ? create(next) : replace(next);
+    if (written.ok()) return {};
+    const Error& error = written.error();
+    // Another replica was first, or somebody deleted it.
+    if (error.code == ErrorCode::kAlreadyExists || error.code == ErrorCode::kConflict ||
+        (error.code == ErrorCode::kNotFound && !next.version.empty()))
+      return Error{ErrorCode::kConflict, name() + ": is not what was read any more"};
+    return failed(error);
+  }
+
+ private:
+  std::string name() const { return "ConfigMap " + ns_ + '/' + kName; }
+
+  Result<json::object> create(const Text& next) {
+    const json::object object{
+        {"apiVersion", kConfigMaps.api_version()},
+        {"kind", kConfigMaps.kind},
+        {"metadata",
+         {{"namespace", ns_}, {"name", kName}, {"labels", {{kNameLabel, kNameLabelValue}}}}},
+        {"data", {{kKey, next.text}}}};
+    return api_.create(kConfigMaps, object);
+  }
+
+  Result<json::object> replace(const Text& next) {
+    const json::object patch{{"metadata", {{"resourceVersion", next.version}}},
+                             {"data", {{kKey, next.text}}}};
+    return api_.patch(kConfigMaps, ns_, kName,
+                      {.type = PatchType::kMerge, .body = json::serialize(patch)});
+  }
+
+  Error failed(const Error& error) const {
+    Error out = error.with_context(name());
+    if (error.code == ErrorCode::kPermissionDenied) {
+      out.message += "; let this daemon's ServiceAccount create configmaps in " + ns_ +
+                     ", and get and patch the one named " + kName +
+                     " (the Role osm-controller of deploy/kubernetes/controller-rbac.yaml does)";
+    } else {
+      const bool away =
+          error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
+      out.code = away ? ErrorCode::kUnavailable : ErrorCode::kStorage;
+    }
+    return out;
+  }
+
+  Api& api_;
+  const std::string ns_;
+};
+
+}  // namespace
+
+std::unique_ptr<RotationRecord> make_rotation_record(Cluster& cluster, std::string osm_namespace) {
+  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace));
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,254 @@
+#include "kubernetes/upkeep/secret_keeper.hpp"
+
+#include <boost/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "kubernetes/client/blocking_list.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/secret_text.hpp"
+#include "kubernetes/source/pod.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::chrono::seconds kRound{1};
+constexpr std::chrono::minutes kSweep{1};
+constexpr std::chrono::seconds kRetry{5};  // of one that came to nothing
+constexpr std::size_t kDeletionsPerSweep = 500;
+constexpr std::string_view kPrefix = "envoy-bootstrap-config-";
+
+std::string name_of(const json::object& object) {
+  return text_at(map_at(object, "metadata"), "name");
+}
+
+bool mounts(const json::value& pod, const std::string& secret) {
+  for (const json::value& volume : list_at(map_at(pod, "spec"), "volumes"))
+    if (text_at(map_at(volume, "secret"), "secretName") == secret) return true;
+  return false;
+}
+
+// Of a Secret that has the name of a bootstrap Secret: its proxy's UUID.
+std::optional<std::string> uuid_of(const json::object& secret) {
+  const std::string name = name_of(secret);
+  if (name.rfind(kPrefix, 0) != 0 || !is_uuid(name.substr(kPrefix.size()))) return std::nullopt;
+  return name.substr(kPrefix.size());
+}
+
+bool has_owner(const json::object& secret) {
+  return !list_at(map_at(secret, "metadata"), "ownerReferences").empty();
+}
+
+}  // namespace
+
+SecretKeeper::SecretKeeper(const Surroundings& surroundings, SecretKeeperOptions options)
+    : with_(surroundings), options_(std::move(options)), strand_(with_.blocking) {
+  if (options_.certificates != nullptr)
+    renewer_.emplace(with_,
+                     BootstrapRenewerOptions{
+                         .store = options_.store,
+                         .certificates = *options_.certificates,
+                         .trust_domains = options_.trust_domains,
+                         .mesh_name = options_.mesh_name,
+                         .may_write = options_.may_write,
+                         .list = [this](ListRequest request) { return list(std::move(request)); },
+                         .sweep = [this] { sweep(); }},
+                     strand_);
+  strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
+}
+
+SecretKeeper::~SecretKeeper() {
+  strand_.stop();
+  round_timer_.reset();
+  sweep_timer_.reset();
+}
+
+void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
+  bool pods = false;
+  for (const ObjectKey& key : keys) pods |= key.kind == kPods.kind;
+  if (!pods) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(touched_, true)) return;
+  }
+  strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
+}
+
+void SecretKeeper::on_acquired() {
+  strand_.post([this] { sweep(); });
+}
+
+std::optional<std::size_t> SecretKeeper::stale() const {
+  return renewer_ ? renewer_->stale() : std::nullopt;
+}
+
+SecretKeeper::Owners SecretKeeper::owners() const {
+  Owners owners;
+  for (const auto& object : options_.store.list(kPods.kind)) {
+    const auto label = object->labels.find(kProxyUuidLabel);
+    if (label == object->labels.end()) continue;
+    const Claim claim{object->key.ns, label->second};
+    if (kept_.contains(claim)) {
+      owners.try_emplace(claim);  // it is there; who it is has been settled
+      continue;
+    }
+    boost::system::error_code fault;
+    const json::value pod = json::parse(object->json, fault);
+    if (fault || !mounts(pod, std::string(kPrefix) + label->second)) continue;
+    const json::value& metadata = map_at(pod, "metadata");
+    Owner owner{object->key.name, text_at(metadata, "uid"), text_at(metadata, "creationTimestamp")};
+    if (owner.uid.empty()) continue;
+    const auto [at, first] = owners.try_emplace(claim, owner);
+    if (!first &&
+        std::tie(owner.created, owner.name) < std::tie(at->second.created, at->second.name))
+      at->second = std::move(owner);
+  }
+  return owners;
+}
+
+// Pods came or went.
+void SecretKeeper::round() {
+  {
+    std::lock_guard lock(mutex_);
+    touched_ = false;
+  }
+  if (!options_.may_write() || !options_.store.has_synced()) return;
+  const Owners present = owners();
+  std::erase_if(kept_, [&](const Claim& claim) { return !present.contains(claim); });
+  adopt_new(present);
+}
+
+void SecretKeeper::adopt_new(const Owners& present) {
+  for (const auto& [claim, owner] : present) {
+    if (kept_.contains(claim)) continue;
+    if (!options_.may_write()) return;
+    const auto secrets =
+        list({.resource = kSecrets,
+              .ns = claim.first,
+              .field_selector = "metadata.name=" + std::string(kPrefix) + claim.second});
+    // What could not be done now is done by the next sweep.
+    if (!secrets.ok()) return;
+    bool settled = true;
+    for (const json::object& secret : *secrets) {
+      if (has_owner(secret) && renewer_) renewer_->look_at(secret);
+      settled &= has_owner(secret) || adopt(secret, owner).ok();
+    }
+    if (settled) kept_.insert(claim);
+  }
+}
+
+void SecretKeeper::sweep() {
+  const bool may_write = options_.may_write();
+  if (!may_write) {
+    kept_.clear();
+    orphans_.clear();
+    if (renewer_) renewer_->forget();
+  }
+  const bool done = !may_write || look_at_all();
+  const std::chrono::nanoseconds next = done ? std::chrono::nanoseconds(kSweep) : kRetry;
+  sweep_timer_ = strand_.post_after(jittered(with_.rng, next), [this] { sweep(); });
+}
+
+bool SecretKeeper::look_at_all() {
+  // Before every Pod is known, each Secret looks like an orphan.
+  if (!options_.store.has_synced()) return false;
+  const auto secrets = list({.resource = kSecrets});
+  if (!secrets.ok()) return false;
+  const Owners present = owners();
+  deletions_left_ = kDeletionsPerSweep;
+  orphans_now_.clear();
+  if (renewer_) renewer_->look_at_all(*secrets);
+  for (const json::object& secret : *secrets) look_at(secret, present);
+  orphans_ = std::exchange(orphans_now_, {});
+  return true;
+}
+
+void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
+  const auto uuid = uuid_of(secret);
+  if (!uuid || !options_.may_write()) return;
+  const Claim claim{text_at(map_at(secret, "metadata"), "namespace"), *uuid};
+  if (has_owner(secret)) {
+    if (present.contains(claim)) kept_.insert(claim);
+    return;
+  }
+  const auto owner = present.find(claim);
+  if (owner == present.end()) return collect(claim, secret);
+  // Settled before, and changed by somebody since.
+  if (owner->second.uid.empty()) {
+    kept_.erase(claim);
+    return;
+  }
+  if (adopt(secret, owner->second).ok()) kept_.insert(claim);
+}
+
+Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
+  const json::value& metadata = map_at(secret, "metadata");
+  const json::object patch{
+      {"metadata",
+       {{"uid", text_at(metadata, "uid")},
+        {"resourceVersion", text_at(metadata, "resourceVersion")},
+        {"ownerReferences", json::array{json::object{{"apiVersion", kPods.api_version()},
+                                                     {"kind", kPods.kind},
+                                                     {"name", owner.name},
+                                                     {"uid", owner.uid}}}}}}};
+  auto patched = with_.api.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
+                                 {.type = PatchType::kMerge, .body = json::serialize(patch)});
+  if (patched.ok()) {
+    erase_data(*patched);
+    if (renewer_) renewer_->look_at(*patched);
+    return {};
+  }
+  with_.log.debug("a bootstrap Secret cannot be given to its Pod",
+                  {{"secret", name_of(secret)}, {"detail", patched.error().text()}});
+  return patched.error();
+}
+
+void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
+  const SteadyTime now = with_.clock.steady_now();
+  const auto before = orphans_.find(claim);
+  const SteadyTime since = before == orphans_.end() ? now : before->second;
+  orphans_now_.emplace(claim, since);
+  const json::value& metadata = map_at(secret, "metadata");
+  // Two clocks must agree: the API server's on its age, and ours in that the Pod stays away.
+  const std::string limit = kubernetes_time(with_.clock.wall_now() - options_.patience);
+  if (text_at(metadata, "creationTimestamp") > limit || now - since < kSweep) return;
+  if (deletions_left_ == 0 || pod_exists(claim)) return;
+  --deletions_left_;
+  const Status removed = with_.api.remove(
+      kSecrets, claim.first, name_of(secret),
+      {.uid = text_at(metadata, "uid"), .resource_version = text_at(metadata, "resourceVersion")});
+  if (!removed.ok()) return;
+  with_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
+  with_.log.info("a bootstrap Secret whose Pod never came is deleted",
+                 {{"namespace", claim.first}, {"secret", name_of(secret)}});
+}
+
+// Asked of the API server itself: what this replica has read may be behind.
+bool SecretKeeper::pod_exists(const Claim& claim) {
+  const auto page =
+      list_page(with_.api, {.resource = kPods,
+                            .ns = claim.first,
+                            .label_selector = std::string(kProxyUuidLabel) + '=' + claim.second,
+                            .limit = 1,
+                            .metadata_only = true});
+  return !page.ok() || !page->items.empty();
+}
+
+// Of the Secrets that the injector of this mesh labelled.
+Result<std::vector<json::object>> SecretKeeper::list(ListRequest request) {
+  request.label_selector = std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel +
+                           '=' + options_.mesh_name;
+  request.metadata_only = true;
+  std::vector<json::object> all;
+  do {
+    OSM_TRY(ListPage page, list_page(with_.api, request));
+    std::move(page.items.begin(), page.items.end(), std::back_inserter(all));
+    request.continue_token = std::move(page.continue_token);
+  } while (!request.continue_token.empty());
+  return all;
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,124 @@
+#include "kubernetes/upkeep/status_share.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "base/digest.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+constexpr std::string_view kComplete = "1 complete";
+constexpr std::string_view kCut = "1 cut";
+constexpr std::size_t kIdDigits = 12;  // of 10,000 objects two are the same once in 5,000,000 times
+
+constexpr std::array<std::pair<ObjectPhase, std::string_view>, 4> kPhases{
+    {{ObjectPhase::kApplied, "applied"},
+     {ObjectPhase::kPending, "pending"},
+     {ObjectPhase::kRefused, "refused"},
+     {ObjectPhase::kRejected, "rejected"}}};
+
+std::string_view phase_name(ObjectPhase phase) {
+  for (const auto& [one, name] : kPhases)
+    if (one == phase) return name;
+  return "pending";
+}
+
+std::string_view take(std::string_view& text, char end) {
+  const auto at = std::min(text.find(end), text.size());
+  const std::string_view part = text.substr(0, at);
+  text.remove_prefix(std::min(at + 1, text.size()));
+  return part;
+}
+
+template <class Number>
+bool take_number(std::string_view& text, Number& number) {
+  const std::string_view part = take(text, ' ');
+  const auto [end, fault] = std::from_chars(part.data(), part.data() + part.size(), number);
+  return fault == std::errc() && end == part.data() + part.size();
+}
+
+bool parse_line(std::string_view line, Shares& shares) {
+  const std::string id(take(line, ' '));
+  Share share;
+  if (id.size() != kIdDigits || !take_number(line, share.generation)) return false;
+  const std::string_view phase = take(line, ' ');
+  const auto at = std::find_if(kPhases.begin(), kPhases.end(),
+                               [&](const auto& one) { return one.second == phase; });
+  if (at == kPhases.end()) return false;
+  share.phase = at->first;
+  if (!take_number(line, share.applied) || !take_number(line, share.concerned)) return false;
+  shares.objects.emplace(id, share);
+  return true;
+}
+
+// The one that says more of what is in the way.
+ObjectPhase worse(ObjectPhase ours, ObjectPhase theirs) {
+  // Left out there alone: a proxy there refused it.
+  if (theirs == ObjectPhase::kRejected) theirs = ObjectPhase::kRefused;
+  if (ours == ObjectPhase::kRejected || theirs == ObjectPhase::kApplied) return ours;
+  return ours == ObjectPhase::kRefused ? ours : theirs;
+}
+
+}  // namespace
+
+std::string share_id(const ObjectKey& key) {
+  return digest_of(key.str()).hex().substr(0, kIdDigits);
+}
+
+std::string text_of(const std::map<std::string, Share, std::less<>>& shares,
+                    std::size_t max_bytes) {
+  std::string lines;
+  bool complete = true;
+  for (const auto& [id, share] : shares) {
+    const std::string line = '\n' + id + ' ' + std::to_string(share.generation) + ' ' +
+                             std::string(phase_name(share.phase)) + ' ' +
+                             std::to_string(share.applied) + ' ' + std::to_string(share.concerned);
+    complete = kComplete.size() + lines.size() + line.size() <= max_bytes;
+    if (!complete) break;
+    lines += line;
+  }
+  return std::string(complete ? kComplete : kCut) + lines;
+}
+
+Shares parse_shares(std::string_view text) {
+  Shares shares;
+  const std::string_view head = take(text, '\n');
+  if (head != kComplete && head != kCut) return {{}, false};
+  shares.complete = head == kComplete;
+  while (!text.empty())
+    if (!parse_line(take(text, '\n'), shares)) shares.complete = false;
+  return shares;
+}
+
+ShareSum sum_of(const std::string& id, const Share& ours,
+                const std::vector<const Shares*>& others) {
+  ShareSum sum{.share = ours};
+  std::vector<const Share*> shares{&ours};
+  for (const Shares* other : others) {
+    const auto at = other->objects.find(id);
+    if (at != other->objects.end()) {
+      shares.push_back(&at->second);
+      sum.share.generation = std::max(sum.share.generation, at->second.generation);
+    } else {
+      ++(other->complete ? sum.behind : sum.mute);
+    }
+  }
+  sum.share.applied = sum.share.concerned = 0;
+  for (const Share* share : shares) {
+    const bool behind = share->generation != sum.share.generation;
+    sum.behind += behind;
+    sum.share.concerned += share->concerned;
+    // What was applied was another version.
+    if (behind) continue;
+    sum.share.applied += share->applied;
+    sum.share.phase = worse(sum.share.phase, share->phase);
+  }
+  if (sum.behind > 0 && sum.share.phase == ObjectPhase::kApplied)
+    sum.share.phase = ObjectPhase::kPending;
+  return sum;
+}
+
+}  // namespace osm::inline v1::kubernetes

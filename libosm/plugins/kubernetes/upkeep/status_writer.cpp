@@ -1,0 +1,427 @@
+#include "kubernetes/upkeep/status_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <iterator>
+#include <utility>
+
+#include "kubernetes/client/blocking_list.hpp"
+#include "kubernetes/client/object_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kStatusManager = "osm-status-";  // and the mesh's name
+constexpr std::chrono::seconds kPeriod{1};             // from one round of writing to the next
+constexpr std::chrono::seconds kLookAtAll{30};         // counts of proxies lag by so much
+constexpr double kBurst = 100;                         // objects at once, then
+constexpr std::chrono::milliseconds kSpacing{100};     // one every
+constexpr std::size_t kMaxMessageBytes = 4096;
+constexpr std::size_t kMaxNamed = 3;         // proxies in a message
+constexpr std::size_t kMaxShared = 100'000;  // bytes on the board: some 2,500 objects
+
+// What has a status subresource of ours.
+const std::array<const Resource*, 6> kWithStatus{&kTrafficTargets, &kHttpRouteGroups,
+                                                 &kTcpRoutes,      &kTrafficSplits,
+                                                 &kMeshConfigs,    &kVirtualMachines};
+
+const Resource* resource_of(std::string_view kind) {
+  const auto at = std::find_if(kWithStatus.begin(), kWithStatus.end(),
+                               [&](const Resource* one) { return one->kind == kind; });
+  return at == kWithStatus.end() ? nullptr : *at;
+}
+
+std::string texts_of(const std::vector<Problem>& problems) {
+  std::string out;
+  for (const Problem& problem : problems) {
+    if (out.size() > kMaxMessageBytes) return out + "; ...";
+    out.append(out.empty() ? "" : "; ");
+    out.append(problem.field).append(problem.field.empty() ? "" : ": ").append(problem.cause);
+  }
+  return out;
+}
+
+Condition accepted(const ObjectStatus& status) {
+  const std::string wrong = texts_of(status.problems);
+  if (status.phase == ObjectPhase::kRejected)
+    return {"Accepted", "False",
+            status.problems.empty() ? "Rejected" : reason_text(status.problems.front().code),
+            wrong.empty() ? "left out of the mesh" : "left out of the mesh: " + wrong};
+  return {"Accepted", "True", "Accepted", wrong.empty() ? "in use" : "in use, but: " + wrong};
+}
+
+// Workloads, not their proxies: a few, so that a large mesh does not write a large status.
+std::string laggards(const ObjectStatus& status) {
+  std::string out;
+  std::size_t named = 0;
+  for (const ProxyLag& lag : status.lagging) {
+    if (!lag.refused) continue;
+    if (++named > kMaxNamed) return out + "; ...";
+    out += "; " + lag.workload.str() + " refuses it: " + lag.detail.substr(0, 256);
+  }
+  return out;
+}
+
+Condition programmed(const Share& share, const std::string& more) {
+  const std::string count =
+      std::to_string(share.applied) + '/' + std::to_string(share.concerned) + " proxies" + more;
+  switch (share.phase) {
+    case ObjectPhase::kApplied:
+      return {"Programmed", "True", "Programmed", count};
+    case ObjectPhase::kRefused:
+      return {"Programmed", "False", "RefusedByProxy", count};
+    case ObjectPhase::kRejected:
+      return {"Programmed", "False", "NotAccepted", "no proxy has it: see Accepted"};
+    case ObjectPhase::kPending:
+      break;
+  }
+  return {"Programmed", "False", "Pending", count};
+}
+
+// What the count does not say.
+std::string more_of(const ShareSum& sum, std::size_t replicas, const std::string& refusals) {
+  const auto some = [&](std::size_t count) {
+    return "; " + std::to_string(count) + " of " + std::to_string(replicas) + " replicas ";
+  };
+  std::string more = refusals;
+  if (sum.behind > 0) more += some(sum.behind) + "of the control plane have not read it yet";
+  if (sum.mute > 0) more += some(sum.mute) + "of the control plane have too many objects to count";
+  return more;
+}
+
+Share share_of(const ObjectStatus& status, std::int64_t generation) {
+  return {generation, status.phase, status.applied, status.concerned};
+}
+
+// As the store has it; 0: an object of a store without generations.
+std::int64_t generation_of(const Object& object) {
+  boost::system::error_code fault;
+  const json::value root = json::parse(object.json, fault);
+  return fault ? 0 : number_at(map_at(root, "metadata"), "generation");
+}
+
+std::string status_in(const std::vector<Condition>& conditions, std::string_view type) {
+  for (const Condition& condition : conditions)
+    if (condition.type == type) return condition.status;
+  return {};
+}
+
+}  // namespace
+
+std::vector<Condition> conditions_of(const ObjectStatus& status) {
+  return {accepted(status), programmed(share_of(status, 0), laggards(status))};
+}
+
+StatusWriter::StatusWriter(const Surroundings& surroundings, StatusWriterOptions options)
+    : with_(surroundings),
+      options_(std::move(options)),
+      events_(surroundings, options_.store, options_.replica),
+      budget_(with_.clock, kBurst, kSpacing),
+      strand_(with_.blocking) {
+  on_mesh();
+}
+
+StatusWriter::~StatusWriter() {
+  strand_.stop();
+  timer_.reset();
+}
+
+bool StatusWriter::Known::settled() const {
+  return share.phase == ObjectPhase::kApplied || share.phase == ObjectPhase::kRejected;
+}
+
+void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const ObjectKey& key : keys) {
+      if (resource_of(key.kind) != nullptr) touched_.insert(key);
+      // It may have entered or left the mesh, with all that is in it.
+      all_touched_ |= key.kind == kNamespaces.kind;
+    }
+    if (touched_.empty() && !all_touched_) return;
+  }
+  wake();
+}
+
+void StatusWriter::on_replicas() { wake(); }
+
+void StatusWriter::on_mesh() {
+  {
+    std::lock_guard lock(mutex_);
+    mesh_touched_ = true;
+  }
+  wake();
+}
+
+// Rounds follow each other at a distance; what happens meanwhile is seen by the next.
+void StatusWriter::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(awake_, true)) return;
+  }
+  strand_.post([this] { timer_ = strand_.post_after(kPeriod, [this] { run(); }); });
+}
+
+void StatusWriter::run() {
+  bool mesh = false;
+  {
+    std::lock_guard lock(mutex_);
+    awake_ = false;
+    due_.merge(std::exchange(touched_, {}));
+    look_at_all_ |= std::exchange(all_touched_, false);
+    mesh = std::exchange(mesh_touched_, false);
+  }
+  if (!options_.may_write()) {
+    wrote_ = false;
+    written_.clear();
+    if (options_.board == nullptr) return forget();  // nobody asks what this replica knows
+  }
+  // Before every namespace is known, each object looks as if it were outside of the mesh.
+  if (!options_.store.has_synced()) return wake();
+  const std::vector<Problem> problems = options_.problems();
+  choose_due(mesh);
+  collect(problems);
+  survey();
+  unfinished_ = false;
+  const bool heard = listen();
+  if (options_.may_write() && (wrote_ || take_over())) {
+    wrote_ = true;
+    if (heard) write_statuses();
+    unfinished_ |= !heard;
+    events_.tell(problems);
+    unfinished_ |= events_.behind();
+  } else {
+    unfinished_ |= options_.may_write();
+  }
+  sleep();
+}
+
+void StatusWriter::forget() {
+  due_.clear();
+  known_.clear();
+  problems_.clear();
+  look_at_all_ = true;
+}
+
+// Reads what whoever wrote before has written, so that only what differs is.
+bool StatusWriter::take_over() {
+  written_.clear();
+  for (const Resource* resource : kWithStatus) {
+    ListRequest request{.resource = *resource};
+    do {
+      auto page = list_page(with_.api, request);
+      if (!page.ok() && page.error().code == ErrorCode::kNotFound) break;  // its CRD is missing
+      if (!page.ok()) return false;
+      for (const json::object& object : page->items) read_status(object);
+      request.continue_token = std::move(page->continue_token);
+    } while (!request.continue_token.empty());
+  }
+  return true;
+}
+
+void StatusWriter::read_status(const json::object& object) {
+  Written there;
+  for (const Condition& ours : conditions_of({})) {
+    for (const json::value& one : list_at(map_at(object, "status"), "conditions")) {
+      if (text_at(one, "type") != ours.type) continue;
+      there.generation = number_at(one, "observedGeneration");
+      there.conditions.push_back(
+          {ours.type, text_at(one, "status"), text_at(one, "reason"), text_at(one, "message")});
+      there.since[ours.type] = text_at(one, "lastTransitionTime");
+    }
+  }
+  if (there.conditions.empty()) return;
+  const json::value& metadata = map_at(object, "metadata");
+  written_[{text_at(object, "kind"), text_at(metadata, "namespace"), text_at(metadata, "name")}] =
+      std::move(there);
+}
+
+void StatusWriter::choose_due(bool mesh_changed) {
+  stale_ |= mesh_changed;
+  const SteadyTime now = with_.clock.steady_now();
+  if (std::exchange(look_at_all_, false) || (stale_ && now - looked_at_all_ >= kLookAtAll)) {
+    looked_at_all_ = now;
+    stale_ = false;
+    for (const Resource* resource : kWithStatus)
+      for (const auto& object : options_.store.list(resource->kind)) due_.insert(object->key);
+  }
+  for (const auto& [key, known] : known_)
+    if (!known.settled()) due_.insert(key);
+}
+
+void StatusWriter::sleep() {
+  const bool unsettled = std::any_of(known_.begin(), known_.end(),
+                                     [](const auto& one) { return !one.second.settled(); });
+  if (!due_.empty() || unfinished_ || unsettled) return wake();
+  if (stale_) timer_ = strand_.post_after(kLookAtAll, [this] { run(); });
+}
+
+// Objects whose problems are different now.
+void StatusWriter::collect(const std::vector<Problem>& problems) {
+  std::map<ObjectKey, std::vector<Problem>> now;
+  for (const Problem& problem : problems)
+    if (resource_of(problem.object.kind) != nullptr) now[problem.object].push_back(problem);
+  for (const auto& [key, own] : now) {
+    const auto before = problems_.find(key);
+    if (before == problems_.end() || before->second != own) due_.insert(key);
+  }
+  for (const auto& [key, own] : problems_)
+    if (!now.contains(key)) due_.insert(key);
+  problems_ = std::move(now);
+}
+
+void StatusWriter::survey() {
+  std::erase_if(due_, [this](const ObjectKey& key) { return survey(key); });
+}
+
+// Whether it was known, or is known to be none of the mesh's.
+bool StatusWriter::survey(const ObjectKey& key) {
+  const auto object = options_.store.get(key);
+  const auto status =
+      object && in_mesh(key) ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
+  if (status.ok()) {
+    Known& known = known_[key];
+    if (known.id.empty()) known.id = share_id(key);
+    known.share = share_of(*status, generation_of(*object));
+    known.accepted = accepted(*status);
+    known.refusals = laggards(*status);
+    return true;
+  }
+  known_.erase(key);
+  return status.error().code == ErrorCode::kNotFound ||
+         status.error().code == ErrorCode::kInvalidArgument;
+}
+
+// The mesh's own configuration is, wherever it says who is.
+bool StatusWriter::in_mesh(const ObjectKey& key) const {
+  if (key.kind == kMeshConfigs.kind) return true;
+  const auto ns = options_.store.get({std::string(kNamespaces.kind), "", key.ns});
+  if (!ns) return false;
+  const auto label = ns->labels.find(spec::kMonitoredByLabel);
+  return label != ns->labels.end() && label->second == options_.mesh_name;
+}
+
+// What the others said, and what there is to say to them. False: it is not known who they are.
+bool StatusWriter::listen() {
+  if (options_.board == nullptr) return true;
+  auto said = options_.board->read(kStatusTopic);
+  if (!said.ok()) return false;
+  said->erase(options_.replica);
+  std::erase_if(heard_, [&](const auto& one) { return !said->contains(one.first); });
+  silent_ = 0;
+  for (auto& [replica, text] : *said) {
+    silent_ += text.empty();
+    Heard& heard = heard_[replica];
+    if (heard.text == text) continue;
+    heard.shares = parse_shares(text);
+    heard.text = std::move(text);
+  }
+  tell();
+  return true;
+}
+
+void StatusWriter::tell() {
+  std::map<std::string, Share, std::less<>> shares;
+  if (!heard_.empty())
+    for (const auto& [key, known] : known_) shares.emplace(known.id, known.share);
+  // To nobody, nothing.
+  const Status told = options_.board->publish(
+      kStatusTopic, heard_.empty() ? std::string() : text_of(shares, kMaxShared));
+  if (!told.ok())
+    with_.log.warning("the other replicas cannot be told of statuses",
+                      {{"detail", told.error().text()}});
+}
+
+void StatusWriter::write_statuses() {
+  std::vector<const Shares*> others;
+  for (const auto& [replica, heard] : heard_)
+    if (!heard.text.empty()) others.push_back(&heard.shares);
+  for (const auto& [key, known] : known_) write_status(key, known, others);
+  clear_others();
+}
+
+void StatusWriter::write_status(const ObjectKey& key, const Known& known,
+                                const std::vector<const Shares*>& others) {
+  ShareSum sum = sum_of(known.id, known.share, others);
+  sum.behind += silent_;
+  if (silent_ > 0 && sum.share.phase == ObjectPhase::kApplied)
+    sum.share.phase = ObjectPhase::kPending;
+  Written& there = written_[key];
+  // A replica that has just come says in a moment how far it is; till then nothing has become less
+  // true than it was.
+  const bool read_before = there.generation == known.share.generation && !there.conditions.empty();
+  if (silent_ > 0 && read_before) return;
+  Written wanted{
+      known.share.generation,
+      {known.accepted, programmed(sum.share, more_of(sum, heard_.size() + 1, known.refusals))},
+      there.since};
+  if (there.generation == wanted.generation && there.conditions == wanted.conditions) return;
+  if (!may_patch()) return;
+  for (const Condition& condition : wanted.conditions)
+    if (status_in(there.conditions, condition.type) != condition.status)
+      wanted.since[condition.type] = kubernetes_time(with_.clock.wall_now());
+  if (patch(key, wanted).ok()) there = std::move(wanted);
+}
+
+// Objects that were in the mesh and are no more: what was said of them is taken back.
+void StatusWriter::clear_others() {
+  for (auto at = written_.begin(); at != written_.end();) {
+    const ObjectKey& key = at->first;
+    bool done = !known_.contains(key) && !due_.contains(key);
+    if (done && !at->second.conditions.empty() && options_.store.get(key) != nullptr) {
+      Written nothing;
+      done = may_patch() && patch(key, nothing).ok();
+    }
+    at = done ? written_.erase(at) : std::next(at);
+  }
+}
+
+bool StatusWriter::may_patch() {
+  const bool may = options_.may_write() && budget_.take();
+  unfinished_ |= !may;
+  return may;
+}
+
+// Ok also for an object that is gone.
+Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
+  json::array conditions;
+  for (const Condition& condition : wanted.conditions) {
+    json::object out{{"type", condition.type},
+                     {"status", condition.status},
+                     {"reason", condition.reason},
+                     {"message", condition.message},
+                     {"lastTransitionTime", wanted.since[condition.type]}};
+    if (wanted.generation != 0) out["observedGeneration"] = wanted.generation;
+    conditions.push_back(std::move(out));
+  }
+  const Resource& resource = *resource_of(key.kind);
+  const json::object body{{"apiVersion", resource.api_version()},
+                          {"kind", resource.kind},
+                          {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
+                          {"status", {{"conditions", std::move(conditions)}}}};
+  // Of the status only these two conditions are ours, or none any more; applied with force, since
+  // nobody else's word on them counts. The spec is not in it, so that no version of the object can
+  // conflict.
+  auto patched = with_.api.patch(resource, key.ns, key.name,
+                                 {.type = PatchType::kApply,
+                                  .body = json::serialize(body),
+                                  .subresource = "status",
+                                  .field_manager = kStatusManager + options_.mesh_name,
+                                  .force = true});
+  if (!patched.ok()) {
+    if (patched.error().code == ErrorCode::kNotFound) return {};
+    unfinished_ = true;
+    with_.log.debug("a status cannot be written",
+                    {{"object", key.str()}, {"detail", patched.error().text()}});
+    return patched.error();
+  }
+  with_.metrics.add("osm_status_written_total", {{"kind", key.kind}}, 1);
+  return {};
+}
+
+}  // namespace osm::inline v1::kubernetes

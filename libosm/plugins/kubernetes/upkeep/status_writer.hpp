@@ -1,0 +1,137 @@
+// Tells the authors of policies how far these have come: conditions Accepted and Programmed in the
+// objects' status, and Events for what is wrong. By one replica at a time, only what changed, and
+// no faster than an API server has it easily; never anything per proxy.
+//
+// Each replica looks at how far objects have come with its own proxies and tells the others
+// (status_share.hpp); the one that writes counts those of all.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/strand.hpp"
+#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/upkeep/event_writer.hpp"
+#include "kubernetes/upkeep/rate.hpp"
+#include "kubernetes/upkeep/status_share.hpp"
+#include "osm/object_store.hpp"
+#include "osm/runtime/replica_board.hpp"
+#include "osm/values/object_status.hpp"
+
+namespace osm::inline v1::kubernetes {
+
+// metav1.Condition, without its time.
+struct Condition {
+  std::string type;
+  std::string status;  // "True", "False"
+  std::string reason;
+  std::string message;
+
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+// What an object's receipt says to its author: Accepted, then Programmed.
+std::vector<Condition> conditions_of(const ObjectStatus& status);
+
+struct StatusWriterOptions {
+  const ObjectStore& store;  // the objects, without their status
+  // How far an object has come. As ControlPlane::object_status().
+  std::function<Result<ObjectStatus>(const ObjectKey&)> status_of;
+  // As ControlPlane::list_problems().
+  std::function<std::vector<Problem>()> problems;
+  std::function<bool()> may_write;  // this replica is the one that does
+  std::string replica;              // named in Events; its name on the board
+  std::string mesh_name = "osm";
+  ReplicaBoard* board = nullptr;  // null: only the proxies of this replica count
+};
+
+class StatusWriter {
+ public:
+  StatusWriter(const Surroundings& surroundings, StatusWriterOptions options);
+  // Blocking: until a call of the API that is under way has returned.
+  ~StatusWriter();
+  StatusWriter(const StatusWriter&) = delete;
+  StatusWriter& operator=(const StatusWriter&) = delete;
+
+  // These objects changed. Thread: any. Blocking: no.
+  void on_objects(const std::vector<ObjectKey>& keys);
+  // Problems or proxies may have changed. Thread: any. Blocking: no.
+  void on_mesh();
+  // Other replicas said something, came or went. Thread: any. Blocking: no.
+  void on_replicas();
+
+ private:
+  // What this replica knows of an object of the mesh.
+  struct Known {
+    std::string id{};  // on the board
+    Share share{};
+    Condition accepted{};
+    std::string refusals{};
+
+    bool settled() const;  // no further news is expected of it by itself
+  };
+  // What an object's status says now.
+  struct Written {
+    std::int64_t generation = 0;
+    std::vector<Condition> conditions{};
+    std::map<std::string, std::string> since{};  // by type: the last transition
+  };
+  // What another replica said last, and what that means.
+  struct Heard {
+    std::string text;
+    Shares shares;
+  };
+
+  void wake();
+  void run();
+  void forget();
+  bool take_over();
+  void read_status(const boost::json::object& object);
+  void choose_due(bool mesh_changed);
+  void collect(const std::vector<Problem>& problems);
+  void survey();
+  bool survey(const ObjectKey& key);
+  bool in_mesh(const ObjectKey& key) const;
+  bool listen();
+  void tell();
+  void write_statuses();
+  void write_status(const ObjectKey& key, const Known& known,
+                    const std::vector<const Shares*>& others);
+  void clear_others();
+  bool may_patch();
+  Status patch(const ObjectKey& key, Written& wanted);
+  void sleep();
+
+  const Surroundings with_;
+  const StatusWriterOptions options_;
+  EventWriter events_;
+  RateLimit budget_;
+
+  std::mutex mutex_;  // over the next four
+  std::set<ObjectKey> touched_;
+  bool all_touched_ = false;
+  bool mesh_touched_ = false;
+  bool awake_ = false;
+
+  // On the strand.
+  std::set<ObjectKey> due_;  // to be looked at
+  std::map<ObjectKey, Known> known_;
+  std::map<std::string, Heard> heard_;  // by replica
+  std::size_t silent_ = 0;              // replicas that live and have said nothing yet
+  std::map<ObjectKey, Written> written_;
+  std::map<ObjectKey, std::vector<Problem>> problems_;
+  SteadyTime looked_at_all_{};
+  bool look_at_all_ = true;  // soon
+  bool stale_ = false;       // counts of proxies may have changed since then
+  bool unfinished_ = false;  // this round left something to write
+  bool wrote_ = false;       // this replica is the one that writes
+  Strand strand_;
+  Subscription timer_;
+};
+
+}  // namespace osm::inline v1::kubernetes

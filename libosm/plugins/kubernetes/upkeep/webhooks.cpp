@@ -1,0 +1,121 @@
+#include "kubernetes/upkeep/webhooks.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+#include "base/base64.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/surroundings.hpp"
+
+namespace osm::inline v1::kubernetes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kMonitoredByLabel = "openservicemesh.io/monitored-by";
+constexpr const char* kIgnoreLabel = "openservicemesh.io/ignore";
+constexpr const char* kNamespaceNameLabel = "kubernetes.io/metadata.name";  // set by Kubernetes
+
+json::object expression(std::string_view key, std::string_view op, json::array values = {}) {
+  json::object out{{"key", key}, {"operator", op}};
+  if (!values.empty()) out["values"] = std::move(values);
+  return out;
+}
+
+// Namespaces of the mesh. A namespace that says it is a control plane's is left alone: some
+// providers add that very rule to every webhook.
+json::object monitored(const WebhookNames& names) {
+  return {{"matchLabels", {{kMonitoredByLabel, names.mesh_name}}},
+          {"matchExpressions",
+           json::array{expression(kIgnoreLabel, "DoesNotExist"),
+                       expression(kNamespaceNameLabel, "NotIn",
+                                  {json::value(names.osm_namespace), "kube-system", "kube-public"}),
+                       expression("control-plane", "DoesNotExist")}}};
+}
+
+json::object rule(const Resource& resource, json::array operations) {
+  return {{"apiGroups", json::array{json::value(resource.group)}},
+          {"apiVersions", json::array{json::value(resource.version)}},
+          {"resources", json::array{json::value(resource.plural)}},
+          {"operations", std::move(operations)},
+          {"scope", "Namespaced"}};
+}
+
+// What is not said here, somebody could say in our place: a selector or a condition that no object
+// meets would switch the webhook off.
+json::object webhook(std::string_view name, json::object client, json::object namespaces,
+                     json::array rules) {
+  return {{"name", name},
+          {"clientConfig", std::move(client)},
+          {"namespaceSelector", std::move(namespaces)},
+          {"objectSelector", json::object()},
+          {"matchConditions", nullptr},  // none; servers before 1.27 do not know the field
+          {"rules", std::move(rules)},
+          {"failurePolicy", "Fail"},
+          {"admissionReviewVersions", json::array{"v1"}}};
+}
+
+json::object client(const WebhookNames& names, std::string_view service, int port,
+                    std::string_view path) {
+  return {{"service",
+           {{"name", service}, {"namespace", names.osm_namespace}, {"port", port}, {"path", path}}},
+          {"caBundle", base64(names.ca_bundle_pem)}};
+}
+
+json::object configuration(const Resource& resource, const std::string& name,
+                           const WebhookNames& names, json::array webhooks) {
+  return {{"apiVersion", resource.api_version()},
+          {"kind", resource.kind},
+          {"metadata",
+           {{"name", name},
+            {"labels",
+             {{kNameLabel, kNameLabelValue},
+              {kInstanceLabel, names.mesh_name},
+              {"openservicemesh.io/reconcile", "true"}}}}},
+          {"webhooks", std::move(webhooks)}};
+}
+
+}  // namespace
+
+json::object mutating_webhook(const WebhookNames& names) {
+  json::object inject =
+      webhook("osm-inject.k8s.io", client(names, "osm-injector", 9090, "/mutate-pod-creation"),
+              monitored(names), {rule(kPods, {"CREATE"})});
+  inject["matchPolicy"] = "Exact";
+  inject["sideEffects"] = "NoneOnDryRun";
+  inject["reinvocationPolicy"] = "Never";
+  inject["timeoutSeconds"] = 20;
+  return configuration(kMutatingWebhooks, "osm-webhook-" + names.mesh_name, names,
+                       {std::move(inject)});
+}
+
+json::object validating_webhook(const WebhookNames& names) {
+  json::array policies;
+  for (const Resource* resource :
+       {&kTrafficTargets, &kHttpRouteGroups, &kTcpRoutes, &kTrafficSplits, &kEgresses,
+        &kIngressBackends, &kRetries, &kUpstreamTrafficSettings, &kVirtualMachines})
+    policies.push_back(rule(*resource, {"CREATE", "UPDATE"}));
+  const json::object own{
+      {"matchExpressions",
+       json::array{expression(kNamespaceNameLabel, "In", {json::value(names.osm_namespace)})}}};
+  json::array webhooks{
+      webhook("osm-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"),
+              monitored(names), std::move(policies)),
+      webhook("osm-config-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
+              {rule(kMeshConfigs, {"CREATE", "UPDATE"}),
+               rule(kMeshRootCertificates, {"CREATE", "UPDATE"})}),
+      webhook("osm-root-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
+              {rule(kMeshRootCertificates, {"DELETE"})})};
+  for (json::value& one : webhooks) {
+    json::object& fields = one.as_object();
+    fields["matchPolicy"] = "Equivalent";
+    fields["sideEffects"] = "None";
+    fields["timeoutSeconds"] = 10;
+  }
+  // The namespace goes with the webhook in it: who waits for an answer then would wait for ever.
+  webhooks.back().as_object()["failurePolicy"] = "Ignore";
+  return configuration(kValidatingWebhooks, "osm-validator-mesh-" + names.mesh_name, names,
+                       std::move(webhooks));
+}
+
+}  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,109 @@
+#include "kubernetes/client/reduce.hpp"
+
+#include <doctest/doctest.h>
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "kubernetes/client/resources.hpp"
+
+namespace osm {
+namespace {
+
+using kubernetes::reduce;
+using kubernetes::Resource;
+namespace json = boost::json;
+
+std::shared_ptr<const Object> reduced(const Resource& resource, const std::string& text) {
+  return reduce(resource, json::parse(text).get_object(), "https://cluster");
+}
+
+TEST_SUITE("kubernetes::reduce") {
+  TEST_CASE("an object keeps its own words, and loses who wrote them when") {
+    const auto object = reduced(kubernetes::kTrafficTargets, R"({
+      "apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget",
+      "metadata": {"name": "t", "namespace": "shop", "resourceVersion": "7", "uid": "u",
+        "generation": 2, "labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}],
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "x"}},
+      "spec": {"destination": {"kind": "ServiceAccount"}}, "status": {"conditions": []}})");
+    CHECK(object->key == ObjectKey{"TrafficTarget", "shop", "t"});
+    CHECK(object->api_version == "access.smi-spec.io/v1alpha3");
+    CHECK(object->labels.at("a") == "b");
+    CHECK(object->annotations == std::map<std::string, std::string>{{"mine", "x"}});
+    CHECK(object->source.path ==
+          "https://cluster/apis/access.smi-spec.io/v1alpha3/namespaces/shop/traffictargets/t");
+    CHECK(json::parse(object->json) == json::parse(R"({
+      "apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget",
+      "metadata": {"name": "t", "namespace": "shop", "uid": "u", "generation": 2,
+        "labels": {"a": "b"}, "annotations": {"mine": "x"}},
+      "spec": {"destination": {"kind": "ServiceAccount"}}})"));
+  }
+
+  TEST_CASE("of a pod is kept who it is, as whom it runs, where it is and whether it is ready") {
+    const auto object = reduced(kubernetes::kPods, R"({
+      "apiVersion": "v1", "kind": "Pod",
+      "metadata": {"name": "p", "namespace": "shop", "uid": "u", "generateName": "p-",
+        "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
+        "labels": {"osm-proxy-uuid": "x"}, "finalizers": ["f"],
+        "annotations": {"openservicemesh.io/metrics": "enabled", "other": "x"}},
+      "spec": {"serviceAccountName": "web", "nodeName": "n", "subdomain": "s", "hostname": "h",
+        "schedulerName": "default", "tolerations": [{}],
+        "volumes": [{"name": "boot", "secret": {"secretName": "envoy-bootstrap-config-x", "items": []}},
+                    {"name": "tmp", "emptyDir": {}}],
+        "initContainers": [{"name": "i", "image": "x", "restartPolicy": "Always", "ports": []}],
+        "containers": [{"name": "c", "image": "x", "env": [{"name": "PASSWORD", "value": "s3cret"}],
+                        "ports": [{"name": "http", "containerPort": 80}]}]},
+      "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+        "hostIP": "1.1.1.1", "containerStatuses": [{}],
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "x"},
+                       {"type": "Initialized", "status": "True"}]}})");
+    CHECK(json::parse(object->json) == json::parse(R"({
+      "apiVersion": "v1", "kind": "Pod",
+      "metadata": {"name": "p", "namespace": "shop", "uid": "u",
+        "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
+        "labels": {"osm-proxy-uuid": "x"},
+        "annotations": {"openservicemesh.io/metrics": "enabled"}},
+      "spec": {"serviceAccountName": "web", "nodeName": "n", "subdomain": "s", "hostname": "h",
+        "volumes": [{"name": "boot", "secret": {"secretName": "envoy-bootstrap-config-x"}}],
+        "initContainers": [{"name": "i", "restartPolicy": "Always", "ports": []}],
+        "containers": [{"name": "c", "ports": [{"name": "http", "containerPort": 80}]}]},
+      "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+        "conditions": [{"type": "Ready", "status": "True"}]}})"));
+  }
+
+  TEST_CASE("its version changes with what is kept, and with nothing else") {
+    const auto pod = [](const std::string& version, const std::string& heartbeat,
+                        const std::string& phase) {
+      return reduced(kubernetes::kPods, R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p",)"
+                                        R"("resourceVersion":")" +
+                                            version + R"("},"status":{"phase":")" + phase +
+                                            R"(","startTime":")" + heartbeat + R"("}})")
+          ->resource_version;
+    };
+    CHECK(pod("1", "x", "Running") == pod("2", "y", "Running"));
+    CHECK(pod("1", "x", "Running") != pod("1", "x", "Failed"));
+    const auto slice = [](const std::string& when, const std::string& address) {
+      return reduced(kubernetes::kEndpointSlices,
+                     R"({"metadata":{"name":"s","annotations":{)"
+                     R"("endpoints.kubernetes.io/last-change-trigger-time":")" +
+                         when + R"("}},"endpoints":[{"addresses":[")" + address + R"("]}]})")
+          ->resource_version;
+    };
+    CHECK(slice("1", "10.0.0.1") == slice("2", "10.0.0.1"));
+    CHECK(slice("1", "10.0.0.1") != slice("1", "10.0.0.2"));
+  }
+
+  TEST_CASE("what has not the shape it should have is kept as far as it has") {
+    for (const char* text :
+         {"{}", R"({"metadata":null,"spec":[],"status":1})",
+          R"({"metadata":{"name":1,"labels":[],"annotations":{"a":1}},"spec":{"volumes":[1,{}],)"
+          R"("containers":{}},"status":{"conditions":[null,{"type":7}]}})"}) {
+      CAPTURE(text);
+      CHECK(reduced(kubernetes::kPods, text)->key.name.empty());
+      CHECK(reduced(kubernetes::kEndpointSlices, text)->labels.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace osm

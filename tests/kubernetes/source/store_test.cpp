@@ -1,0 +1,250 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/watch_server.hpp"
+#include "lib/run.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/thread_executor.hpp"
+
+namespace osm {
+namespace {
+
+using kubernetes_test::WatchServer;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+namespace k = kubernetes;
+namespace json = boost::json;
+
+class MemoryCluster final : public k::Cluster {
+ public:
+  explicit MemoryCluster(Executor& executor) : server_api(executor) {}
+  std::string server() const override { return "https://cluster"; }
+  std::string ns() const override { return "default"; }
+  k::Api& api() override { return server_api; }
+
+  WatchServer server_api;
+};
+
+struct Fixture {
+  testing::ManualClock clock;
+  testing::ManualExecutor executor{clock};
+  RandomRng rng{testing::seed()};
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  MemoryCluster cluster{executor};
+  WatchServer& server = cluster.server_api;
+  std::vector<ObjectKey> told;
+  std::unique_ptr<ObjectStore> store;
+  Subscription subscription;
+
+  void start(std::set<std::string> kinds = {}) {
+    store = k::make_store({.cluster = cluster,
+                           .executor = executor,
+                           .clock = clock,
+                           .rng = rng,
+                           .log = log,
+                           .metrics = metrics,
+                           .kinds = std::move(kinds)});
+    subscription = store->subscribe(
+        [this](const auto& keys) { told.insert(told.end(), keys.begin(), keys.end()); });
+    executor.run_until_idle();
+  }
+  std::vector<std::string> names(std::string_view kind) const {
+    std::vector<std::string> out;
+    for (const auto& object : store->list(kind))
+      out.push_back(object->key.ns + '/' + object->key.name);
+    return out;
+  }
+};
+
+using Names = std::vector<std::string>;
+
+TEST_SUITE("kubernetes::make_store") {
+  TEST_CASE("is synced once every kind was listed, and holds what there is by kind and key") {
+    Fixture f;
+    f.server.put(k::kServices, "shop", "web");
+    f.server.put(k::kServices, "books", "api");
+    f.server.put(k::kPods, "shop", "web-1",
+                 {{"metadata", {{"labels", {{"osm-proxy-uuid", "some-uuid"}}}}}});
+    f.server.put(k::kPods, "shop", "without-a-proxy");
+    f.server.set_list_fault(Error{ErrorCode::kUnavailable, "away"});
+    f.start();
+    CHECK_FALSE(f.store->has_synced());
+    f.server.set_list_fault({});
+    f.executor.run_for(seconds(3));
+    CHECK(f.store->has_synced());
+    CHECK(f.names("Service") == Names{"books/api", "shop/web"});
+    CHECK(f.names("Pod") == Names{"shop/web-1"});
+    CHECK(f.names("Secret").empty());
+    REQUIRE(f.store->get({"Service", "shop", "web"}) != nullptr);
+    CHECK(f.store->get({"Service", "shop", "web"})->source.path ==
+          "https://cluster/api/v1/namespaces/shop/services/web");
+    CHECK(f.store->get({"Service", "shop", "other"}) == nullptr);
+    CHECK(f.store->get({"Nothing", "shop", "web"}) == nullptr);
+    f.told.clear();
+    f.server.put(k::kServices, "shop", "web2");
+    f.executor.run_until_idle();
+    CHECK(f.told == std::vector<ObjectKey>{{"Service", "shop", "web2"}});
+  }
+
+  TEST_CASE("of kinds that were named, those alone are asked for, waited for and reported") {
+    Fixture f;
+    f.server.put(k::kNamespaces, "", "shop",
+                 {{"metadata", {{"labels", {{"openservicemesh.io/monitored-by", "osm"}}}}}});
+    f.server.put(k::kServices, "shop", "web");
+    f.server.put(k::kPods, "shop", "web-1");
+    f.server.set_missing(k::kTrafficSplits, true);
+    f.start({"Namespace", "MeshConfig"});
+    CHECK(f.server.lists() == 2);
+    CHECK(f.server.watches() == 2);
+    CHECK(f.store->has_synced());
+    CHECK(f.names("Namespace") == Names{"/shop"});
+    CHECK(f.names("Service").empty());
+    CHECK(f.store->get({"Service", "shop", "web"}) == nullptr);
+    CHECK(f.store->list_problems().empty());
+    f.told.clear();
+    f.server.put(k::kServices, "shop", "web2");
+    f.server.put(k::kMeshConfigs, "osm-system", "osm-mesh-config");
+    f.executor.run_until_idle();
+    CHECK(f.told == std::vector<ObjectKey>{{"MeshConfig", "osm-system", "osm-mesh-config"}});
+    // All of them unreadable: that is the server.
+    f.server.set_watch_fault(Error{ErrorCode::kUnavailable, "refused"});
+    f.server.end_watches(Error{ErrorCode::kUnavailable, "reset"});
+    f.executor.run_for(seconds(10));
+    REQUIRE(f.store->list_problems().size() == 1);
+    CHECK(f.store->list_problems().front().path == "https://cluster");
+    CHECK_FALSE(f.store->catch_up(milliseconds(0)));
+  }
+
+  TEST_CASE("a kind whose CRD is missing is empty, reported, and found when it is installed") {
+    Fixture f;
+    f.server.set_missing(k::kTrafficSplits, true);
+    f.start();
+    CHECK(f.store->has_synced());
+    auto problems = f.store->list_problems();
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().text() ==
+          "https://cluster/apis/split.smi-spec.io/v1alpha2/trafficsplits: the API server does not "
+          "have this resource, so there is none in the mesh; install the CustomResourceDefinition "
+          "trafficsplits.split.smi-spec.io with version v1alpha2 [not-found]");
+    f.server.set_missing(k::kTrafficSplits, false);
+    f.server.put(k::kTrafficSplits, "shop", "canary");
+    f.executor.run_for(seconds(2));
+    CHECK(f.names("TrafficSplit") == Names{"shop/canary"});
+    CHECK(f.store->list_problems().empty());
+  }
+
+  TEST_CASE("a cluster without EndpointSlices is read by its Endpoints, as long as it has none") {
+    Fixture f;
+    f.server.put(k::kEndpoints, "shop", "web");
+    f.start();
+    CHECK(f.names("Endpoints").empty());  // slices say it better
+
+    Fixture old;
+    old.server.set_missing(k::kEndpointSlices, true);
+    old.server.put(k::kEndpoints, "shop", "web");
+    old.start();
+    CHECK(old.store->has_synced());
+    CHECK(old.names("Endpoints") == Names{"shop/web"});
+    CHECK(old.store->list_problems().empty());
+    old.server.set_missing(k::kEndpointSlices, false);
+    old.server.put(k::kEndpointSlices, "shop", "web-x");
+    old.told.clear();
+    old.executor.run_for(seconds(61));
+    CHECK(old.names("EndpointSlice") == Names{"shop/web-x"});
+    CHECK(old.names("Endpoints").empty());
+    CHECK(old.told ==
+          std::vector<ObjectKey>{{"EndpointSlice", "shop", "web-x"}, {"Endpoints", "shop", "web"}});
+  }
+
+  TEST_CASE("a server that is away is one problem, not one for each kind") {
+    Fixture f;
+    f.server.put(k::kServices, "shop", "web");
+    f.start();
+    const Error away{ErrorCode::kUnavailable, "connection refused"};
+    f.server.set_watch_fault(away);
+    f.server.set_list_fault(away);
+    f.server.end_watches(away);
+    f.executor.run_for(seconds(20));
+    const auto problems = f.store->list_problems();
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().code == ErrorCode::kUnreadableSource);
+    CHECK(problems.front().path == "https://cluster");
+    CHECK(f.names("Service") == Names{"shop/web"});
+    CHECK(f.store->has_synced());
+    f.server.set_watch_fault({});
+    f.server.set_list_fault({});
+    f.executor.run_for(seconds(31));
+    CHECK(f.store->list_problems().empty());
+  }
+
+  TEST_CASE("catching up reads what no watch has told, after its subscribers were") {
+    Fixture f;
+    f.start();
+    f.server.deafen();
+    f.server.put(k::kServices, "shop", "web");
+    bool caught_up = false;
+    std::atomic<bool> done{false};
+    std::thread caller([&] {
+      caught_up = f.store->catch_up(seconds(10));
+      done = true;
+    });
+    // The executor is this thread's; the caller waits for it.
+    while (!done) f.executor.run_until_idle();
+    caller.join();
+    CHECK(caught_up);
+    CHECK(f.told == std::vector<ObjectKey>{{"Service", "shop", "web"}});
+    CHECK(f.names("Service") == Names{"shop/web"});
+  }
+
+  TEST_CASE("whoever cannot catch up says so, at once or when time is up") {
+    Fixture f;
+    f.start();
+    CHECK_FALSE(f.store->catch_up(milliseconds(1)));  // nobody runs the executor
+    f.executor.run_until_idle();
+    f.server.set_list_fault(Error{ErrorCode::kUnavailable, "away"});
+    bool caught_up = true;
+    std::atomic<bool> done{false};
+    std::thread caller([&] {
+      caught_up = f.store->catch_up(seconds(100));
+      done = true;
+    });
+    while (!done) f.executor.run_until_idle();
+    caller.join();
+    CHECK_FALSE(caught_up);
+  }
+
+  TEST_CASE("can be destroyed at any moment of its life") {
+    auto random = osm::testing::seeded();
+    for (int round = 0; round < testing::steps(200, 4'000); ++round) {
+      Fixture f;
+      f.server.page_size = 1;
+      for (const char* name : {"a", "b", "c"}) f.server.put(k::kServices, "shop", name);
+      if (random() % 2 == 0) f.server.set_missing(k::kEndpointSlices, true);
+      f.start();
+      f.server.end_watches();
+      f.server.put(k::kServices, "shop", "d");
+      for (auto steps = random() % 60; steps > 0; --steps) f.executor.run_one();
+      f.subscription.reset();
+      f.store.reset();
+      f.told.clear();
+      f.executor.run_for(std::chrono::minutes(5));
+      CHECK(f.told.empty());
+      CHECK(f.server.watches() == 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace osm

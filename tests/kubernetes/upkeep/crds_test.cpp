@@ -1,0 +1,365 @@
+#include "kubernetes/upkeep/crds.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "fuzz/fuzz.hpp"
+#include "fuzz/object_edits.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/schema.hpp"
+#include "lib/run.hpp"
+#include "osm/spec/vm_provider.hpp"
+#include "spec/decode.hpp"
+#include "spec/kinds.hpp"
+#include "spec/object_file.hpp"
+
+using namespace osm;
+using namespace osm::kubernetes;
+using namespace osm::kubernetes_test;
+
+namespace {
+
+struct Kind {
+  json::object crd;
+  std::function<std::vector<Problem>(const Object&)> check;
+};
+
+template <class T>
+std::function<std::vector<Problem>(const Object&)> refusals(
+    spec::Decoded<T> (*decode)(const Object&)) {
+  return [decode](const Object& object) {
+    auto decoded = decode(object);
+    return decoded.value ? std::vector<Problem>() : std::move(decoded.problems);
+  };
+}
+
+std::map<std::string, Kind> all_kinds() {
+  std::map<std::string, Kind> kinds;
+  kinds["TrafficTarget"].check = refusals(spec::decode_traffic_target);
+  kinds["HTTPRouteGroup"].check = refusals(spec::decode_http_route_group);
+  kinds["TCPRoute"].check = refusals(spec::decode_tcp_route);
+  kinds["TrafficSplit"].check = refusals(spec::decode_traffic_split);
+  kinds["MeshConfig"].check = refusals(spec::decode_mesh_config);
+  kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
+  for (std::string_view kind : spec::kUnobeyedKinds)
+    kinds[std::string(kind)].check = refusals(spec::decode_policy);
+  kinds["VirtualMachine"].check = vm::check_virtual_machine;
+  for (auto& crd : crds()) {
+    const std::string kind(crd.at("spec").at("names").at("kind").as_string());
+    REQUIRE(kinds.contains(kind));
+    kinds[kind].crd = std::move(crd);
+  }
+  return kinds;
+}
+
+const json::value& schema_of(const Kind& kind) {
+  return kind.crd.at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
+}
+
+// The kind that a resource of ours is for.
+const Resource& resource_of(const std::string& kind) {
+  for (const Resource* one : {&kTrafficTargets, &kHttpRouteGroups, &kTcpRoutes, &kTrafficSplits,
+                              &kMeshConfigs, &kMeshRootCertificates, &kEgresses, &kIngressBackends,
+                              &kRetries, &kUpstreamTrafficSettings, &kVirtualMachines})
+    if (one->kind == kind) return *one;
+  FAIL("no resource of ", kind);
+  return kPods;
+}
+
+Object object_of(const std::string& kind, const std::string& spec, const std::string& name = "it") {
+  const std::string text = "apiVersion: " + resource_of(kind).api_version() + "\nkind: " + kind +
+                           "\nmetadata: {name: " + name + ", namespace: shop}\nspec: " + spec +
+                           "\n";
+  const spec::ObjectFile file = spec::read_object_file(text, "a.yaml");
+  REQUIRE(file.objects.size() == 1);
+  return *file.objects[0];
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(std::string(OSM_SOURCE_DIR) + '/' + path);
+  std::stringstream text;
+  text << file.rdbuf();
+  REQUIRE_MESSAGE(!text.str().empty(), path);
+  return text.str();
+}
+
+// Every YAML block of a page, as one file.
+std::string blocks_of(const std::string& page) {
+  std::istringstream lines(page);
+  std::string out;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "```yaml") {
+      inside = true;
+      out += "---\n";
+    } else if (line == "```") {
+      inside = false;
+    } else if (inside) {
+      out += line + '\n';
+    }
+  }
+  return out;
+}
+
+struct Row {
+  const char* kind;
+  const char* spec;   // YAML
+  const char* field;  // where the schema refuses it; empty: only the webhook can
+  const char* name = "it";
+};
+
+}  // namespace
+
+TEST_SUITE("kubernetes::crds") {
+  TEST_CASE("there is one CRD for each of our kinds, of the group, version and plural we use") {
+    auto kinds = all_kinds();
+    CHECK(crds().size() == kinds.size());
+    for (const auto& [name, kind] : kinds) {
+      CAPTURE(name);
+      const Resource& resource = resource_of(name);
+      const json::object& spec = kind.crd.at("spec").as_object();
+      CHECK(kind.crd.at("metadata").at("name") ==
+            json::value(std::string(resource.plural) + '.' + std::string(resource.group)));
+      CHECK(spec.at("group") == json::value(resource.group));
+      CHECK(spec.at("names").at("plural") == json::value(resource.plural));
+      CHECK(spec.at("scope") == "Namespaced");
+      REQUIRE(spec.at("versions").as_array().size() == 1);
+      const json::object& version = spec.at("versions").at(0).as_object();
+      CHECK(version.at("name") == json::value(resource.version));
+      CHECK(version.at("served") == true);
+      CHECK(version.at("storage") == true);
+      // As in OSM: these two have none.
+      const bool has_status = name != spec::kEgress && name != spec::kRetry;
+      CHECK(version.contains("subresources") == has_status);
+      CHECK(version.at("additionalPrinterColumns").as_array().size() >= 4);
+    }
+  }
+
+  TEST_CASE("every schema is structural") {
+    for (const auto& [name, kind] : all_kinds()) {
+      CAPTURE(name);
+      CHECK(SchemaCheck::unsound(schema_of(kind)) == std::vector<std::string>());
+    }
+  }
+
+  TEST_CASE("every example passes both the schema and the decoder") {
+    const auto kinds = all_kinds();
+    std::map<std::string, int> checked;
+    std::vector<std::string> texts{blocks_of(text_of("docs/mesh-objects.md"))};
+    for (const char* path :
+         {"tests/golden/worked-example/in.yaml", "tests/golden/split/in.yaml",
+          "tests/golden/tcp/in.yaml", "tests/golden/permissive/in.yaml",
+          "tests/golden/overlapping-targets/in.yaml", "tests/golden/egress/in.yaml"})
+      texts.push_back(text_of(path));
+    for (const std::string& text : texts) {
+      for (const auto& object : spec::read_object_file(text, "in.yaml").objects) {
+        const auto kind = kinds.find(object->key.kind);
+        if (kind == kinds.end()) continue;
+        CAPTURE(object->json);
+        CHECK(kind->second.check(*object).empty());
+        CHECK(SchemaCheck::refused(schema_of(kind->second), json::parse(object->json)) ==
+              std::vector<std::string>());
+        ++checked[object->key.kind];
+      }
+    }
+    for (const auto& [name, kind] : kinds) {
+      CAPTURE(name);
+      CHECK(checked[name] > 0);
+    }
+  }
+
+  TEST_CASE("what the decoders refuse is refused, by the schema where a schema can say it") {
+    const auto kinds = all_kinds();
+    for (const Row& row : std::vector<Row>{
+             {"TrafficTarget", "{}", "spec.destination"},
+             {"TrafficTarget",
+              "{destination: {kind: User, name: a, namespace: shop}, sources: [], rules: [{kind: "
+              "TCPRoute, name: r}]}",
+              "spec.destination.kind"},
+             {"TrafficTarget",
+              "{destination: {kind: ServiceAccount, name: A, namespace: shop}, sources: [], rules: "
+              "[{kind: TCPRoute, name: r}]}",
+              "spec.destination.name"},
+             {"TrafficTarget",
+              "{destination: {kind: ServiceAccount, name: a, namespace: other}, sources: [], "
+              "rules: [{kind: TCPRoute, name: r}]}",
+              ""},
+             {"TrafficTarget",
+              "{destination: {kind: ServiceAccount, name: a, namespace: shop}, sources: [], rules: "
+              "[]}",
+              "spec.rules"},
+             {"TrafficTarget",
+              "{destination: {kind: ServiceAccount, name: a, namespace: shop}, sources: [], rules: "
+              "[{kind: UDPRoute, name: r}]}",
+              "spec.rules[0].kind"},
+             {"TrafficTarget",
+              "{destination: {kind: ServiceAccount, name: a, namespace: shop}, sources: [], rules: "
+              "[{kind: TCPRoute, name: r, matchs: []}]}",
+              ""},
+             {"HTTPRouteGroup", "{matches: [{pathRegex: /}]}", "spec.matches[0].name"},
+             {"HTTPRouteGroup", "{matches: [{name: a}, {name: a}]}", "spec.matches"},
+             {"HTTPRouteGroup", "{matches: [{name: a, methods: [FETCH]}]}",
+              "spec.matches[0].methods[0]"},
+             {"HTTPRouteGroup", "{matches: [{name: a, pathRegex: '('}]}", ""},
+             {"HTTPRouteGroup", "{matches: [{name: a, headers: [7]}]}", ""},
+             {"TCPRoute", "{matches: {ports: [65536]}}", "spec.matches.ports[0]"},
+             {"TCPRoute", "{matches: {ports: ['80']}}", "spec.matches.ports[0]"},
+             {"TCPRoute", "{matches: {name: 7}}", "spec.matches.name"},
+             {"TrafficSplit", "{service: api, backends: [{service: v1, weight: 0}]}", ""},
+             {"TrafficSplit", "{service: api, backends: [{service: v1, weight: 500m}]}",
+              "spec.backends[0].weight"},
+             {"TrafficSplit", "{service: api, backends: [{service: v1, weight: -1}]}",
+              "spec.backends[0].weight"},
+             {"TrafficSplit",
+              "{service: api, backends: [{service: v1, weight: 1}, {service: v1, weight: 2}]}",
+              "spec.backends"},
+             {"TrafficSplit", "{service: api.shop.svc.other, backends: [{service: v1, weight: 1}]}",
+              "spec.service"},
+             {"VirtualMachine", "{address: 10.0.0.256, serviceAccount: a}", "spec.address"},
+             {"VirtualMachine", "{address: 'fd00::1', serviceAccount: a}", "spec.address"},
+             {"VirtualMachine", "{address: 10.0.0.1}", "spec.serviceAccount"},
+             {"VirtualMachine", "{address: 10.0.0.1, serviceAccount: a, proxyUUID: x}",
+              "spec.proxyUUID"},
+             {"VirtualMachine",
+              "{address: 10.0.0.1, serviceAccount: a, ports: [{name: p, port: 0}]}",
+              "spec.ports[0].port"},
+             {"VirtualMachine", "{address: 10.0.0.1, serviceAccount: a}", "metadata.name", "a.b"},
+             {"MeshConfig", "{sidecar: {logLevel: false}}", "spec.sidecar.logLevel"},
+             {"MeshConfig", "{sidecar: {tlsMinProtocolVersion: TLSv1_0}}",
+              "spec.sidecar.tlsMinProtocolVersion"},
+             {"MeshConfig", "{sidecar: {resources: {limits: {cpu: 1 core}}}}",
+              "spec.sidecar.resources.limits.cpu"},
+             {"MeshConfig", "{sidecar: {resources: {limits: {cpu: 1}, requests: {cpu: 2}}}}", ""},
+             {"MeshConfig", "{traffic: {outboundIPRangeExclusionList: [10.0.0.0]}}",
+              "spec.traffic.outboundIPRangeExclusionList[0]"},
+             {"MeshConfig", "{certificate: {serviceCertValidityDuration: 1d}}",
+              "spec.certificate.serviceCertValidityDuration"},
+             {"MeshConfig", "{certificate: {serviceCertValidityDuration: 1s}}", ""},
+             {"MeshConfig", "{certificate: {certKeyBitSize: 1024}}",
+              "spec.certificate.certKeyBitSize"},
+             {"Egress", "{ports: []}", "spec.sources"},
+             {"Egress", "{sources: [{kind: Group, name: a, namespace: b}], ports: []}",
+              "spec.sources[0].kind"},
+             {"Egress", "{sources: [], ports: [{number: 0, protocol: tcp}]}",
+              "spec.ports[0].number"},
+             {"Egress", "{sources: [], ports: [{number: 1, protocol: udp}]}",
+              "spec.ports[0].protocol"},
+             {"Egress", "{sources: [], ports: [], ipAddresses: [10.0.0.1]}", "spec.ipAddresses[0]"},
+             {"Egress", "{sources: [], ports: [], hosts: ['http://a']}", ""},
+             {"Egress", "{sources: [], ports: [], matches: [{apiGroup: a, kind: b, name: c}]}", ""},
+             {"IngressBackend", "{sources: []}", "spec.backends"},
+             {"IngressBackend",
+              "{backends: [{name: a, port: {number: 1, protocol: tcp}}], sources: []}",
+              "spec.backends[0].port.protocol"},
+             {"IngressBackend", "{backends: [], sources: [{kind: Pod, name: a}]}",
+              "spec.sources[0].kind"},
+             {"IngressBackend", "{backends: [], sources: [{kind: IPRange, name: a}]}", ""},
+             {"IngressBackend",
+              "{backends: [{name: a, port: {number: 1, protocol: https}}], sources: []}", ""},
+             {"IngressBackend",
+              "{backends: [{name: a, port: {number: 1, protocol: https}, tls: {}}], sources: []}",
+              "spec.backends[0].tls.skipClientCertValidation"},
+             {"Retry", "{}", "spec.retryPolicy"},
+             {"Retry",
+              "{source: {kind: ServiceAccount, name: a, namespace: b}, destinations: [{kind: "
+              "Group, name: a, namespace: b}], retryPolicy: {retryOn: 5xx, perTryTimeout: 1s, "
+              "numRetries: 1, retryBackoffBaseInterval: 1s}}",
+              "spec.destinations[0].kind"},
+             {"Retry",
+              "{source: {kind: ServiceAccount, name: a, namespace: b}, destinations: [], "
+              "retryPolicy: {retryOn: 5xx, perTryTimeout: 1, numRetries: 1, "
+              "retryBackoffBaseInterval: 1s}}",
+              "spec.retryPolicy.perTryTimeout"},
+             {"UpstreamTrafficSetting", "{host: api}", "spec.host"},
+             {"UpstreamTrafficSetting",
+              "{host: a.b, connectionSettings: {tcp: {maxConnections: -1}}}",
+              "spec.connectionSettings.tcp.maxConnections"},
+             {"UpstreamTrafficSetting",
+              "{host: a.b, rateLimit: {local: {tcp: {connections: 1, unit: day}}}}",
+              "spec.rateLimit.local.tcp.unit"},
+             {"UpstreamTrafficSetting",
+              "{host: a.b, rateLimit: {local: {http: {requests: 1, unit: hour, "
+              "responseStatusCode: 399}}}}",
+              "spec.rateLimit.local.http.responseStatusCode"},
+             {"UpstreamTrafficSetting",
+              "{host: a.b, rateLimit: {local: {http: {requests: 1, unit: hour, "
+              "responseStatusCode: 499}}}}",
+              ""},
+             {"UpstreamTrafficSetting", "{host: a.b, httpRoutes: [{path: ''}]}",
+              "spec.httpRoutes[0].path"},
+             {"MeshRootCertificate", "{}", "spec.provider"},
+             {"MeshRootCertificate", "{provider: {}}", ""},
+             {"MeshRootCertificate", "{role: aktive, provider: {certManager: {issuerName: a}}}",
+              "spec.role"},
+             {"MeshRootCertificate", "{trustDomain: '', provider: {certManager: {issuerName: a}}}",
+              "spec.trustDomain"},
+             {"MeshRootCertificate", "{provider: {certManager: {issuerName: a, issuerKind: CA}}}",
+              "spec.provider.certManager.issuerKind"},
+             {"MeshRootCertificate", "{provider: {tresor: {ca: {secretRef: {name: a}}}}}",
+              "spec.provider.tresor.ca.secretRef.namespace"},
+             {"MeshRootCertificate", "{provider: {vault: {host: v, tokenFile: /t}}}",
+              "spec.provider.vault.role"},
+             {"MeshRootCertificate", "{provider: {vault: {host: v, role: r, tokenFile: t}}}",
+              "spec.provider.vault.tokenFile"},
+             {"MeshRootCertificate",
+              "{provider: {vault: {host: v, role: r, mount: /pki, auth: {role: r}}}}",
+              "spec.provider.vault.mount"},
+             {"MeshRootCertificate",
+              "{provider: {vault: {host: v, role: r, mount: pki/.., auth: {role: r}}}}", ""},
+             {"MeshRootCertificate",
+              "{provider: {vault: {host: v, role: r, protocol: http, tokenFile: /t}}}", ""},
+             {"MeshRootCertificate",
+              "{provider: {vault: {host: v, role: r, token: {secretKeyRef: {name: a, namespace: "
+              "b}}}}}",
+              "spec.provider.vault.token.secretKeyRef.key"},
+         }) {
+      CAPTURE(row.kind);
+      CAPTURE(row.spec);
+      const Kind& kind = kinds.at(row.kind);
+      const Object object = object_of(row.kind, row.spec, row.name);
+      CHECK_FALSE(kind.check(object).empty());
+      const auto refused = SchemaCheck::refused(schema_of(kind), json::parse(object.json));
+      if (*row.field == '\0') {
+        CHECK(refused == std::vector<std::string>());
+      } else {
+        CHECK(std::find(refused.begin(), refused.end(), row.field) != refused.end());
+      }
+    }
+  }
+
+  TEST_CASE("no schema refuses what its decoder accepts, whatever is edited") {
+    const auto kinds = all_kinds();
+    auto random = osm::testing::seeded();
+    std::size_t refused_by_both = 0;
+    std::size_t accepted_by_both = 0;
+    for (int round = 0; round < testing::steps(1'000, 20'000); ++round) {
+      std::string bytes(64, '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      fuzz::Choices choices(bytes);
+      for (json::value document : fuzz::base_objects()) {
+        const Object before = fuzz::object_of(document);
+        const auto kind = kinds.find(before.key.kind);
+        if (kind == kinds.end()) continue;
+        fuzz::edit(document, choices);
+        Object object = fuzz::object_of(document);
+        // The server's own part of an object is not a schema's.
+        if (object.key != before.key || object.api_version != before.api_version) continue;
+        const bool good = kind->second.check(object).empty();
+        const auto refused = SchemaCheck::refused(schema_of(kind->second), document);
+        if (good) {
+          CAPTURE(object.json);
+          CHECK(refused == std::vector<std::string>());
+          ++accepted_by_both;
+        } else {
+          refused_by_both += refused.empty() ? 0 : 1;
+        }
+      }
+    }
+    CHECK(accepted_by_both > 1000);
+    CHECK(refused_by_both > 100);
+  }
+}

@@ -1,0 +1,131 @@
+#include "kubernetes/upkeep/lease.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <regex>
+
+#include "kubernetes/upkeep/upkeep_fixture.hpp"
+
+using namespace osm;
+using namespace osm::kubernetes;
+using namespace osm::kubernetes_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Fixture : UpkeepFixture {
+  std::unique_ptr<Lease> replica(const std::string& name) {
+    return std::make_unique<Lease>(with, LeaseOptions{"osm-system", "osm", name},
+                                   [this, name] { acquired.push_back(name); });
+  }
+  json::object spec() { return api.at(kLeases, "osm-system", "osm").at("spec").as_object(); }
+  // Somebody else's renewal, as another clock writes it.
+  void renew_as(const std::string& holder) {
+    api.edit(kLeases, "osm-system", "osm", [&](json::object& lease) {
+      lease["spec"].as_object()["holderIdentity"] = holder;
+      lease["spec"].as_object()["renewTime"] =
+          "1999-01-01T00:00:00.00000" + std::to_string(++renewals % 10) + "Z";
+    });
+  }
+
+  std::vector<std::string> acquired;
+  int renewals = 0;
+};
+
+}  // namespace
+
+TEST_SUITE("kubernetes::Lease") {
+  TEST_CASE_FIXTURE(Fixture, "the first replica makes it and holds it; the second waits") {
+    auto first = replica("a");
+    executor.run_until_idle();
+    auto second = replica("b");
+    executor.run_for(1h);
+    CHECK(first->held());
+    CHECK_FALSE(second->held());
+    CHECK(acquired == std::vector<std::string>{"a"});
+    CHECK(spec().at("holderIdentity") == "a");
+    CHECK(spec().at("leaseDurationSeconds") == 15);
+    // metav1.MicroTime takes nothing else.
+    CHECK(std::regex_match(std::string(spec().at("renewTime").as_string()),
+                           std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a holder that goes gives it up, and the other need not wait") {
+    auto first = replica("a");
+    auto second = replica("b");
+    executor.run_for(10s);
+    REQUIRE(first->held());
+    first.reset();
+    executor.run_for(3s);
+    CHECK(second->held());
+    CHECK(spec().at("leaseTransitions") == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a holder that fell silent is followed after the Lease's duration") {
+    auto first = replica("a");
+    executor.run_until_idle();
+    first->stop();  // it has crashed: it neither renews nor gives up
+    auto second = replica("b");
+    executor.run_for(14s);
+    CHECK_FALSE(second->held());
+    executor.run_for(6s);
+    CHECK(second->held());
+    CHECK_FALSE(first->held());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "whoever renews keeps it, whatever its clock says") {
+    auto lease = replica("b");
+    executor.run_until_idle();
+    REQUIRE(lease->held());
+    renew_as("a");
+    for (int i = 0; i < 20; ++i) {
+      executor.run_for(5s);
+      renew_as("a");
+      CHECK_FALSE(lease->held());
+    }
+    executor.run_for(20s);  // and now it has stopped
+    CHECK(lease->held());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a holder that cannot renew stops before anybody else may begin") {
+    auto first = replica("a");
+    executor.run_for(20s);
+    REQUIRE(first->held());
+    api.set_fault([](const std::string&) {
+      return Status(Error{ErrorCode::kUnavailable, "away"});
+    });
+    executor.run_for(9s);
+    const bool late = first->held();  // it does not stop at the first hitch
+    executor.run_for(3s);
+    CHECK_FALSE(first->held());
+    CHECK(late);
+    CHECK(log.lines_with("cannot be read").size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "of two who take it at once one does") {
+    auto first = replica("a");
+    executor.run_until_idle();
+    first->stop();
+    auto second = replica("b");
+    auto third = replica("c");
+    for (int i = 0; i < 60; ++i) {
+      executor.run_for(500ms);
+      CHECK_FALSE((second->held() && third->held()));
+    }
+    CHECK(second->held() != third->held());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a calendar that jumps changes nothing") {
+    auto first = replica("a");
+    auto second = replica("b");
+    executor.run_for(5s);
+    clock.set_wall(clock.wall_now() + 24h);
+    executor.run_for(5s);
+    clock.set_wall(clock.wall_now() - 48h);
+    executor.run_for(5s);
+    CHECK(first->held());
+    CHECK_FALSE(second->held());
+    CHECK(acquired.size() == 1);
+  }
+}

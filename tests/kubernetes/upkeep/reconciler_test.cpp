@@ -1,0 +1,223 @@
+#include "kubernetes/upkeep/reconciler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "kubernetes/upkeep/crds.hpp"
+#include "kubernetes/upkeep/upkeep_fixture.hpp"
+#include "kubernetes/upkeep/webhooks.hpp"
+
+using namespace osm;
+using namespace osm::kubernetes;
+using namespace osm::kubernetes_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kName = "osm-webhook-osm";
+
+struct Fixture : UpkeepFixture {
+  Fixture() {
+    reconciler.emplace(with);
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names));
+    executor.run_until_idle();
+  }
+  json::object live() { return api.at(kMutatingWebhooks, "", kName); }
+  json::object hook() { return live().at("webhooks").at(0).as_object(); }
+  double repairs() const {
+    return metrics.value("osm_reconciliation_total", {{"kind", "MutatingWebhookConfiguration"}});
+  }
+  void edit(const std::function<void(json::object&)>& change) {
+    api.edit(kMutatingWebhooks, "", kName, change);
+  }
+  static json::object& first_hook(json::object& object) {
+    return object["webhooks"].as_array()[0].as_object();
+  }
+
+  WebhookNames names{"osm", "osm-system", "-----BEGIN CERTIFICATE-----\n"};
+  std::optional<Reconciler> reconciler;
+};
+
+}  // namespace
+
+TEST_SUITE("kubernetes::Reconciler") {
+  TEST_CASE_FIXTURE(Fixture, "what is missing is created, and that is no repair") {
+    CHECK(hook().at("name") == "osm-inject.k8s.io");
+    CHECK(hook().at("failurePolicy") == "Fail");
+    CHECK(hook().at("clientConfig").at("service").at("port") == 9090);
+    CHECK_FALSE(hook().contains("matchConditions"));
+    CHECK(live().at("metadata").at("labels").at("app.kubernetes.io/instance") == "osm");
+    CHECK(repairs() == 0);
+    api.forget_writes();
+    executor.run_for(1h);
+    CHECK(api.writes().empty());  // and then it is left alone
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what somebody deletes is there again at once") {
+    REQUIRE(api.remove(kMutatingWebhooks, "", kName, {}).ok());
+    executor.run_until_idle();
+    CHECK(live().contains("webhooks"));
+    CHECK(repairs() == 1);
+    CHECK(log.lines_with("was deleted and is put back").size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what somebody changes is as it was at once") {
+    const json::object before = hook();
+    edit([](json::object& object) {
+      first_hook(object)["failurePolicy"] = "Ignore";
+      first_hook(object)["clientConfig"].as_object()["caBundle"] = "bWluZQ==";
+    });
+    executor.run_until_idle();
+    CHECK(hook() == before);
+    CHECK(repairs() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what would switch a webhook off is taken away, though it was added") {
+    const json::object before = hook();
+    edit([](json::object& object) {
+      first_hook(object)["objectSelector"] = {{"matchLabels", {{"no", "pod"}}}};
+    });
+    executor.run_for(2s);
+    CHECK(hook() == before);
+    edit([](json::object& object) {
+      first_hook(object)["matchConditions"] =
+          json::array{json::object{{"name", "never"}, {"expression", "false"}}};
+    });
+    executor.run_for(5s);
+    CHECK(hook() == before);
+    edit([](json::object& object) {
+      object["webhooks"].as_array().push_back(json::object{{"name", "theirs"}});
+    });
+    executor.run_for(10s);
+    CHECK(live().at("webhooks").as_array().size() == 1);
+    CHECK(repairs() == 3);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what others add elsewhere is theirs") {
+    edit([](json::object& object) {
+      object["metadata"].as_object()["annotations"] = json::object{{"note", "theirs"}};
+    });
+    executor.run_for(1min);
+    CHECK(live().at("metadata").at("annotations").at("note") == "theirs");
+    CHECK(repairs() == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an object that loses our label is noticed and gets it back") {
+    edit([](json::object& object) {
+      object["metadata"].as_object()["labels"] = json::object{{"mine", "now"}};
+    });
+    executor.run_until_idle();
+    CHECK(live().at("metadata").at("labels").at(kNameLabel) == kNameLabelValue);
+    CHECK(live().at("metadata").at("labels").at("mine") == "now");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a new CA is put through, which is no repair either") {
+    names.ca_bundle_pem = "another";
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names));
+    executor.run_until_idle();
+    CHECK(hook().at("clientConfig").at("caBundle") == "YW5vdGhlcg==");
+    CHECK(repairs() == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "whoever changes it again and again is answered ever more slowly") {
+    // As another controller that disagrees does.
+    std::size_t changes = 0;
+    for (auto end = clock.steady_now() + 1h; clock.steady_now() < end; executor.run_for(1s)) {
+      if (hook().at("failurePolicy") == "Ignore") continue;
+      edit([](json::object& object) { first_hook(object)["failurePolicy"] = "Ignore"; });
+      ++changes;
+    }
+    CHECK(changes > 10);
+    CHECK(changes < 40);
+    // Once it stops, the last word is ours.
+    executor.run_for(10min);
+    CHECK(hook().at("failurePolicy") == "Fail");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what a newer version of the mesh wrote is left to it") {
+    edit([](json::object& object) {
+      object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = "99.0.0";
+      first_hook(object)["timeoutSeconds"] = 7;
+    });
+    executor.run_for(1h);
+    CHECK(hook().at("timeoutSeconds") == 7);
+    CHECK(repairs() == 0);
+    edit([](json::object& object) {
+      object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = "0.0.9";
+    });
+    executor.run_for(1min);
+    CHECK(hook().at("timeoutSeconds") == 20);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "an API server that is away is waited for, and its watches made anew") {
+    bool away = true;
+    api.set_fault([&](const std::string&) {
+      return away ? Status(Error{ErrorCode::kUnavailable, "away"}) : Status();
+    });
+    api.end_watches();
+    executor.run_for(1min);
+    away = false;
+    edit([](json::object& object) { first_hook(object)["failurePolicy"] = "Ignore"; });
+    executor.run_for(30s);
+    CHECK(hook().at("failurePolicy") == "Fail");
+    CHECK(api.watchers() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what the server changes on the way is said, and not fought over") {
+    // The memory server has no mutating webhooks; a refusal stands for them.
+    std::size_t tries = 0;
+    api.set_fault([&](const std::string& call) {
+      if (call.rfind("patch", 0) != 0) return Status();
+      ++tries;
+      return Status(Error{ErrorCode::kInvalidField, "spec: no"});
+    });
+    edit([](json::object& object) { first_hook(object)["failurePolicy"] = "Ignore"; });
+    executor.run_for(1h);
+    CHECK(tries > 5);
+    CHECK(tries < 30);
+    CHECK_FALSE(log.lines_with("cannot be looked after").empty());
+  }
+
+  TEST_CASE_FIXTURE(UpkeepFixture, "every CRD is installed, and put back when deleted") {
+    Reconciler reconciler(with);
+    for (auto& crd : crds()) reconciler.want(kCrds, std::move(crd));
+    executor.run_until_idle();
+    CHECK(api.count(kCrds) == crds().size());
+    REQUIRE(api.remove(kCrds, "", "traffictargets.access.smi-spec.io", {}).ok());
+    executor.run_until_idle();
+    CHECK(api.count(kCrds) == crds().size());
+    CHECK(metrics.value("osm_reconciliation_total", {{"kind", "CustomResourceDefinition"}}) == 1);
+  }
+
+  TEST_CASE_FIXTURE(UpkeepFixture,
+                    "the validating webhook speaks for policies and the MeshConfig") {
+    const auto hooks = validating_webhook({"osm", "osm-system", "ca"}).at("webhooks").as_array();
+    REQUIRE(hooks.size() == 3);
+    std::vector<std::string> plurals;
+    for (const json::value& hook : hooks) {
+      // Of a deletion nobody waits for an answer: the webhook goes with its namespace.
+      const bool deletes = &hook == &hooks.back();
+      CHECK(hook.at("failurePolicy") == (deletes ? "Ignore" : "Fail"));
+      CHECK(hook.at("sideEffects") == "None");
+      CHECK(hook.at("clientConfig").at("service").at("path") == "/validate");
+      for (const json::value& rule : hook.at("rules").as_array()) {
+        CHECK(rule.at("operations") ==
+              (deletes ? json::array({"DELETE"}) : json::array({"CREATE", "UPDATE"})));
+        plurals.emplace_back(rule.at("resources").at(0).as_string());
+      }
+    }
+    CHECK(plurals == std::vector<std::string>{"traffictargets", "httproutegroups", "tcproutes",
+                                              "trafficsplits", "egresses", "ingressbackends",
+                                              "retries", "upstreamtrafficsettings",
+                                              "virtualmachines", "meshconfigs",
+                                              "meshrootcertificates", "meshrootcertificates"});
+    CHECK(
+        hooks[0].at("namespaceSelector").at("matchLabels").at("openservicemesh.io/monitored-by") ==
+        "osm");
+    for (std::size_t own : {1, 2})
+      CHECK(hooks[own].at("namespaceSelector").at("matchExpressions").at(0).at("values") ==
+            json::array({"osm-system"}));
+  }
+}

@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include "kubernetes/client/memory_api.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "osm/kubernetes/upkeep.hpp"
+#include "osm/testing/manual_clock.hpp"
+
+namespace osm {
+namespace {
+
+namespace k = kubernetes;
+
+struct Fixture {
+  testing::ManualClock clock;
+  kubernetes_test::MemoryApiCluster cluster{clock};
+  std::unique_ptr<RotationRecord> record = k::make_rotation_record(cluster, "osm-system");
+
+  RotationRecord::Text load() {
+    auto text = record->load();
+    REQUIRE_MESSAGE(text.ok(), text.error().text());
+    return *text;
+  }
+  ErrorCode store(const std::string& text, const std::string& version) {
+    const Status stored = record->store({text, version});
+    return stored.ok() ? ErrorCode{-1} : stored.error().code;
+  }
+  void fail(ErrorCode code) {
+    cluster.memory.set_fault([code](const std::string&) -> Status {
+      return Error{code, "configmaps is forbidden"};
+    });
+  }
+};
+
+constexpr ErrorCode kDone{-1};
+
+TEST_SUITE("kubernetes::make_rotation_record") {
+  TEST_CASE("what is stored is what any daemon reads, with the version that replaces it") {
+    Fixture f;
+    CHECK(f.load().text.empty());
+    CHECK(f.load().version.empty());
+    CHECK(f.store("one", "") == kDone);
+    const auto one = k::make_rotation_record(f.cluster, "osm-system")->load();
+    REQUIRE(one.ok());
+    CHECK(one->text == "one");
+    CHECK(f.store("two", one->version) == kDone);
+    CHECK(f.load().text == "two");
+    const auto object = f.cluster.memory.at(k::kConfigMaps, "osm-system", "osm-root-rotation");
+    CHECK(object.at("data") == boost::json::object{{"record", "two"}});
+    CHECK(object.at("metadata").at("labels").at("app.kubernetes.io/name") == "openservicemesh.io");
+    CHECK(k::make_rotation_record(f.cluster, "elsewhere")->load()->text.empty());
+  }
+
+  TEST_CASE("of two that store at once the second is told, and what the first wrote stands") {
+    Fixture f;
+    CHECK(f.store("one", "") == kDone);
+    CHECK(f.store("another", "") == ErrorCode::kConflict);
+    const std::string version = f.load().version;
+    CHECK(f.store("two", version) == kDone);
+    CHECK(f.store("three", version) == ErrorCode::kConflict);
+    CHECK(f.load().text == "two");
+  }
+
+  TEST_CASE("one that somebody deleted is not replaced by who has read it") {
+    Fixture f;
+    CHECK(f.store("one", "") == kDone);
+    const std::string version = f.load().version;
+    REQUIRE(f.cluster.memory.remove(k::kConfigMaps, "osm-system", "osm-root-rotation", {}).ok());
+    CHECK(f.store("two", version) == ErrorCode::kConflict);
+    CHECK(f.load().version.empty());
+  }
+
+  TEST_CASE("one that somebody emptied is as none, and is replaced") {
+    Fixture f;
+    CHECK(f.store("one", "") == kDone);
+    f.cluster.memory.edit(k::kConfigMaps, "osm-system", "osm-root-rotation",
+                          [](boost::json::object& object) { object.erase("data"); });
+    CHECK(f.load().text.empty());
+    CHECK(f.store("two", f.load().version) == kDone);
+    CHECK(f.load().text == "two");
+  }
+
+  TEST_CASE("a denial names the rule that is missing") {
+    Fixture f;
+    f.fail(ErrorCode::kPermissionDenied);
+    for (const Error& error : {f.record->load().error(), f.record->store({"a", ""}).error(),
+                               f.record->store({"a", "1"}).error()}) {
+      CHECK(error.code == ErrorCode::kPermissionDenied);
+      CHECK(error.message.find("ConfigMap osm-system/osm-root-rotation") != std::string::npos);
+      CHECK(error.message.find("get and patch the one named") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a server that is away is unavailable, one that refuses is a storage that fails") {
+    Fixture f;
+    f.fail(ErrorCode::kDeadlineExceeded);
+    CHECK(f.record->load().error().code == ErrorCode::kUnavailable);
+    CHECK(f.store("a", "") == ErrorCode::kUnavailable);
+    f.fail(ErrorCode::kTooLarge);
+    CHECK(f.store("a", "1") == ErrorCode::kStorage);
+  }
+}
+
+}  // namespace
+}  // namespace osm

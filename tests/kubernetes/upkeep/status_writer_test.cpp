@@ -1,0 +1,519 @@
+#include "kubernetes/upkeep/status_writer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "kubernetes/upkeep/upkeep_fixture.hpp"
+
+using namespace osm;
+using namespace osm::kubernetes;
+using namespace osm::kubernetes_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const ObjectKey kTarget{"TrafficTarget", "shop", "web-api"};
+
+ObjectStatus applied(std::size_t proxies) {
+  ObjectStatus status;
+  status.object = kTarget;
+  status.phase = ObjectPhase::kApplied;
+  status.concerned = status.applied = proxies;
+  return status;
+}
+
+ObjectStatus rejected(std::vector<Problem> problems) {
+  ObjectStatus status;
+  status.object = kTarget;
+  status.removed = true;
+  status.phase = ObjectPhase::kRejected;
+  status.problems = std::move(problems);
+  return status;
+}
+
+Problem problem(const std::string& cause = "must not be empty",
+                ErrorCode code = ErrorCode::kInvalidField) {
+  return {code, kTarget, "", 0, "spec.rules", cause};
+}
+
+// What other replicas say, as a test wants it.
+class ToldBoard final : public ReplicaBoard {
+ public:
+  Status publish(const std::string& topic, std::string text) override {
+    CHECK(topic == kStatusTopic);
+    published = std::move(text);
+    return {};
+  }
+  Result<std::map<std::string, std::string>> read(const std::string&) const override {
+    if (!known) return Error{ErrorCode::kUnavailable, "nobody knows"};
+    auto all = others;
+    all["controller-a"] = published;
+    return all;
+  }
+  Subscription subscribe(std::function<void()>) override { return {}; }
+
+  std::map<std::string, std::string> others;
+  std::string published;
+  bool known = true;
+};
+
+struct Fixture : UpkeepFixture {
+  Fixture() {
+    put_namespace("osm");
+    put_policy("web-api");
+  }
+  void put_namespace(const std::string& mesh) {
+    Object ns;
+    ns.key = {"Namespace", "", "shop"};
+    ns.resource_version = mesh;
+    ns.labels["openservicemesh.io/monitored-by"] = mesh;
+    store.put(std::move(ns));
+    if (writer) writer->on_objects({{"Namespace", "", "shop"}});
+  }
+  static std::string said(const std::string& share, const std::string& head = "1 complete") {
+    return head + '\n' + share_id(kTarget) + ' ' + share;
+  }
+  // Replica b has something to say, and a look has passed.
+  void hear(const std::string& text) {
+    board.others["controller-b"] = text;
+    writer->on_replicas();
+    executor.run_for(2s);
+  }
+
+  // In the server, and in the store as an informer has it: without its status.
+  void put_policy(const std::string& name) {
+    const json::object object =
+        put(kTrafficTargets, {{"metadata", {{"name", name}, {"namespace", "shop"}}},
+                              {"spec", {{"rules", json::array()}}}});
+    Object stored;
+    stored.key = {"TrafficTarget", "shop", name};
+    stored.api_version = kTrafficTargets.api_version();
+    stored.resource_version = "1";
+    stored.json = json::serialize(object);
+    store.put(std::move(stored));
+  }
+  void start(const std::string& replica = "controller-a") {
+    writer.emplace(with, StatusWriterOptions{
+                             .store = store,
+                             .status_of = [this](const ObjectKey& key) { return status_of(key); },
+                             .problems = [this] { return problems; },
+                             .may_write = [this] { return leads; },
+                             .replica = replica,
+                             .board = several ? &board : nullptr});
+  }
+  Result<ObjectStatus> status_of(const ObjectKey& key) {
+    ++asked;
+    const auto at = statuses.find(key);
+    if (at == statuses.end()) return Error{ErrorCode::kNotFound, "no"};
+    return at->second;
+  }
+  json::value condition(const std::string& type, const std::string& name = "web-api") {
+    const json::object object = api.at(kTrafficTargets, "shop", name);
+    for (const json::value& one : list_at(map_at(object, "status"), "conditions"))
+      if (text_at(one, "type") == type) return one;
+    return json::object();
+  }
+  std::size_t writes_of(const std::string& prefix) const {
+    std::size_t count = 0;
+    for (const std::string& write : api.writes()) count += write.rfind(prefix, 0) == 0;
+    return count;
+  }
+
+  std::map<ObjectKey, ObjectStatus> statuses{{kTarget, applied(3)}};
+  std::vector<Problem> problems;
+  bool leads = true;
+  bool several = false;  // replicas
+  ToldBoard board;
+  int asked = 0;
+  std::optional<StatusWriter> writer;
+};
+
+}  // namespace
+
+TEST_SUITE("kubernetes::StatusWriter") {
+  TEST_CASE_FIXTURE(Fixture, "a policy in use is Accepted, and Programmed on so many proxies") {
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Accepted").at("status") == "True");
+    CHECK(condition("Programmed").at("status") == "True");
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+    CHECK(condition("Programmed").at("observedGeneration") == 1);
+    CHECK(condition("Programmed").at("lastTransitionTime") == "2024-01-01T00:00:01Z");
+    CHECK(api.at(kTrafficTargets, "shop", "web-api").at("spec").as_object().size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "nothing is written again while nothing changes") {
+    start();
+    executor.run_for(2s);
+    CHECK(api.writes().size() == 1);
+    for (int i = 0; i < 100; ++i) {
+      writer->on_mesh();
+      executor.run_for(1min);
+    }
+    CHECK(api.writes().size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a policy that is left out says why, with every fault") {
+    statuses[kTarget] = rejected({problem(), problem("and another", ErrorCode::kCrossNamespace)});
+    problems = statuses[kTarget].problems;
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Accepted").at("status") == "False");
+    CHECK(condition("Accepted").at("reason") == "InvalidField");
+    CHECK(condition("Accepted").at("message") ==
+          "left out of the mesh: spec.rules: must not be empty; spec.rules: and another");
+    CHECK(condition("Programmed").at("reason") == "NotAccepted");
+    CHECK(api.count(kEvents) == 2);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a change travels: pending with its share, then applied") {
+    statuses[kTarget].phase = ObjectPhase::kPending;
+    statuses[kTarget].applied = 1;
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("status") == "False");
+    CHECK(condition("Programmed").at("reason") == "Pending");
+    CHECK(condition("Programmed").at("message") == "1/3 proxies");
+    const json::value since = condition("Accepted").at("lastTransitionTime");
+    statuses[kTarget] = applied(3);
+    executor.run_for(2s);  // nobody says so: what is unsettled is looked at again
+    CHECK(condition("Programmed").at("status") == "True");
+    CHECK(condition("Programmed").at("lastTransitionTime") != since);
+    CHECK(condition("Accepted").at("lastTransitionTime") == since);  // it did not turn
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a proxy's refusal is quoted") {
+    statuses[kTarget].phase = ObjectPhase::kRefused;
+    statuses[kTarget].applied = 2;
+    statuses[kTarget].lagging = {{ProxyId("u"), {"shop", "web-1"}, true, "regex is too large"}};
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("reason") == "RefusedByProxy");
+    CHECK(condition("Programmed").at("message") ==
+          "2/3 proxies; shop/web-1 refuses it: regex is too large");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "proxies that come and go change the count, but not at once") {
+    start();
+    executor.run_for(2s);
+    for (int i = 0; i < 300; ++i) {  // five minutes of pods that come, one a second
+      statuses[kTarget] = applied(4 + static_cast<std::size_t>(i));
+      writer->on_mesh();
+      executor.run_for(1s);
+    }
+    CHECK(writes_of("patch") <= 12);
+    executor.run_for(1min);
+    CHECK(condition("Programmed").at("message") == "303/303 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "only the replica whose turn it is writes, and it goes on from there") {
+    leads = false;
+    start();
+    executor.run_for(1min);
+    CHECK(api.writes().empty());
+    CHECK(asked == 0);
+    leads = true;
+    writer->on_mesh();
+    executor.run_for(2s);
+    CHECK(writes_of("patch") == 1);
+
+    std::optional<StatusWriter> first = std::nullopt;
+    leads = false;
+    writer->on_mesh();
+    executor.run_for(2s);
+    writer.reset();
+    leads = true;
+    start("controller-b");
+    executor.run_for(1min);
+    CHECK(writes_of("patch") == 1);  // it says the same: nothing is written
+    statuses[kTarget] = applied(5);
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    CHECK(writes_of("patch") == 2);
+    CHECK(condition("Accepted").at("lastTransitionTime") == "2024-01-01T00:01:01Z");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a thousand policies are written at a rate, and all of them") {
+    for (int i = 0; i < 1000; ++i) {
+      const std::string name = "p" + std::to_string(i);
+      put_policy(name);
+      statuses[{"TrafficTarget", "shop", name}] = applied(1);
+    }
+    start();
+    executor.run_for(2s);
+    const std::size_t first = writes_of("patch");
+    CHECK(first >= 100);
+    CHECK(first <= 120);
+    executor.run_for(30s);
+    CHECK(writes_of("patch") <= first + 300);
+    executor.run_for(2min);
+    CHECK(writes_of("patch") == 1001);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what the API server refuses for now is written later") {
+    api.set_fault([](const std::string& call) {
+      return call.rfind("patch", 0) == 0 ? Status(Error{ErrorCode::kConflict, "changed"})
+                                         : Status();
+    });
+    start();
+    executor.run_for(10s);
+    CHECK(json::serialize(condition("Accepted")) == "{}");
+    api.set_fault(nullptr);
+    executor.run_for(2s);
+    CHECK(condition("Accepted").at("status") == "True");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an object that is gone, or outside of the mesh, gets no status") {
+    statuses.clear();
+    start();
+    executor.run_for(1min);
+    CHECK(api.writes().empty());
+    statuses[kTarget] = applied(1);
+    REQUIRE(api.remove(kTrafficTargets, "shop", "web-api", {}).ok());
+    api.forget_writes();
+    writer->on_objects({kTarget});
+    executor.run_for(1min);
+    CHECK(api.count(kTrafficTargets) == 0);  // above all it is not created again
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "conditions of others stay") {
+    api.edit(kTrafficTargets, "shop", "web-api", [](json::object&) {});
+    const json::object body{
+        {"apiVersion", kTrafficTargets.api_version()},
+        {"kind", "TrafficTarget"},
+        {"metadata", {{"name", "web-api"}, {"namespace", "shop"}}},
+        {"status",
+         {{"conditions", json::array{json::object{{"type", "Reviewed"}, {"status", "True"}}}}}}};
+    REQUIRE(api.patch(kTrafficTargets, "shop", "web-api",
+                      {.type = PatchType::kApply,
+                       .body = json::serialize(body),
+                       .subresource = "status",
+                       .field_manager = "them"})
+                .ok());
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Reviewed").at("status") == "True");
+    CHECK(condition("Accepted").at("status") == "True");
+  }
+}
+
+TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
+  TEST_CASE_FIXTURE(Fixture, "the proxies of all are counted") {
+    several = true;
+    statuses[kTarget] = applied(2);
+    board.others["controller-b"] = said("1 applied 1 1");
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+    CHECK(condition("Programmed").at("status") == "True");
+    hear(said("1 pending 1 4"));
+    CHECK(condition("Programmed").at("message") == "3/6 proxies");
+    CHECK(condition("Programmed").at("reason") == "Pending");
+    hear(said("1 refused 3 4"));
+    CHECK(condition("Programmed").at("reason") == "RefusedByProxy");
+    board.others.clear();  // it is gone, its proxies with it
+    writer->on_replicas();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") == "2/2 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that lags is waited for, and said so") {
+    several = true;
+    board.others["controller-b"] = said("0 applied 1 1");
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") ==
+          "3/4 proxies; 1 of 2 replicas of the control plane have not read it yet");
+    CHECK(condition("Programmed").at("status") == "False");
+    hear("1 complete");
+    CHECK(condition("Programmed").at("message") ==
+          "3/3 proxies; 1 of 2 replicas of the control plane have not read it yet");
+    hear(said("1 applied 1 1"));
+    CHECK(condition("Programmed").at("message") == "4/4 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that has just come takes nothing back") {
+    several = true;
+    start();
+    executor.run_for(2s);
+    REQUIRE(condition("Programmed").at("message") == "3/3 proxies");
+    hear("");
+    CHECK(writes_of("patch traffic") == 1);
+    put_policy("new");
+    const ObjectKey fresh{"TrafficTarget", "shop", "new"};
+    statuses[fresh] = applied(1);
+    writer->on_objects({fresh});
+    executor.run_for(2s);
+    CHECK(condition("Programmed", "new").at("reason") == "Pending");
+    hear(said("1 applied 1 1") + '\n' + share_id(fresh) + " 1 applied 0 0");
+    CHECK(condition("Programmed").at("message") == "4/4 proxies");
+    CHECK(condition("Programmed", "new").at("message") == "1/1 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "one that has too many objects to tell of is named, not waited for") {
+    several = true;
+    board.others["controller-b"] = "1 cut";
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") ==
+          "3/3 proxies; 1 of 2 replicas of the control plane have too many objects to count");
+    CHECK(condition("Programmed").at("status") == "True");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "while nobody knows who lives nothing is claimed") {
+    several = true;
+    board.known = false;
+    start();
+    executor.run_for(10s);
+    CHECK(writes_of("patch") == 0);
+    board.known = true;
+    executor.run_for(2s);  // it asks again by itself
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "who does not write says what it knows, and only to others") {
+    several = true;
+    leads = false;
+    start();
+    executor.run_for(2s);
+    CHECK(board.published.empty());
+    hear("1 complete");
+    CHECK(board.published == said("1 applied 3 3"));
+    statuses[kTarget] = applied(4);
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    CHECK(board.published == said("1 applied 4 4"));
+    CHECK(api.writes().empty());
+  }
+}
+
+TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
+  TEST_CASE_FIXTURE(Fixture, "what leaves the mesh with its namespace is said no more, once") {
+    start();
+    executor.run_for(2s);
+    REQUIRE(condition("Accepted").at("status") == "True");
+    put_namespace("other-mesh");
+    executor.run_for(2s);
+    CHECK(json::serialize(condition("Accepted")) == "{}");
+    CHECK(json::serialize(condition("Programmed")) == "{}");
+    CHECK(writes_of("patch") == 2);
+    executor.run_for(10min);
+    CHECK(writes_of("patch") == 2);
+    put_namespace("osm");
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what left while nobody wrote is seen by who writes next") {
+    start();
+    executor.run_for(2s);
+    writer.reset();
+    store.remove({"Namespace", "", "shop"});
+    start("controller-b");
+    executor.run_for(2s);
+    CHECK(json::serialize(condition("Accepted")) == "{}");
+    CHECK(writes_of("patch") == 2);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "nothing is taken back before the namespaces are known") {
+    start();
+    executor.run_for(2s);
+    writer.reset();
+    store.remove({"Namespace", "", "shop"});
+    store.set_synced(false);
+    start("controller-b");
+    executor.run_for(1min);
+    CHECK(writes_of("patch") == 1);
+    put_namespace("osm");
+    store.set_synced(true);
+    executor.run_for(1min);
+    CHECK(writes_of("patch") == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what nobody ever took into the mesh is left alone, wrong or not") {
+    put_namespace("other-mesh");
+    statuses[kTarget] = rejected({problem()});
+    problems = {problem()};
+    start();
+    executor.run_for(1min);
+    CHECK(writes_of("patch") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what is deleted is not written to again") {
+    start();
+    executor.run_for(2s);
+    REQUIRE(api.remove(kTrafficTargets, "shop", "web-api", {}).ok());
+    store.remove(kTarget);
+    statuses.clear();
+    api.forget_writes();
+    writer->on_objects({kTarget});
+    executor.run_for(1min);
+    CHECK(api.writes().empty());
+  }
+}
+
+TEST_SUITE("kubernetes::EventWriter") {
+  TEST_CASE_FIXTURE(Fixture, "a refusal is an Event on its object, once, whoever's turn it is") {
+    const std::vector<Problem> wrong{problem()};
+    EventWriter first(with, store, "controller-a");
+    first.tell(wrong);
+    first.tell(wrong);
+    EventWriter second(with, store, "controller-b");
+    second.tell(wrong);
+    REQUIRE(api.count(kEvents) == 1);
+    const auto page = [&] {
+      json::object event;
+      auto listed = api.list({.resource = kEvents, .ns = "shop"},
+                             [&](Result<ListPage> answer) { event = answer->items.at(0); });
+      return event;
+    }();
+    CHECK(page.at("reason") == "InvalidField");
+    CHECK(page.at("note") == "spec.rules: must not be empty");
+    CHECK(page.at("type") == "Warning");
+    CHECK(page.at("regarding").at("name") == "web-api");
+    CHECK(page.at("regarding").at("uid") == "uid-1");
+    CHECK(page.at("eventTime") == "2024-01-01T00:00:00.000000Z");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what has no effect, or is nobody's object, is no Event") {
+    EventWriter events(with, store, "a");
+    Problem unused = problem();
+    unused.code = ErrorCode::kUnusedField;
+    Problem gone = problem();
+    gone.object.name = "gone";
+    events.tell({unused, gone, {ErrorCode::kUnreadableSource, {}, "x", 0, "", "away"}});
+    CHECK(api.count(kEvents) == 0);
+    CHECK_FALSE(events.behind());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a flood of refusals is told at a rate, and all of it") {
+    std::vector<Problem> flood;
+    for (int i = 0; i < 200; ++i) flood.push_back(problem("fault " + std::to_string(i)));
+    EventWriter events(with, store, "a");
+    events.tell(flood);
+    CHECK(api.count(kEvents) == 25);
+    CHECK(events.behind());
+    for (int i = 0; i < 400; ++i) {
+      clock.advance(1s);
+      events.tell(flood);
+    }
+    CHECK(api.count(kEvents) == 200);
+    CHECK_FALSE(events.behind());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a note is cut where the API's bound is, between characters") {
+    std::string longest;
+    while (longest.size() < 2000) longest += "ä";
+    EventWriter events(with, store, "a");
+    events.tell({problem(longest)});
+    json::object event;
+    auto listed = api.list({.resource = kEvents},
+                           [&](Result<ListPage> answer) { event = answer->items.at(0); });
+    const std::string note(event.at("note").as_string());
+    CHECK(note.size() <= 1024);
+    CHECK(note.size() > 1000);
+    CHECK(note.substr(note.size() - 2) == "ä");
+  }
+}

@@ -1,0 +1,323 @@
+#include "osm/kubernetes/upkeep.hpp"
+
+#include <doctest/doctest.h>
+
+#include "kubernetes/source/pods_yaml.hpp"
+#include "kubernetes/upkeep/preset.hpp"
+#include "kubernetes/upkeep/upkeep_fixture.hpp"
+#include "osm/notifier.hpp"
+#include "osm/testing/memory_certificate_manager.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+
+using namespace osm;
+using namespace osm::kubernetes;
+using namespace osm::kubernetes_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kValidator = "osm-validator-mesh-osm";
+
+class MemoryCluster final : public Cluster {
+ public:
+  explicit MemoryCluster(Api& api) : api_(api) {}
+  std::string server() const override { return "https://memory"; }
+  std::string ns() const override { return "osm-system"; }
+  Api& api() override { return api_; }
+
+ private:
+  Api& api_;
+};
+
+// Every object is applied by two proxies; of the rest nobody asks.
+class QuietControlPlane final : public ControlPlane {
+ public:
+  std::string ads_address() const override { return ""; }
+  MeshCataloger& catalog() const override { std::abort(); }
+  std::vector<std::string> waiting_for() const override { return {}; }
+  std::vector<ProviderStatus> providers() const override { return {}; }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return changed.subscribe(std::move(on_change));
+  }
+  certificate::Subject proxy_subject(const Workload&) const override { return {}; }
+  Result<certificate::CertificatePtr> issue_proxy_certificate(const Workload&, const std::string&,
+                                                              std::chrono::seconds) override {
+    return Error{};
+  }
+  std::vector<Proxy> list_proxies() const override { return {}; }
+  Result<std::string> config_dump(const std::string&) const override { return Error{}; }
+  Result<ObjectStatus> object_status(const ObjectKey& key) const override {
+    ObjectStatus status;
+    status.object = key;
+    status.phase = ObjectPhase::kApplied;
+    status.concerned = status.applied = 2;
+    return status;
+  }
+  Result<ObjectStatus> wait_until_applied(const ObjectKey& key,
+                                          std::chrono::milliseconds) const override {
+    return object_status(key);
+  }
+  TrustDomains trust_domains() const override { return {}; }
+  Status set_trust_domains(const TrustDomains&) override { return {}; }
+  CertificateProgress certificate_progress(const CertificateGoal&) const override { return {}; }
+  void recall_proxies(const std::string&) override {}
+  void refresh_resources() override {}
+  Status shutdown(std::chrono::milliseconds) override { return {}; }
+
+  Notifier<> changed;
+};
+
+struct Fixture : UpkeepFixture {
+  Fixture() {
+    const certificate::Subject subject{CommonName("w"), SpiffeId("spiffe://cluster.local/w"),
+                                       certificate::Usage::kController};
+    REQUIRE(manager.issue_certificate(subject, 24h).ok());
+    put(kConfigMaps, {{"metadata", {{"name", kPresetConfigMap}, {"namespace", "osm-system"}}},
+                      {"data", {{kPresetKey, R"({"traffic":{"enableEgress":true}})"}}}});
+    Object shop;
+    shop.key = {"Namespace", "", "shop"};
+    shop.labels["openservicemesh.io/monitored-by"] = "osm";
+    store.put(std::move(shop));
+  }
+
+  std::unique_ptr<Upkeep> start(const std::string& replica) {
+    auto started = start_upkeep({.cluster = cluster,
+                                 .blocking = executor,
+                                 .clock = clock,
+                                 .rng = rng,
+                                 .log = log,
+                                 .metrics = metrics,
+                                 .replica = replica,
+                                 .install_kinds = true,
+                                 .mutating_webhook = &manager,
+                                 .validating_webhook = &manager,
+                                 .follow_preset = true,
+                                 .status_of = &control_plane,
+                                 .keep_secrets = true,
+                                 .store = &store,
+                                 .proxy_certificates = &manager,
+                                 .gateway = &manager,
+                                 .mesh_spec = &spec,
+                                 .trust_domain = TrustDomain("cluster.local"),
+                                 .roots = [this] { return roots; }});
+    REQUIRE_MESSAGE(started.ok(), (started.ok() ? "" : started.error().text()));
+    return *std::move(started);
+  }
+  json::value ca_bundle() {
+    return api.at(kValidatingWebhooks, "", kValidator)
+        .at("webhooks")
+        .at(0)
+        .at("clientConfig")
+        .at("caBundle");
+  }
+  // In the server and in the store.
+  void put_policy(const Resource& resource, const std::string& ns, const std::string& name) {
+    store.put(osm::testing::object_of(put(
+        resource, {{"metadata", {{"name", name}, {"namespace", ns}}}, {"spec", json::object()}})));
+  }
+  bool has_status(const Resource& resource, const std::string& ns, const std::string& name) {
+    return api.at(resource, ns, name).contains("status");
+  }
+
+  MemoryCluster cluster{api};
+  testing::MemoryCertificateManager manager{clock};
+  testing::MemoryMeshSpec spec;
+  std::vector<RootStatus> roots;
+  QuietControlPlane control_plane;
+};
+
+}  // namespace
+
+TEST_SUITE("kubernetes::Upkeep") {
+  TEST_CASE_FIXTURE(Fixture, "one object keeps up everything that it is asked to") {
+    put_policy(kTcpRoutes, "shop", "events");
+    const auto upkeep = start("a");
+    executor.run_for(10s);
+    CHECK(upkeep->leads());
+    CHECK(api.count(kCrds) == 11);
+    CHECK(api.count(kMutatingWebhooks) == 1);
+    CHECK(api.count(kValidatingWebhooks) == 1);
+    CHECK(api.at(kMeshConfigs, "osm-system", "osm-mesh-config")
+              .at("spec")
+              .at("traffic")
+              .at("enableEgress") == true);
+    CHECK(has_status(kTcpRoutes, "shop", "events"));
+    put_policy(kTcpRoutes, "shop", "later");
+    executor.run_for(2s);
+    CHECK(has_status(kTcpRoutes, "shop", "later"));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "the webhooks trust the CA that the manager has now") {
+    const auto upkeep = start("a");
+    executor.run_for(1s);
+    manager.set_trust_bundle_pem("new");
+    executor.run_for(1s);
+    CHECK(ca_bundle() == "bmV3");
+    CHECK(metrics.sum("osm_reconciliation_total") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "who holds the Lease knows what became of bootstrap Secrets, and who not") {
+    auto first = start("a");
+    CHECK(first->stale_secrets() == std::nullopt);
+    executor.run_for(5s);
+    const auto second = start("b");
+    executor.run_for(5s);
+    CHECK(first->stale_secrets() == 0);
+    CHECK(second->stale_secrets() == std::nullopt);
+    manager.set_trust_bundle_pem("new");
+    CHECK(first->stale_secrets() == std::nullopt);
+    executor.run_for(1s);
+    CHECK(first->stale_secrets() == 0);
+    first.reset();
+    executor.run_for(5s);
+    CHECK(second->stale_secrets() == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a root's object says how far it is, once more when it is made anew") {
+    roots = {{.name = "next",
+              .state = "validating",
+              .role = "active",
+              .since = {},
+              .waiting_for = "a proxy"}};
+    const auto upkeep = start("a");
+    for (int i = 0; i < 2; ++i) {
+      put_policy(kMeshRootCertificates, "osm-system", "next");
+      executor.run_for(5s);
+      const json::object held = api.at(kMeshRootCertificates, "osm-system", "next");
+      CHECK(text_at(map_at(held, "status"), "state") == "validating");
+      CHECK(text_at(map_at(held, "status"), "message") == "a proxy");
+      REQUIRE(api.remove(kMeshRootCertificates, "osm-system", "next", {}).ok());
+      store.remove({"MeshRootCertificate", "osm-system", "next"});
+    }
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "of two replicas one writes, and the other when that has gone") {
+    auto first = start("a");
+    executor.run_for(5s);
+    auto second = start("b");
+    executor.run_for(1min);
+    CHECK(first->leads());
+    CHECK_FALSE(second->leads());
+    const std::size_t written = api.writes().size();
+    put_policy(kTcpRoutes, "shop", "events");
+    executor.run_for(5s);
+    CHECK(has_status(kTcpRoutes, "shop", "events"));
+    first.reset();
+    executor.run_for(5s);
+    CHECK(second->leads());
+    put_policy(kTcpRoutes, "shop", "later");
+    executor.run_for(5s);
+    CHECK(has_status(kTcpRoutes, "shop", "later"));
+    CHECK(written > 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a MeshConfig that is not the mesh's gets no status") {
+    put_policy(kMeshConfigs, "shop", "mine");
+    put_policy(kMeshConfigs, "osm-system", "osm-mesh-config");
+    const auto upkeep = start("a");
+    executor.run_for(1min);
+    CHECK(has_status(kMeshConfigs, "osm-system", "osm-mesh-config"));
+    CHECK_FALSE(has_status(kMeshConfigs, "shop", "mine"));
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a gateway's Secret that cannot be made is an Event of the MeshConfig") {
+    put_policy(kMeshConfigs, "osm-system", "osm-mesh-config");
+    MeshConfig config;
+    config.ingress_gateway = IngressGatewayCertificate{{"a.example"}, 24h, "client", "ingress"};
+    spec.set_mesh_config(config);
+    api.set_fault([](const std::string& call) {
+      return call == "create secrets ingress/client"
+                 ? Status(Error{ErrorCode::kPermissionDenied, "forbidden"})
+                 : Status();
+    });
+    const auto upkeep = start("a");
+    executor.run_for(10s);
+    CHECK(api.count(kEvents) == 1);
+    CHECK(api.count(kSecrets) == 0);
+    api.set_fault({});
+    executor.run_for(10s);
+    CHECK(api.count(kSecrets) == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an injector needs no Lease for its webhook") {
+    const auto upkeep = start_upkeep({.cluster = cluster,
+                                      .blocking = executor,
+                                      .clock = clock,
+                                      .rng = rng,
+                                      .log = log,
+                                      .metrics = metrics,
+                                      .replica = "",
+                                      .mutating_webhook = &manager});
+    REQUIRE(upkeep.ok());
+    executor.run_for(1min);
+    CHECK(api.count(kMutatingWebhooks) == 1);
+    CHECK(api.count(kLeases) == 0);
+    CHECK(api.count(kCrds) == 0);
+    CHECK_FALSE((*upkeep)->leads());
+    CHECK((*upkeep)->stale_secrets() == std::nullopt);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an option that is missing is named") {
+    const auto nameless = start_upkeep({.cluster = cluster,
+                                        .blocking = executor,
+                                        .clock = clock,
+                                        .rng = rng,
+                                        .log = log,
+                                        .metrics = metrics,
+                                        .replica = "",
+                                        .follow_preset = true});
+    REQUIRE_FALSE(nameless.ok());
+    CHECK(nameless.error().message.find("UpkeepOptions.replica") == 0);
+    const auto storeless = start_upkeep({.cluster = cluster,
+                                         .blocking = executor,
+                                         .clock = clock,
+                                         .rng = rng,
+                                         .log = log,
+                                         .metrics = metrics,
+                                         .replica = "a",
+                                         .keep_secrets = true});
+    REQUIRE_FALSE(storeless.ok());
+    CHECK(storeless.error().message.find("UpkeepOptions.store") == 0);
+    const auto specless = start_upkeep({.cluster = cluster,
+                                        .blocking = executor,
+                                        .clock = clock,
+                                        .rng = rng,
+                                        .log = log,
+                                        .metrics = metrics,
+                                        .replica = "a",
+                                        .gateway = &manager});
+    REQUIRE_FALSE(specless.ok());
+    CHECK(specless.error().message.find("UpkeepOptions.mesh_spec") == 0);
+    const auto keepless = start_upkeep({.cluster = cluster,
+                                        .blocking = executor,
+                                        .clock = clock,
+                                        .rng = rng,
+                                        .log = log,
+                                        .metrics = metrics,
+                                        .replica = "a",
+                                        .proxy_certificates = &manager,
+                                        .trust_domain = TrustDomain("cluster.local")});
+    REQUIRE_FALSE(keepless.ok());
+    CHECK(keepless.error().message.find("UpkeepOptions.keep_secrets") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "what has ended writes nothing more") {
+    auto upkeep = start("a");
+    executor.run_for(10s);
+    upkeep.reset();
+    CHECK(text_at(map_at(api.at(kLeases, "osm-system", "osm-controller-osm"), "spec"),
+                  "holderIdentity") == "");
+    api.forget_writes();
+    put_policy(kTcpRoutes, "shop", "late");
+    REQUIRE(api.remove(kValidatingWebhooks, "", kValidator, {}).ok());
+    control_plane.changed.notify();
+    manager.set_trust_bundle_pem("newer");
+    api.forget_writes();
+    executor.run_for(10min);
+    CHECK(api.writes().empty());
+    CHECK(api.watchers() == 0);
+  }
+}
