@@ -1,8 +1,8 @@
-// The traffic interception of a machine, as a shell script. A pure function: options in, text out.
+// Traffic interception of a machine, as a shell script. A pure function: options in, text out.
 //
-// The script owns its chains and nothing else. Applying it twice is applying it once; `--remove`
-// leaves the tables as they were. Only TCP over IPv4 is redirected; over IPv6 what the mesh would
-// guard is rejected, so that no second address family bypasses it.
+// The script changes only its own chains. Applying it twice has the effect of applying it once;
+// `--remove` restores the tables. It redirects only TCP over IPv4. Over IPv6 it rejects traffic
+// that the mesh would guard, so that no second address family bypasses the mesh.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,27 @@ inline constexpr Port kAdminPort{15000};       // loopback only
 inline constexpr Port kOutboundPort{15001};    // redirected outbound TCP
 inline constexpr Port kInboundPort{15003};     // redirected inbound TCP
 inline constexpr Port kPrometheusPort{15010};  // scrape
-inline constexpr Port kFirstProbePort{15901};  // health probes...
-inline constexpr Port kLastProbePort{15904};   // ...to here
+inline constexpr Port kFirstProbePort{15901};  // health probes and hooks,
+inline constexpr Port kLastProbePort{15904};   // up to this port
 
-// What of a machine's traffic goes through its proxy.
+// Traffic of a machine that goes through its proxy.
 struct InterceptionOptions {
-  std::uint32_t proxy_uid = kProxyUid;           // whose own traffic is left alone; never root
+  std::uint32_t proxy_uid = kProxyUid;           // its own traffic is not redirected; never root
   std::vector<Port> inbound_excluded{Port{22}};  // reach the machine directly
   std::vector<Port> outbound_excluded{};         // leave the machine directly
-  // IPv4 networks ("10.0.0.0/8", or an address). Exclusion beats inclusion.
+  // IPv4 networks ("10.0.0.0/8", or an address). Exclusion takes precedence over inclusion.
   std::vector<std::string> outbound_excluded_networks{};
   std::vector<std::string> outbound_included_networks{};  // empty: all
-  std::vector<std::string> excluded_interfaces{};         // "eth1": what comes and goes there
-  // IPv6 networks of the mesh: connections to them are rejected, but for the above and the proxy's.
+  std::vector<std::string> excluded_interfaces{};         // "eth1": all its traffic
+  // IPv6 networks of the mesh: the script rejects connections to them, except for the exclusions
+  // above and the proxy's own.
   std::vector<std::string> mesh_networks_v6{};
-  // The control plane's IPv4 address and port, should it be on this machine; empty: elsewhere.
+  // The control plane's IPv4 address and port if it runs on this machine; empty: it does not.
   std::pair<std::string, Port> controller{};
 };
 
-// `#!/bin/sh` text, to be run as root: `intercept.sh` applies, `intercept.sh --remove` undoes.
+// `#!/bin/sh` text, to be run as root: `intercept.sh` applies it, `intercept.sh --remove` undoes
+// it.
 // Failure: kInvalidArgument naming the option and its value.
 OSM_API Result<std::string> interception_script(const InterceptionOptions& options);
 

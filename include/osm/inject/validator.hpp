@@ -1,5 +1,5 @@
-// The validating webhook: what the mesh would leave out is refused before it is stored, with
-// everything that is wrong with it. The rules are those that the mesh reads objects with.
+// The validating webhook. It refuses objects that the mesh would leave out before they are stored,
+// and lists all their faults. It uses the rules by which the mesh reads objects.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace osm::inline v1::inject {
 
-// What is wrong with an object of one kind; empty: nothing. Thread: any, concurrently.
+// Faults of an object of one kind; empty: none. Thread: any, concurrently.
 using ObjectCheck = std::function<std::vector<Problem>(const Object& object)>;
-// What a validator judges by, and where it counts.
+// Inputs of a validator, and its metrics.
 struct ValidatorOptions {
-  const MeshSpec& mesh_spec;  // what is there already; these outlive the validator
+  const MeshSpec& mesh_spec;  // the existing objects; all references outlive the validator
   MetricsSink& metrics;
-  std::string osm_namespace = "osm-system";  // where the MeshConfig is
-  // Where objects are that no MeshSpec lists, to find out what two of them say alike: policies that
-  // nothing obeys yet. Null: that is not asked.
+  std::string osm_namespace = "osm-system";  // namespace of the MeshConfig
+  // Store of objects that no MeshSpec lists: policies that are not supported yet. It finds
+  // conflicts between two of them. Null: those conflicts are not checked.
   const ObjectStore* store = nullptr;
-  // Kinds that the SMI and MeshConfig rules do not know: {"VirtualMachine", vm::check_...}.
+  // Kinds that the SMI and MeshConfig rules do not cover: {"VirtualMachine", vm::check_...}.
   std::map<std::string, ObjectCheck> more_kinds{};
 };
 
@@ -37,15 +37,19 @@ class OSM_API Validator {
   virtual ~Validator() = default;
 
   // Answers an AdmissionReview (admission.k8s.io/v1) for TrafficTarget, HTTPRouteGroup, TCPRoute,
-  // TrafficSplit, MeshConfig, MeshRootCertificate, OSM's policies and `more_kinds`. CREATE and
-  // UPDATE are refused for what the mesh would leave out; an UPDATE that leaves the spec as it is
-  // never is, so that an object that was invalid before can be labelled and deleted. DELETE is
-  // allowed, but for the only active MeshRootCertificate. What has no effect, or names what is not
-  // there, is warned of. Failure: none, it is in the answer. Thread: any, concurrently. Blocking:
-  // no; bounded by the bounds on one object.
+  // TrafficSplit, MeshConfig, MeshRootCertificate, OSM's policies and `more_kinds`.
+  //
+  // It refuses CREATE and UPDATE of objects that the mesh would leave out. It never refuses an
+  // UPDATE that leaves the spec unchanged, so that an invalid object can still be labelled and
+  // deleted. It allows DELETE, except of the only active MeshRootCertificate. It warns of fields
+  // without effect and of references to missing objects.
+  //
+  // Failure: none, it is in the answer. Thread: any, concurrently. Blocking: no; the limits on one
+  // object bound the time.
   virtual AdmissionAnswer review(std::string_view body) const = 0;
 };
-// Reads nothing until it is asked. Failure: none. Thread: any. Blocking: no.
+// Creates the validator; it reads nothing before the first review. Failure: none. Thread: any.
+// Blocking: no.
 OSM_API std::unique_ptr<Validator> make_validator(const ValidatorOptions& options);
 
 }  // namespace osm::inline v1::inject

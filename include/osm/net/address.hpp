@@ -1,4 +1,4 @@
-// Where to listen or connect: "HOST:PORT", "[IPV6]:PORT" or "unix:/path".
+// An address to listen on or connect to: "HOST:PORT", "[IPV6]:PORT" or "unix:/path".
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct OSM_API Address {
   std::uint16_t port = 0;
   std::string unix_path{};  // empty for TCP
 
-  // Whether it is a path and not host and port.
+  // True for a Unix socket.
   bool is_unix() const { return !unix_path.empty(); }
-  std::string str() const;  // reads back as itself
+  std::string str() const;  // parse_address() of it gives an equal address
 
   friend bool operator==(const Address&, const Address&) = default;
 };

@@ -1,4 +1,4 @@
-// HTTP as handlers and callers see it: one request, one response. No Beast types.
+// HTTP for handlers and callers: one request, one response. No Beast types.
 #pragma once
 
 #include <chrono>
@@ -17,19 +17,19 @@
 
 namespace osm::inline v1::net {
 
-// What a client asks for.
+// A request of a client.
 struct OSM_API Request {
   std::string method;                        // "GET"; a HEAD arrives as GET
   std::string path;                          // "/v1/proxies": as sent, without the query
-  std::map<std::string, std::string> query;  // decoded; of a repeated name the last
+  std::map<std::string, std::string> query;  // decoded; the last value of a repeated name
   std::string body;
-  std::string content_type{};  // as sent, with its parameters; empty: none was said
+  std::string content_type{};  // as sent, with its parameters; empty: no such header
 
-  // The query parameter `name`. Failure: kInvalidArgument when it is missing or empty.
+  // The query parameter `name`. Failure: kInvalidArgument if it is missing or empty.
   Result<std::string> required(const std::string& name) const;
 };
 
-// What it is answered.
+// The answer to a request.
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
@@ -39,21 +39,21 @@ struct Response {
 
 using Handler = std::function<Response(const Request&)>;
 
-// A body that is JSON already / plain text, with its content type.
+// A response whose body is JSON, and one whose body is plain text, with their content types.
 OSM_API Response json_response(std::string json, int status = 200);
 OSM_API Response text_response(std::string text, int status = 200);
-// {"error": {"code": "not-found", "message": "..."}} with the status that fits the code.
+// {"error": {"code": "not-found", "message": "..."}} with the status for that code.
 OSM_API Response error_response(const Error& error);
-// 404 for kNotFound, 400 for what the caller got wrong, 503 for what may pass, ...
+// 404 for kNotFound, 400 for errors of the caller, 503 for errors that may pass, ...
 OSM_API int http_status(ErrorCode code);
 
-// "a%20b+c" → "a b c". nullopt: an escape that is cut off or not hex.
+// "a%20b+c" → "a b c". nullopt: a truncated escape, or one that is not hex.
 OSM_API std::optional<std::string> decode_query_text(std::string_view text);
-// Everything but unreserved characters (RFC 3986) escaped.
+// Escapes everything but unreserved characters (RFC 3986).
 OSM_API std::string encode_query_text(std::string_view text);
-// Whether a Content-Type is `media_type`, given in lower case; parameters do not matter.
+// True if a Content-Type is `media_type` (given in lower case); parameters do not matter.
 OSM_API bool has_media_type(std::string_view content_type, std::string_view media_type);
-// "/path?a=b&c" in a method's request. Failure: kInvalidArgument.
+// Parses "/path?a=b&c" into a request's path and query. Failure: kInvalidArgument.
 OSM_API Result<Request> parse_target(std::string_view target);
 
 // One blocking call, for the command line, providers that poll, and tests.
@@ -63,7 +63,7 @@ struct HttpCall {
   std::string target = "/";
   std::string body{};
   std::string content_type = "application/json";
-  std::chrono::milliseconds deadline{10000};  // for everything, connecting included
+  std::chrono::milliseconds deadline{10000};  // for the whole call, connecting included
   std::size_t max_response_bytes = 64 * 1024 * 1024;
 };
 

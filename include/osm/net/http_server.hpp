@@ -1,5 +1,5 @@
-// An HTTP/1.1 server on TCP or on a Unix socket, for health, metrics and administration; with TLS
-// for webhooks.
+// An HTTP/1.1 server on TCP or on a Unix socket, for health, metrics and administration. With TLS
+// it serves webhooks.
 #pragma once
 
 #include <chrono>
@@ -20,46 +20,47 @@
 
 namespace osm::inline v1::net {
 
-// Where to listen, and the bounds that a client is held to.
+// Address of a server, and its limits per client.
 struct HttpServerOptions {
-  // TCP port 0: the kernel's choice, see address(). A Unix socket gets mode 0600 and takes only
-  // peers of the server's own user or root; what was left behind at its path is replaced, a socket
-  // that somebody serves is not.
+  // TCP port 0: the kernel chooses, see address(). A Unix socket gets mode 0600 and accepts only
+  // peers of the server's own user or root. The server replaces a stale socket at its path; it does
+  // not replace one that another process serves.
   Address listen;
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint64_t max_body_bytes = 1024 * 1024;
   std::size_t max_connections = 256;      // more wait in the kernel's queue
-  std::chrono::seconds io_timeout{10};    // a request to arrive, a response to leave, a handshake
+  std::chrono::seconds io_timeout{10};    // for a request, a response or a handshake
   std::chrono::seconds idle_timeout{60};  // between requests
-  // HTTPS, if set: asked for each handshake, so that a renewed certificate is served from then on.
-  // Null: there is none yet, and the handshake fails. TLS 1.2 at least. Runs on a thread of `io`
-  // and must not block.
+  // Set: HTTPS. Called for each handshake, so that a renewed certificate is served from then on. If
+  // it returns null, the handshake fails. TLS 1.2 at least. Runs on a thread of `io` and must not
+  // block.
   std::function<certificate::CertificatePtr()> tls{};
-  // With `tls`: a client must prove to be certified by one of these (PEM), for client
-  // authentication. Empty: clients are asked for no certificate.
+  // With `tls`: a client must show a certificate for client authentication that one of these CAs
+  // (PEM) issued. Empty: no client certificate is requested.
   std::string client_ca_pem{};
 };
 
 class OSM_API HttpServer {
  public:
-  virtual ~HttpServer() = default;  // stop(), with a second's grace
+  virtual ~HttpServer() = default;  // calls stop() with a deadline of one second
 
-  // Bytes move on the threads of `io`; `handler` runs on `handlers`, concurrently, and may block
-  // there. All references outlive the server; both executors run until it is stopped, and their
-  // threads end before the io_context does.
+  // Starts a server. It reads and writes on the threads of `io`; `handler` runs on `handlers`,
+  // concurrently, and may block there.
   // Failure: kInvalidArgument (address), kUnavailable (taken), kStorage (path), kInvalidCertificate
   // (client_ca_pem), with the remedy.
-  // Blocking: briefly; a host name is looked up.
+  // Lifetime: all references outlive the server; both executors run until it is stopped, and their
+  // threads end before the io_context does.
+  // Blocking: briefly, for the look-up of a host name.
   static Result<std::unique_ptr<HttpServer>> start(const HttpServerOptions& options,
                                                    AsioExecutor& io, Executor& handlers,
                                                    Handler handler, LogSink& log);
 
-  // Where it listens, with the real port. Thread: any. Blocking: no.
+  // The address with the real port. Thread: any. Blocking: no.
   virtual Address address() const = 0;
 
-  // Takes no more connections, lets requests that are being handled finish, closes the rest;
-  // idempotent. When it returns no handler runs or will: it waits for handlers even beyond the
-  // deadline. Failure: kDeadlineExceeded (connections were cut).
+  // Accepts no more connections, lets running requests finish, and closes the rest. Idempotent.
+  // After it returns no handler runs or will run: it waits for handlers even beyond the deadline.
+  // Failure: kDeadlineExceeded (connections were cut).
   // Thread: any but those of the two executors. Blocking: until then.
   virtual Status stop(std::chrono::milliseconds deadline) = 0;
 };

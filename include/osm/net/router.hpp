@@ -1,4 +1,4 @@
-// Exact paths to handlers, with the 404 and 405 that are due otherwise.
+// Maps exact paths to handlers, and answers 404 and 405 otherwise.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace osm::inline v1::net {
 
-// Filled first, then called from any thread.
+// Thread: filled by one thread first, then called from any thread.
 class OSM_API Router {
  public:
-  // All requests of that method for exactly `path` go to `handler`; the last one counts. Result:
-  // itself.
+  // Sends all requests of that method for exactly `path` to `handler`. The last handler of a path
+  // counts. Result: the router itself.
   Router& get(std::string path, Handler handler);
   Router& post(std::string path, Handler handler);
 
-  // What the handler answers, or 404 or 405. Thread: any, concurrently. Blocking: as the handler.
+  // The handler's response, or 404 or 405. Thread: any, concurrently. Blocking: as the handler.
   Response operator()(const Request& request) const;
 
  private:

@@ -1,11 +1,11 @@
-// ObjectStore over a directory of YAML: what the embedded mesh is written in.
+// ObjectStore over a directory of YAML files, for meshes without Kubernetes.
 //
-// Follows inotify, with a full look every 10 s in case something was missed. A file is read when
-// its writer closed it or it was renamed into place; other changes (deleted, changed without a
-// word) must first stand still for 50 ms, so that no half-written file and no editor's
-// rename-and-rewrite flashes an empty mesh. A file or directory that cannot be read or parsed keeps
-// its last good content and is reported; has_synced() turns true once everything could be read in
-// one look, and stays.
+// The store follows inotify and also looks at all files every 10 s, in case it missed an event. It
+// reads a file when its writer closed it or renamed it into place. Other changes (a deletion, a
+// change without an event) must stand still for 50 ms first, so that neither a half-written file
+// nor an editor's rename-and-rewrite shows an empty mesh. If a file or directory cannot be read or
+// parsed, the store keeps its last good content and reports a problem. has_synced() turns true
+// after one look that could read everything, and stays true.
 #pragma once
 
 #include <memory>
@@ -22,19 +22,19 @@
 
 namespace osm::inline v1::spec {
 
-// What a directory store works with.
+// Settings of a directory store.
 struct DirectoryStoreOptions {
-  std::string directory;  // need not exist yet; until it does the store is not synced
-  Executor& executor;     // these outlive the store
+  std::string directory;  // need not exist yet; the store syncs after it exists
+  Executor& executor;     // this and the rest outlive the store
   FdWatcher& watcher;
   const Clock& clock;
   LogSink& log;
   MetricsSink& metrics;
 };
 
-// The first look happens on the executor; subscribers hear of it.
-// Failure: kInvalidArgument (no directory named), kUnavailable (inotify is not to be had).
-// Lifetime: destroy it from outside its own callbacks; it waits for one that runs.
+// Creates the store. It reads the directory on the executor and then notifies subscribers.
+// Failure: kInvalidArgument (no directory named), kUnavailable (no inotify).
+// Lifetime: destroy it from outside its own callbacks; the destructor waits for a running one.
 OSM_API Result<std::unique_ptr<ObjectStore>> make_directory_store(
     const DirectoryStoreOptions& options);
 

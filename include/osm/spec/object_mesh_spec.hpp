@@ -1,5 +1,5 @@
-// MeshSpec over any ObjectStore: decodes, validates, resolves references and publishes immutable
-// views of what the mesh should be.
+// MeshSpec over any ObjectStore: decodes and validates objects, resolves references and publishes
+// immutable views of the mesh's target state.
 #pragma once
 
 #include <memory>
@@ -16,17 +16,17 @@ namespace osm::inline v1::spec {
 inline constexpr const char* kMonitoredByLabel = "openservicemesh.io/monitored-by";
 inline constexpr const char* kMeshConfigName = "osm-mesh-config";
 
-// Which objects of a store are the mesh.
+// Selects the objects of a store that form the mesh.
 struct MeshSpecOptions {
   ObjectStore& store;                        // outlives the MeshSpec, as do the sinks
-  std::string mesh_name = "osm";             // namespaces labelled with it are the mesh
-  std::string osm_namespace = "osm-system";  // where the MeshConfig is
+  std::string mesh_name = "osm";             // namespaces labelled with it form the mesh
+  std::string osm_namespace = "osm-system";  // namespace of the MeshConfig
   LogSink& log;
   MetricsSink& metrics;
 };
 
-// Reads what the store has at once. Failure: none; see has_synced() and list_problems().
-// Subscribers are called in the store's thread.
+// Reads the store's present objects at once. Failure: none; see has_synced() and list_problems().
+// Thread: subscribers are called in the store's thread.
 OSM_API std::unique_ptr<MeshSpec> make_mesh_spec(const MeshSpecOptions& options);
 
 }  // namespace osm::inline v1::spec

@@ -1,9 +1,9 @@
-// Where VirtualMachine objects say workloads are, and which Services select them.
+// Endpoints and workloads from VirtualMachine objects and the Services that select them.
 //
-// Machines count in monitored namespaces only. Of machines that claim one proxy UUID the first by
-// name keeps it; the others are left out and reported, since refusing all would let any of them
-// evict the rest. A change of one machine or Service recomputes only the Services and machines it
-// touches.
+// Only machines of monitored namespaces count. If several machines claim one proxy UUID, the first
+// by name keeps it. The others are left out and reported; if all were refused, any machine could
+// evict the others. A change of one machine or Service recomputes only the Services and machines
+// that it touches.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@
 
 namespace osm::inline v1::vm {
 
-// What a VM provider reads, and where it reports.
+// Inputs of a VM provider, and its sinks.
 struct VmProviderOptions {
-  ObjectStore& store;   // of VirtualMachines; these outlive the provider
-  MeshSpec& mesh_spec;  // Services and namespaces, of the same store
+  ObjectStore& store;   // holds the VirtualMachines; this and the rest outlive the provider
+  MeshSpec& mesh_spec;  // Services and namespaces, from the same store
   TrustDomain trust_domain;
   LogSink& log;
   MetricsSink& metrics;
@@ -31,12 +31,12 @@ struct VmProviderOptions {
 
 class OSM_API VmProvider : public EndpointsProvider, public WorkloadProvider {};
 
-// Reads what the store and the MeshSpec have at once; its id is "vm". Failure: none.
-// Subscribers are called in the store's thread.
+// Reads the present content of the store and the MeshSpec at once. Its id is "vm". Failure: none.
+// Thread: subscribers are called in the store's thread.
 OSM_API std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options);
 
-// What is wrong with a VirtualMachine as it was written, each with its field, without path and
-// line; empty: it is valid. For validators. Thread: any. Blocking: no.
+// Faults of a VirtualMachine as it was written, each with its field, without path and line. Empty:
+// it is valid. For validators. Thread: any. Blocking: no.
 OSM_API std::vector<Problem> check_virtual_machine(const Object& object);
 
 }  // namespace osm::inline v1::vm

@@ -1,4 +1,4 @@
-// MeshConfig (config.openservicemesh.io/v1alpha2): the settings of the whole mesh that have effect.
+// MeshConfig (config.openservicemesh.io/v1alpha2): the supported settings of the whole mesh.
 // docs/mesh-objects.md says when each takes effect.
 #pragma once
 
@@ -15,44 +15,44 @@
 
 namespace osm::inline v1 {
 
-// spec.certificate's key algorithm. Only service certificates follow it.
+// spec.certificate's key algorithm. Applies to service certificates only.
 enum class KeyType { kEcdsaP256, kRsa, kEd25519 };
 
-// As in Envoy's TlsParameters. Older versions are not offered.
+// As in Envoy's TlsParameters. Older versions are not supported.
 enum class TlsVersion { kAuto, kTls12, kTls13 };
 
-// How workloads' proxies speak TLS with each other: spec.sidecar's TLS fields.
+// TLS between workloads' proxies: spec.sidecar's TLS fields.
 struct TlsSettings {
   TlsVersion minimum = TlsVersion::kTls12;
   TlsVersion maximum = TlsVersion::kTls13;
   std::vector<std::string> cipher_suites{};  // of TLS 1.2; empty: Envoy's own choice
   std::vector<std::string> ecdh_curves{};    // empty: Envoy's own choice
-  // All of them, to be compared.
+  // All fields, for comparison.
   auto fields() const { return std::tie(minimum, maximum, cipher_suites, ecdh_curves); }
   friend bool operator==(const TlsSettings&, const TlsSettings&) = default;
 };
 
-// Where a sidecar delivers what it received for its workload.
+// Address at which a sidecar delivers requests to its workload.
 enum class LocalProxyMode { kLocalhost, kPodIp };
 
-// What an injected pod gets, from spec.sidecar. Pods that are there keep what they have.
+// Settings of injected pods, from spec.sidecar. Existing pods keep theirs.
 struct SidecarConfig {
   std::string envoy_image{};           // empty: the injector's own
   std::string init_container_image{};  // empty: the injector's own
   std::string log_level = "error";     // Envoy's --log-level
   bool privileged_init_container = false;
   LocalProxyMode local_proxy_mode = LocalProxyMode::kLocalhost;
-  // Kubernetes' quantities by resource: {"cpu", "500m"}. No request exceeds its limit.
+  // Kubernetes quantities by resource: {"cpu", "500m"}. No request exceeds its limit.
   std::map<std::string, std::string> limits{};
   std::map<std::string, std::string> requests{};
 
   friend bool operator==(const SidecarConfig&, const SidecarConfig&) = default;
 };
 
-// What of an injected pod's traffic bypasses its sidecar, from spec.traffic. A pod's annotations
+// Traffic of an injected pod that bypasses its sidecar, from spec.traffic. The pod's annotations
 // add to it.
 struct TrafficExclusions {
-  // IPv4 networks, "10.0.0.0/8". Exclusion beats inclusion.
+  // IPv4 networks, "10.0.0.0/8". Exclusion takes precedence over inclusion.
   std::vector<std::string> outbound_ip_ranges{};
   std::vector<std::string> outbound_included_ip_ranges{};  // empty: all
   std::vector<Port> outbound_ports{};
@@ -62,14 +62,14 @@ struct TrafficExclusions {
   friend bool operator==(const TrafficExclusions&, const TrafficExclusions&) = default;
 };
 
-// spec.observability.tracing: where sidecars send their spans, in Zipkin's v2 JSON.
+// spec.observability.tracing: the collector that sidecars send spans to, in Zipkin's v2 JSON.
 struct TracingConfig {
   bool enabled = false;
-  // Of the collector: a host name or an IP address. What spec says nothing of is
+  // Host name or IP address of the collector. If the spec has none:
   // jaeger.<osm-namespace>.svc.cluster.local.
   std::string address{};
   Port port{9411};
-  std::string endpoint = "/api/v2/spans";  // the path of the requests that bring spans
+  std::string endpoint = "/api/v2/spans";  // path of the requests that carry spans
 
   friend bool operator==(const TracingConfig&, const TracingConfig&) = default;
 };
@@ -78,11 +78,11 @@ struct TracingConfig {
 // request they receive.
 struct ExternalAuthorization {
   bool enabled = false;
-  std::string address{};  // a host name or an IP address; empty: nobody, who answers nothing
+  std::string address{};  // a host name or an IP address; empty: no server, so no answer
   Port port{};
   std::string stat_prefix = "inboundExtAuthz";
   std::chrono::milliseconds timeout = std::chrono::seconds(1);
-  bool failure_mode_allow = false;  // whether requests pass while it cannot be asked
+  bool failure_mode_allow = false;  // true: requests pass while the service does not answer
 
   friend bool operator==(const ExternalAuthorization&, const ExternalAuthorization&) = default;
 };
@@ -98,7 +98,7 @@ struct IngressGatewayCertificate {
                          const IngressGatewayCertificate&) = default;
 };
 
-// The settings in effect; what nobody set has its default here.
+// The settings in effect. A setting that is absent in the object has its default.
 struct MeshConfig {
   bool permissive = false;  // spec.traffic.enablePermissiveTrafficPolicyMode
   bool egress = false;      // spec.traffic.enableEgress
@@ -106,7 +106,8 @@ struct MeshConfig {
   KeyType key_type = KeyType::kEcdsaP256;
   int rsa_key_bits = 2048;  // spec.certificate.certKeyBitSize; RSA only
   TlsSettings tls{};
-  // spec.sidecar.maxDataPlaneConnections: proxies that one replica serves at a time. 0: any number.
+  // spec.sidecar.maxDataPlaneConnections: number of proxies that one replica serves at a time. 0:
+  // no limit.
   std::size_t max_proxies = 0;
   std::optional<LogLevel> log_level{};  // spec.observability.osmLogLevel; absent: the daemon's flag
   SidecarConfig sidecar{};

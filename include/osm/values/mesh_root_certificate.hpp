@@ -1,5 +1,5 @@
-// MeshRootCertificate (config.openservicemesh.io/v1alpha2): one CA of the mesh. Where there is
-// none, the controller's own flags say which CA signs. docs/certificates.md shows a rotation.
+// MeshRootCertificate (config.openservicemesh.io/v1alpha2): one CA of the mesh. Without such
+// objects the controller's flags say which CA signs. docs/certificates.md shows a root rotation.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace osm::inline v1 {
 
-// spec.role: what its author wants of it. How far that has come is the rotation's (ADR 0024).
+// spec.role: the target state. The root rotation decides how far it has come (ADR 0024).
 enum class RootRole {
   kActive,    // it signs, and its certificates are trusted
   kPassive,   // its certificates are trusted
   kInactive,  // neither
 };
 
-// spec.provider.tresor: our own CA, its key in a Secret or, on machines, in a directory of the
-// state directory; created when there is none.
+// spec.provider.tresor: the mesh's own CA. Its key is in a Secret or, on machines, in a directory
+// of the state directory; the control plane creates it if it is missing.
 struct TresorProvider {
   std::string secret_name{};
   std::string secret_namespace{};
@@ -30,7 +30,7 @@ struct TresorProvider {
 struct VaultProvider {
   std::string host{};
   Port port{8200};
-  std::string protocol = "https";  // "http" is refused but for loopback
+  std::string protocol = "https";  // "http" is accepted for loopback only
   std::string mount = "pki";       // where the engine is mounted
   std::string role{};
   std::string vault_namespace{};  // X-Vault-Namespace; empty: none
@@ -41,7 +41,7 @@ struct VaultProvider {
   std::string token_file{};
   std::string auth_mount = "kubernetes";
   std::string auth_role{};
-  std::string ca_pem{};  // that the server's certificate is verified with; empty: the system's
+  std::string ca_pem{};  // verifies the server's certificate; empty: the system's roots
 
   friend bool operator==(const VaultProvider&, const VaultProvider&) = default;
 };
@@ -57,7 +57,7 @@ struct CertManagerProvider {
 
 struct MeshRootCertificate {
   std::string name;                           // in the control plane's namespace
-  TrustDomain trust_domain{"cluster.local"};  // empty: the one that the mesh has
+  TrustDomain trust_domain{"cluster.local"};  // empty: the mesh's own
   RootRole role = RootRole::kActive;
   std::variant<TresorProvider, VaultProvider, CertManagerProvider> provider{};
   std::int64_t generation = 0;

@@ -1,4 +1,4 @@
-// "Is this change live?": how far one object of the mesh has travelled to the proxies it concerns.
+// Propagation status of an object: its progress on the way to the proxies that it concerns.
 #pragma once
 
 #include <cstddef>
@@ -14,36 +14,37 @@
 
 namespace osm::inline v1 {
 
-// How far an object's newest version has come.
+// Phase of an object's newest version.
 enum class ObjectPhase {
-  kRejected,  // left out: it is invalid, or a proxy refused it; see `problems`
-  kPending,   // its change is not read yet, or some proxies that it concerns have not applied it
-  kRefused,   // some keep older configuration, because they refused the newest
-  kApplied,   // every connected proxy that it concerns has applied it
+  kRejected,  // left out: the object is invalid, or a proxy refused it; see `problems`
+  kPending,   // the change is not read yet, or some concerned proxies have not applied it
+  kRefused,   // some proxies refused the newest configuration and keep an older one
+  kApplied,   // every concerned and connected proxy has applied it
 };
 // "Rejected", "Pending", "Refused", "Applied".
 OSM_API std::string_view object_phase_text(ObjectPhase phase);
 
-// A connected proxy that is concerned and has not applied the object yet.
+// A connected proxy that the object concerns and that has not applied it yet.
 struct ProxyLag {
   ProxyId proxy;
   WorkloadName workload;
   bool refused = false;
-  std::string detail;  // Envoy's words when it refused
+  std::string detail;  // Envoy's message if it refused
 };
 
 // The receipt of one object, as this replica knows it.
 struct ObjectStatus {
   ObjectKey object;
-  // The first generation of the mesh, as this replica counts them, that holds the object as it is,
-  // or holds it no more. 0: none does yet.
+  // The first generation of the mesh (counted per replica) that holds the present version of the
+  // object, or that no longer holds the object. 0: no generation does yet.
   std::uint64_t generation = 0;
-  bool removed = false;  // it is not in the mesh: deleted lately, or rejected
+  bool removed = false;  // not in the mesh: deleted lately, or rejected
   ObjectPhase phase = ObjectPhase::kPending;
-  // Connected proxies whose configuration the object can shape, or could before it changed.
+  // Number of connected proxies whose configuration depends on the object, or did so before its
+  // change.
   std::size_t concerned = 0;
-  std::size_t applied = 0;        // of these, those that acknowledged this generation or a later
-  std::vector<ProxyLag> lagging;  // the rest, ordered by workload
+  std::size_t applied = 0;  // number of these that acknowledged this generation or a later one
+  std::vector<ProxyLag> lagging;            // the rest, ordered by workload
   std::vector<WorkloadName> not_connected;  // concerned workloads without a proxy here, ordered
   std::vector<Problem> problems;            // of this object, ordered
 };

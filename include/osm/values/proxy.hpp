@@ -1,4 +1,4 @@
-// A connected proxy, as the control plane knows it.
+// A connected proxy, as the control plane sees it.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace osm::inline v1 {
 
-// The five xDS types, in the order unasked pushes are sent.
+// The five xDS types, in the order of unrequested pushes.
 enum class XdsType { kSecret, kCluster, kEndpoint, kListener, kRoute };
 inline constexpr std::array kXdsTypes{XdsType::kSecret, XdsType::kCluster, XdsType::kEndpoint,
                                       XdsType::kListener, XdsType::kRoute};
@@ -26,33 +26,34 @@ OSM_API std::string_view xds_type_url(XdsType type);
 // The type with that URL; nullopt: none of the five.
 OSM_API std::optional<XdsType> xds_type_of(std::string_view type_url);
 
-// The two ways xDS is spoken: state of the world (StreamAggregatedResources), where a response of
-// clusters or listeners carries all of them, and delta (DeltaAggregatedResources), where every
-// response carries what changed.
+// The two variants of xDS. State of the world (StreamAggregatedResources): a response of clusters
+// or listeners carries all of them. Delta (DeltaAggregatedResources): every response carries the
+// changes.
 enum class XdsVariant { kSotw, kDelta };
 // "sotw", "delta".
 OSM_API std::string_view xds_variant_text(XdsVariant variant);
 // The variant of that name; nullopt: neither.
 OSM_API std::optional<XdsVariant> xds_variant_of(std::string_view text);
 
-// Whether a proxy has, of one type, what it should have.
+// State of one xDS type on one proxy.
 enum class SyncState {
-  kNotSubscribed,  // the proxy asks for nothing of this type, or for nothing there is
-  kSynced,         // applied what it was last sent
-  kPending,        // was sent something it has not answered yet
-  kStale,          // refused the newest; keeps an older one
+  kNotSubscribed,  // the proxy subscribes to nothing of this type, or to nothing that exists
+  kSynced,         // the proxy applied the last response
+  kPending,        // the proxy has not answered the last response yet
+  kStale,          // the proxy refused the newest response and keeps an older one
 };
 // "NOT SENT", "SYNCED", "PENDING", "STALE".
 OSM_API std::string_view sync_state_text(SyncState state);
 
-// One xDS type on one proxy's stream. Versions are hashes of content; nonces, of this stream alone.
+// One xDS type on one proxy's stream. Versions are hashes of content; nonces are valid for this
+// stream only.
 struct ProxyTypeState {
   SyncState state = SyncState::kNotSubscribed;
   std::string last_sent_version;
   std::string last_applied_version;
   std::string last_nonce;
-  std::string nack_detail;            // Envoy's words; empty: none outstanding
-  std::optional<SteadyTime> sent_at;  // while pending: since when
+  std::string nack_detail;            // Envoy's message; empty: none outstanding
+  std::optional<SteadyTime> sent_at;  // time of the pending response
 };
 
 struct Proxy {
@@ -64,8 +65,8 @@ struct Proxy {
   std::string peer_address;
   WallTime connected_at;
   WallTime certificate_not_after;
-  XdsVariant xds = XdsVariant::kSotw;   // how its stream speaks
-  std::array<ProxyTypeState, 5> types;  // by XdsType
+  XdsVariant xds = XdsVariant::kSotw;   // variant of its stream
+  std::array<ProxyTypeState, 5> types;  // indexed by XdsType
 };
 
 }  // namespace osm::inline v1

@@ -1,4 +1,4 @@
-// Services: as they are written (Service) and as the mesh sees them (MeshService).
+// Services: as declared (Service) and as the mesh sees them (MeshService).
 #pragma once
 
 #include <compare>
@@ -14,14 +14,15 @@
 
 namespace osm::inline v1 {
 
-// What is spoken on a port.
+// Protocol of a port.
 enum class Protocol { kHttp, kGrpc, kTcp, kTcpServerFirst };
-// Whether routes and HTTP policies apply to it.
+// True if routes and HTTP policies apply to the protocol.
 constexpr bool is_http(Protocol p) { return p == Protocol::kHttp || p == Protocol::kGrpc; }
 // "http", "grpc", "tcp", "tcp-server-first".
 OSM_API std::string_view protocol_text(Protocol protocol);
-// By `appProtocol` (any case), else by the port name's prefix ("tcp-server-first-", "http-",
-// "tcp-", "grpc-", or the whole name), else http. nullopt: an appProtocol the mesh does not speak.
+// Protocol by `appProtocol` (any case); else by the port name's prefix ("tcp-server-first-",
+// "http-", "tcp-", "grpc-", or the whole name); else http. nullopt: an appProtocol that is not
+// supported.
 OSM_API std::optional<Protocol> protocol_of(std::string_view app_protocol,
                                             std::string_view port_name);
 
@@ -35,7 +36,7 @@ struct ServicePort {
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 
-// A v1 Service in the mesh. Ports the mesh cannot carry (UDP, unknown protocols) are left out.
+// A v1 Service in the mesh. Unsupported ports (UDP, unknown protocols) are left out.
 struct Service {
   ServiceName name;
   std::string cluster_ip;  // empty when headless
@@ -46,12 +47,12 @@ struct Service {
   friend bool operator==(const Service&, const Service&) = default;
 };
 
-// One port of a service: what a client dials, a cluster serves, a policy allows.
+// One port of a service. Clients dial it, clusters serve it, policies allow it.
 struct OSM_API MeshService {
   ServiceName name;
   std::string port_name;
-  Port port{};         // that clients dial
-  Port target_port{};  // that workloads listen on; 0 while a named port has no endpoint
+  Port port{};         // dialled by clients
+  Port target_port{};  // listened on by workloads; 0 while a named port has no endpoint
   Protocol protocol = Protocol::kHttp;
 
   // "<name>.<namespace>.svc.cluster.local"

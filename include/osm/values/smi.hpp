@@ -1,5 +1,5 @@
-// SMI objects the mesh obeys, decoded and valid. https://github.com/servicemeshinterface/smi-spec
-// access v1alpha3, specs v1alpha4, split v1alpha2.
+// Supported SMI objects, decoded and valid: access v1alpha3, specs v1alpha4, split v1alpha2.
+// https://github.com/servicemeshinterface/smi-spec
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace osm::inline v1::smi {
 
 using ObjectName = NamespacedName<struct SmiObjectTag>;
 
-// One named match of an HTTPRouteGroup. A request matches when all parts do.
+// One named match of an HTTPRouteGroup. A request matches if all parts match.
 struct HttpMatch {
   std::string name;
   std::string path_regex = ".*";               // RE2, full match of the path without its query
@@ -40,10 +40,10 @@ struct TcpRoute {
   friend bool operator==(const TcpRoute&, const TcpRoute&) = default;
 };
 
-// Which kind of object a rule names.
+// Kind of object that a rule names.
 enum class RouteKind { kHttpRouteGroup, kTcpRoute };
 
-// A part of a target: one route object, or some matches of it.
+// One rule of a target: a route object, or some of its matches.
 struct TrafficTargetRule {
   RouteKind kind = RouteKind::kHttpRouteGroup;
   std::string name;                  // of the route object, in the target's namespace
@@ -52,7 +52,7 @@ struct TrafficTargetRule {
   friend bool operator==(const TrafficTargetRule&, const TrafficTargetRule&) = default;
 };
 
-// Allows its sources to call its destination by its rules.
+// Allows its sources to call its destination as its rules say.
 struct TrafficTarget {
   ObjectName name;
   ServiceAccount destination;           // in the target's own namespace
@@ -70,7 +70,7 @@ struct SplitBackend {
   friend bool operator==(const SplitBackend&, const SplitBackend&) = default;
 };
 
-// Divides what clients send to one service among others, by weight.
+// Divides the requests to one service among other services, by weight.
 struct TrafficSplit {
   ObjectName name;
   ServiceName service;  // the apex clients call

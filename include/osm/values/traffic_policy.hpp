@@ -1,4 +1,4 @@
-// Policy after resolution: who may call whom, how, and because of which object.
+// Resolved policy: source, destination, permitted traffic, and the object that permits it.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace osm::inline v1 {
 
-// One destination of traffic that is divided.
+// One destination of split traffic.
 struct WeightedCluster {
   ServiceName service;
   int weight = 0;
@@ -19,7 +19,7 @@ struct WeightedCluster {
   friend bool operator==(const WeightedCluster&, const WeightedCluster&) = default;
 };
 
-// What part of HTTP a policy speaks of. The same shape as the SMI match it comes from.
+// HTTP requests that a policy permits. It has the shape of the SMI match that it comes from.
 using RoutePolicy = smi::HttpMatch;
 
 // One end of a TrafficPolicy: an account and the services it runs.
@@ -35,7 +35,7 @@ struct TrafficPolicy {
   smi::ObjectName target;
   TrafficResource source;
   TrafficResource destination;
-  std::vector<RoutePolicy> http_routes;  // any of them
+  std::vector<RoutePolicy> http_routes;  // a request must match one of them
   bool tcp = false;                      // has a TCPRoute rule
   std::vector<Port> tcp_ports;           // empty with tcp: any port
 
@@ -53,11 +53,11 @@ struct InboundTrafficPolicy {
   friend bool operator==(const InboundTrafficPolicy&, const InboundTrafficPolicy&) = default;
 };
 
-// Whether `source` may call `destination`, and what decides (osm policy check).
+// Decision on calls from one identity to another, with the objects that decide (osm policy check).
 struct PolicyDecision {
   bool allowed = false;
   std::string reason;                   // a sentence
-  std::vector<TrafficPolicy> deciding;  // the targets that allow; empty when denied or permissive
+  std::vector<TrafficPolicy> deciding;  // the permitting targets; empty if denied or permissive
 };
 
 }  // namespace osm::inline v1

@@ -1,4 +1,4 @@
-// The trust domains of a mesh: one, except while it changes from one to another
+// The trust domains of a mesh. There is one, except during a trust domain migration
 // (docs/adr/0027-trust-domains.md).
 #pragma once
 
@@ -8,18 +8,19 @@
 
 namespace osm::inline v1 {
 
-// Which of them means what. A value; names are lower-case, unique in each list, and in order.
+// Role of each trust domain during a migration. A value; names are lower case, unique in each list,
+// and ordered.
 struct TrustDomains {
   TrustDomains() = default;
-  // One for everything, as it is at rest. Failure: none. Thread: any. Blocking: no.
+  // One trust domain in every role: no migration. Failure: none. Thread: any. Blocking: no.
   TrustDomains(const TrustDomain& only)  // NOLINT(google-explicit-constructor): the usual case
       : signing(only), controller(only), accepted{only}, allowed{only} {}
 
-  TrustDomain signing;                // of every identity that is issued from now on
-  TrustDomain controller;             // of the certificate that the control plane shows to proxies
-  std::vector<TrustDomain> accepted;  // of peers that connect; the two above among them
-  std::vector<TrustDomain> allowed;   // of peers that are connected: those above, and those whose
-                                      // connections may still be open
+  TrustDomain signing;                // new certificates are issued under it
+  TrustDomain controller;             // in the certificate that the control plane shows to proxies
+  std::vector<TrustDomain> accepted;  // accepted at handshakes; contains the two above
+  std::vector<TrustDomain> allowed;   // accepted on open connections: those above, and those of
+                                      // connections that may still be open
 
   friend bool operator==(const TrustDomains&, const TrustDomains&) = default;
 };

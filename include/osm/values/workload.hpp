@@ -1,4 +1,4 @@
-// A VirtualMachine or a Pod with a sidecar: what a proxy certificate's UUID stands for.
+// A VirtualMachine or a Pod with a sidecar. The UUID in a proxy certificate identifies it.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct Workload {
   ServiceAccount account;
   std::string address;
   std::map<std::string, Port> ports;  // named ports
-  std::vector<ServiceName> services;  // that select it, ordered
+  std::vector<ServiceName> services;  // services that select it, ordered
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
