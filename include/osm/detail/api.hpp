@@ -1,4 +1,4 @@
-// What libosm.so exports: everything is hidden but the declarations marked with this.
+// Visibility: libosm.so exports only the declarations that are marked with OSM_API.
 #pragma once
 
 #if __cplusplus < 202002L

@@ -14,8 +14,8 @@ class io_context;
 
 namespace osm::inline v1::net {
 
-// A borrowed io_context, which outlives this object and every handle it gave out. A timer or
-// watch whose handle lives keeps the io_context from running out of work.
+// Lifetime: the borrowed io_context outlives this object and all its handles. A timer or watch with
+// a live handle keeps the io_context from running out of work.
 class OSM_API AsioExecutor final : public Executor, public FdWatcher {
  public:
   explicit AsioExecutor(boost::asio::io_context& context) : context_(context) {}

@@ -1,4 +1,4 @@
-// Log lines as one JSON object each, for machines and for `jq`.
+// Log lines as JSON objects, one per line, for machines and for `jq`.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 namespace osm::inline v1::net {
 
 // {"time":"2026-01-02T03:04:05.678Z","level":"info","message":"...","key":"value"}
-// A line is one line whatever it holds, and lines of several threads do not mix. A descriptor that
-// does not take it within a second loses it: logging never stops the mesh.
+// Values with line breaks are escaped, and lines of several threads do not mix. If the descriptor
+// does not accept a line within a second, the line is lost: logging never stops the mesh.
 class OSM_API JsonLog final : public LogSink {
  public:
   // `fd` stays the caller's. Lines below `least` are dropped.

@@ -3,7 +3,7 @@
 //   osm::OwnRuntime runtime({.least = osm::LogLevel::kWarning});
 //   auto store = osm::spec::make_directory_store({directory, runtime.asio(), runtime});
 //
-// It is the system's clock and generator, a few threads, JSON log lines and metrics for Prometheus.
+// It has the system's clock and generator, a few threads, a JSON log and metrics for Prometheus.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@
 
 namespace osm::inline v1 {
 
-// The size of an OwnRuntime, and where its log goes.
+// Number of threads of an OwnRuntime, and its log.
 struct OwnRuntimeOptions {
-  unsigned threads = 2;           // of `executor`; more encode more resources at once
+  unsigned threads = 2;           // of `executor`; more threads encode more resources at once
   unsigned blocking_threads = 2;  // of `blocking`; plugins that wait for each other need two
   LogLevel least = LogLevel::kInfo;
   int log_fd = 2;  // standard error; stays the caller's
@@ -32,15 +32,15 @@ class OSM_API OwnRuntime : public Runtime {
   // Starts the threads. Blocking: no.
   explicit OwnRuntime(const OwnRuntimeOptions& options = {});
 
-  // Runs what is left, for a second at most per executor, and ends the threads: those that may
-  // block first, since their tasks use the others. Thread: any but these. Blocking: until the tasks
-  // that run have returned.
+  // Runs remaining tasks, for a second at most per executor, and ends the threads. The blocking
+  // ones end first, since their tasks use the others.
+  // Thread: any but these. Blocking: until the running tasks have returned.
   ~OwnRuntime();
   OwnRuntime(const OwnRuntime&) = delete;
   OwnRuntime& operator=(const OwnRuntime&) = delete;
 
-  // `executor`, `log` and `metrics` as what they are: to watch descriptors or serve HTTP, to change
-  // the level, to expose the values. Thread: any. Blocking: no.
+  // `executor`, `log` and `metrics` with their own types: to watch descriptors or serve HTTP, to
+  // change the level, to expose the values. Thread: any. Blocking: no.
   net::AsioExecutor& asio() const;
   net::JsonLog& json_log() const;
   net::PrometheusRegistry& registry() const;

@@ -14,9 +14,9 @@
 
 namespace osm::inline v1::net {
 
-// A name is of the kind it was first used as. What cannot be kept is not: a use as another kind,
-// an invalid name, a counter that would go down, or a label set beyond the bound of its name, so
-// that a mistake cannot eat the memory. osm_metrics_dropped_total{reason} counts them.
+// The first use of a name decides its kind. The registry drops a use as another kind, an invalid
+// name, a decrement of a counter, and a label set beyond the limit of its name, so that a mistake
+// cannot exhaust the memory. osm_metrics_dropped_total{reason} counts the drops.
 class OSM_API PrometheusRegistry final : public MetricsSink {
  public:
   static constexpr std::array kBuckets{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
@@ -25,7 +25,7 @@ class OSM_API PrometheusRegistry final : public MetricsSink {
   explicit PrometheusRegistry(std::size_t max_series_per_name = 1000)
       : max_series_(max_series_per_name) {}
 
-  // The text of HELP, shown once the name has a value. Thread: any.
+  // Sets the text of HELP, which is shown once the name has a value. Thread: any.
   void describe(std::string_view name, std::string_view help);
 
   void add(std::string_view counter, MetricLabels labels, double delta) override;
@@ -39,13 +39,13 @@ class OSM_API PrometheusRegistry final : public MetricsSink {
  private:
   enum class Kind { kCounter, kGauge, kHistogram };
   struct Series {
-    double value = 0;  // of a histogram: the sum
+    double value = 0;  // for a histogram: the sum
     std::uint64_t count = 0;
     std::array<std::uint64_t, kBuckets.size()> buckets{};  // not cumulative
   };
   struct Family {
     Kind kind = Kind::kCounter;
-    std::map<std::string, Series, std::less<>> series;  // by its labels as they are exposed
+    std::map<std::string, Series, std::less<>> series;  // by exposed labels
   };
 
   // Null when the value is dropped. Precondition: mutex held.

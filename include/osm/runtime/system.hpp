@@ -1,4 +1,4 @@
-// The real clock and a seeded generator: what daemons inject.
+// The real clock and a seeded generator, for daemons.
 #pragma once
 
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace osm::inline v1 {
 
-// The machine's time.
+// The system's clock.
 class OSM_API SystemClock final : public Clock {
  public:
   WallTime wall_now() const override { return std::chrono::system_clock::now(); }
@@ -19,7 +19,7 @@ class OSM_API SystemClock final : public Clock {
 // A generator for everything but keys. Thread: any, concurrently.
 class OSM_API RandomRng final : public Rng {
  public:
-  // Seeded from the system / so that it repeats itself.
+  // Seeded from the system, or with `seed` for repeatable sequences.
   RandomRng() : engine_(std::random_device{}()) {}
   explicit RandomRng(std::uint64_t seed) : engine_(seed) {}
   std::uint64_t next() override {

@@ -1,4 +1,4 @@
-// Threads for hosts that have none to lend: an event loop run by as many as asked for.
+// Threads for hosts without threads of their own: an event loop on any number of threads.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class OSM_API Threads {
   // Runs on these threads; lives as long as they do. Thread: any.
   AsioExecutor& executor();
 
-  // Runs what is left, for a second at most, and ends the threads. Idempotent.
-  // Thread: any but one of these. Blocking: until the tasks that run have returned.
+  // Runs remaining tasks, for a second at most, and ends the threads. Idempotent.
+  // Thread: any but one of these. Blocking: until the running tasks have returned.
   void join();
 
  private:

@@ -1,4 +1,4 @@
-// Log and metric sinks that remember, so that tests can assert what operators would see.
+// Log and metric sinks that record, so that tests can assert the view of operators.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@
 
 namespace osm::inline v1::testing {
 
-// A line that was logged.
+// One recorded line.
 struct OSM_API LogLine {
   LogLevel level = LogLevel::kDebug;
   std::string message;
   std::map<std::string, std::string> fields;
 
-  // "warning: message key=value key=value", for searching and for failed assertions.
+  // "warning: message key=value key=value", for searches and failed assertions.
   std::string text() const;
 };
 
@@ -31,15 +31,15 @@ class OSM_API CapturingLog final : public LogSink {
   void write(LogLevel level, std::string_view message,
              std::initializer_list<LogField> fields) override;
 
-  // Every line, in the order they came.
+  // Every line, in order.
   std::vector<LogLine> lines() const;
   // The lines whose text() contains `part`.
   std::vector<LogLine> lines_with(std::string_view part) const;
-  // How many those are.
+  // The number of lines whose text() contains `part`.
   std::size_t count(std::string_view part) const { return lines_with(part).size(); }
-  // Every line, one per row: for searching secrets in.
+  // Every line, one per row; tests search it for secrets.
   std::string all_text() const;
-  // Forgets what came so far.
+  // Forgets all lines.
   void clear();
 
  private:
@@ -54,14 +54,14 @@ class OSM_API CapturingMetrics final : public MetricsSink {
   void set(std::string_view gauge, MetricLabels labels, double value) override;
   void observe(std::string_view histogram, MetricLabels labels, double value) override;
 
-  // A counter's sum or a gauge's newest value; 0 when there is no such series. The order of labels
+  // A counter's sum or a gauge's newest value; 0 if there is no such series. The order of labels
   // does not matter.
   double value(std::string_view name, MetricLabels labels = {}) const;
-  // Of a counter or gauge over all its label sets.
+  // Sum of a counter or gauge over all its label sets.
   double sum(std::string_view name) const;
-  // What a histogram was given, in order.
+  // The values that a histogram received, in order.
   std::vector<double> observations(std::string_view name, MetricLabels labels = {}) const;
-  // Whether the series was ever written.
+  // True if the series was ever written.
   bool has(std::string_view name, MetricLabels labels = {}) const;
 
  private:

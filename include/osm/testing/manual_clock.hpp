@@ -9,8 +9,9 @@
 
 namespace osm::inline v1::testing {
 
-// Starts at 2024-01-01T00:00:00Z and at an arbitrary steady time. All calls: Thread: any.
-// Blocking: no. Moving it runs nothing: timers of a ManualExecutor fire when that is run.
+// Starts at 2024-01-01T00:00:00Z and at an arbitrary steady time. For all calls: Thread: any.
+// Blocking: no. Moving the clock runs nothing: timers of a ManualExecutor fire when a test runs the
+// executor.
 class OSM_API ManualClock final : public Clock {
  public:
   ManualClock() = default;
@@ -19,13 +20,13 @@ class OSM_API ManualClock final : public Clock {
   WallTime wall_now() const override;
   SteadyTime steady_now() const override;
 
-  // Moves both by `step` (not negative), as time itself does.
+  // Moves both times by `step` (not negative), as real time does.
   void advance(std::chrono::nanoseconds step);
-  // Moves the monotonic time only (not negative): the calendar was set back meanwhile.
+  // Moves only the monotonic time (not negative), as if the calendar was set back meanwhile.
   void advance_steady(std::chrono::nanoseconds step);
-  // Sets the calendar, forwards or backwards, as an administrator or NTP does.
+  // Sets the calendar time, forwards or backwards, as an administrator or NTP does.
   void set_wall(WallTime wall);
-  // Sets the monotonic time; never backwards.
+  // Sets the monotonic time, forwards only.
   void set_steady(SteadyTime steady);
 
  private:

@@ -1,9 +1,10 @@
-// A certificate::Manager in memory, for tests of what asks for certificates. Nothing is signed:
-// chain, key and trust bundle are made-up text that is unique to each certificate. Nothing is
-// renewed by itself: rotate_certificate() is the test's to call.
+// A certificate::Manager in memory, for tests of its callers. It signs nothing: chain, key and
+// trust bundle are made-up text, unique to each certificate. It renews nothing by itself: tests
+// call rotate_certificate().
 //
-// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers'). Those
-// that replace certificates notify subscribers in the caller's thread before they return.
+// For all calls: Thread: any, but setters one at a time. Blocking: no, except for the subscribers'
+// callbacks. Calls that replace certificates notify subscribers in the caller's thread before they
+// return.
 #pragma once
 
 #include <memory>
@@ -21,24 +22,24 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   explicit MemoryCertificateManager(const Clock& clock);
   ~MemoryCertificateManager() override;
 
-  // While set, certificates that would have to be made fail with it, as when a CA is down; nullopt:
-  // it is back.
+  // Error of every certificate that would have to be made, as in an outage of the CA; nullopt:
+  // none.
   void set_failure(std::optional<Error> failure);
 
   // Replaces the roots: every cached certificate is announced again with them, its key unchanged.
   void set_trust_bundle_pem(std::string pem);
 
-  // Of which CA the certificates are that are made from now on: "memory", until this is called.
+  // Sets the CA of certificates that are made from now on. Default: "memory".
   void set_issuer_id(std::string id);
 
-  // How many certificates have been made.
+  // Number of certificates made.
   int issued() const;
 
-  // A cached certificate is served until it ends; each lives as long as asked, to the second.
+  // Serves a cached certificate until it ends. Each certificate lives exactly as long as requested.
   Result<certificate::CertificatePtr> issue_certificate(const certificate::Subject& subject,
                                                         std::chrono::seconds validity) override;
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& common_name) override;
-  // Takes every request; the name is neither cached nor announced.
+  // Accepts every request. The name is neither cached nor announced.
   Result<certificate::CertificatePtr> certify_request(const certificate::Subject& subject,
                                                       const std::string& request_pem,
                                                       std::chrono::seconds validity) override;

@@ -1,8 +1,9 @@
-// An EndpointsProvider and WorkloadProvider in memory, for tests of what reads one. Starts empty,
-// synced and healthy. Setters notify subscribers in the caller's thread before they return, and do
-// nothing when they change nothing.
+// An EndpointsProvider and WorkloadProvider in memory, for tests of their readers. It starts empty,
+// synced and healthy. Setters notify subscribers in the caller's thread before they return; a
+// setter that changes nothing does nothing.
 //
-// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers').
+// For all calls: Thread: any, but setters one at a time. Blocking: no, except for the subscribers'
+// callbacks.
 #pragma once
 
 #include <memory>
@@ -19,17 +20,17 @@ class OSM_API MemoryEndpointsProvider final : public EndpointsProvider, public W
   explicit MemoryEndpointsProvider(std::string id = "memory");
   ~MemoryEndpointsProvider() override;
 
-  // An empty list: the service is known and has no endpoints.
+  // Sets a service's endpoints. An empty list: the service is known and has no endpoints.
   void set_endpoints(const ServiceName& service, std::vector<Endpoint> endpoints);
-  // The service is no longer known.
+  // Makes the service unknown.
   void remove_endpoints(const ServiceName& service);
 
-  // Adds the workload or puts it in place of the one with its name.
+  // Adds the workload, or replaces the one of that name.
   void put_workload(const Workload& workload);
-  // There is no such workload any more. Unknown names are ignored.
+  // Removes the workload. Unknown names are ignored.
   void remove_workload(const WorkloadName& name);
 
-  // All three: what has_synced(), healthy() and list_problems() say from now on.
+  // Set the results of has_synced(), healthy() and list_problems().
   void set_synced(bool synced);
   void set_healthy(bool healthy);
   void set_problems(std::vector<Problem> problems);

@@ -1,8 +1,9 @@
-// A MeshSpec in memory, for tests of what reads one. Starts empty, synced and with a default
-// MeshConfig. Setters notify subscribers in the caller's thread before they return, and do nothing
-// when they change nothing; putting an object also puts its namespace into the mesh.
+// A MeshSpec in memory, for tests of its readers. It starts empty and synced, with a default
+// MeshConfig. Setters notify subscribers in the caller's thread before they return; a setter that
+// changes nothing does nothing. Putting an object also adds its namespace to the mesh.
 //
-// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers').
+// For all calls: Thread: any, but setters one at a time. Blocking: no, except for the subscribers'
+// callbacks.
 #pragma once
 
 #include <memory>
@@ -19,28 +20,28 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   MemoryMeshSpec();
   ~MemoryMeshSpec() override;
 
-  // Adds the object or puts it in place of the one with its name.
+  // Adds the object, or replaces the one of that name.
   void put(const Service& service);
   void put(const smi::TrafficSplit& split);
   void put(const smi::HttpRouteGroup& group);
   void put(const smi::TcpRoute& route);
   void put(const smi::TrafficTarget& target);
   void put(const MeshRootCertificate& root);  // in the control plane's namespace
-  // Adds what is not there yet.
+  // Adds the account, unless it exists.
   void put_service_account(const ServiceAccount& account);
   // Adds a monitored namespace.
   void put_namespace(const std::string& ns);
   // Replaces the settings.
   void set_mesh_config(const MeshConfig& config);
 
-  // By the kind names of Kubernetes and SMI: {"TrafficTarget", "bookstore", "buyer"}. A removed
-  // Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
+  // Removes an object by its kind in Kubernetes and SMI: {"TrafficTarget", "bookstore", "buyer"}. A
+  // removed Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
   void remove(const ObjectKey& key);
 
-  // All: what has_synced() and list_problems() say from now on.
+  // Set the results of has_synced() and list_problems().
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
-  // Tells nobody: moving an object does not change it.
+  // Sets the place of an object. It does not notify: a move is no change of the object.
   void set_source(const ObjectKey& key, ObjectSource source);
 
   SharedList<smi::TrafficSplit> list_traffic_splits() const override;

@@ -1,7 +1,9 @@
-// An ObjectStore in memory, for tests of what reads one. Starts empty and synced. Setters notify
-// subscribers in the caller's thread before they return, and do nothing when they change nothing.
+// An ObjectStore in memory, for tests of its readers. It starts empty and synced. Setters notify
+// subscribers in the caller's thread before they return; a setter that changes nothing does
+// nothing.
 //
-// All calls: Thread: any, but setters one at a time. Blocking: no (but for the subscribers').
+// For all calls: Thread: any, but setters one at a time. Blocking: no, except for the subscribers'
+// callbacks.
 #pragma once
 
 #include <memory>
@@ -19,15 +21,15 @@ class OSM_API MemoryObjectStore final : public ObjectStore {
   MemoryObjectStore();
   ~MemoryObjectStore() override;
 
-  // Adds the objects of a YAML or JSON text (several documents are separated by `---`), or puts
-  // them in place of those with their keys: one notification for all. Their source is `path`.
-  // Failure: the text of the first problem; nothing is put then.
+  // Adds the objects of a YAML or JSON text (`---` separates documents), or replaces those with
+  // equal keys. It sends one notification for all. Their source is `path`.
+  // Failure: the text of the first problem; no object is put then.
   Status put_yaml(std::string_view text, std::string_view path = "memory.yaml");
-  // Adds one object / takes it away, if it is there.
+  // Adds or replaces one object, and removes one if it exists.
   void put(Object object);
   void remove(const ObjectKey& key);
 
-  // All: what has_synced() and list_problems() say from now on.
+  // Set the results of has_synced() and list_problems().
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
 

@@ -1,9 +1,9 @@
-// Whether an EndpointsProvider keeps its contract: the suite that every provider of this project
-// passes, and that a vendor shows its customers. docs/provider-guide.md explains each clause.
+// Conformance suite for EndpointsProviders. Every provider of this project passes it, and vendors
+// can show its report to their customers. docs/provider-guide.md explains each clause.
 //
-// A provider's author writes a ProviderPlatform: the platform as a test sees it (put endpoints on
-// it, break it, mend it). The suite starts the provider on fresh platforms, changes them, and
-// watches both the provider and what a real mesh makes of its answers. No test framework is needed:
+// A provider's author writes a ProviderPlatform: a test's access to the platform (put endpoints on
+// it, break it, repair it). The suite starts the provider on fresh platforms, changes them, and
+// watches the provider and the behaviour of a real mesh on its answers. It needs no test framework:
 //
 //   const auto report = osm::testing::check_provider([] { return std::make_unique<MyPlatform>();
 //   }); std::puts(report.text().c_str()); return report.passed() ? 0 : 1;
@@ -35,116 +35,120 @@ struct ProviderSurroundings {
   MetricsSink& metrics;
 };
 
-// What a platform can say. Clauses about what it cannot are not applicable.
+// Capabilities of a platform. Clauses about a missing capability are not applicable.
 struct PlatformTraits {
   bool zones = true;        // Endpoint::zone
   bool weights = true;      // Endpoint::weight
   bool health = true;       // Endpoint::healthy
-  bool outages = true;      // it can be unreachable
-  bool knows_empty = true;  // a service can exist there without endpoints
+  bool outages = true;      // the platform can be unreachable
+  bool knows_empty = true;  // the platform can have a service without endpoints
 };
 
-// A platform with one provider on it. Begins reachable, empty, without the provider; services may
-// be put on it, and it may be broken, before start().
+// A platform with one provider on it. It begins reachable and empty, without the provider. The
+// suite may put services on it, and break it, before start().
 //
-// Every call: Thread: one at a time, not always the same. Blocking: as the platform's own tools do.
-// The provider may see a change at once or later; the suite waits.
+// For every call: Thread: one at a time, not always the same. Blocking: as the platform's own tools
+// do. The provider may see a change at once or later; the suite waits.
 class OSM_API ProviderPlatform {
  public:
   virtual ~ProviderPlatform() = default;
 
-  // What this platform can say; preset: everything.
+  // Capabilities of this platform. Default: all.
   virtual PlatformTraits traits() const { return {}; }
 
-  // The provider under test. Called once; the suite destroys it before the platform.
+  // Starts the provider under test. Called once; the suite destroys the provider before the
+  // platform.
   virtual std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& surroundings) = 0;
 
-  // From now on the platform has `service`, with exactly these endpoints. What the platform cannot
-  // hold (a strange name, an account of another namespace) it refuses as it would anybody's.
+  // Puts `service` on the platform, with exactly these endpoints. The platform refuses invalid
+  // input (a strange name, an account of another namespace) as it does for any user.
   virtual void set_endpoints(const ServiceName& service,
                              const std::vector<Endpoint>& endpoints) = 0;
-  // From now on the platform does not have `service`.
+  // Removes `service` from the platform.
   virtual void remove_service(const ServiceName& service) = 0;
 
-  // While false the provider cannot read the platform, which goes on changing. Called only with
-  // traits().outages.
+  // While false, the provider cannot read the platform, which goes on changing. Called only if
+  // traits().outages is true.
   virtual void set_reachable(bool reachable) = 0;
 
-  // Lets news travel, if somebody must: called again and again while the suite waits.
+  // Delivers pending changes, on platforms that need a call for it. The suite calls it repeatedly
+  // while it waits.
   virtual void pump() {}
 };
 
 using PlatformFactory = std::function<std::unique_ptr<ProviderPlatform>()>;
 
-// How patient and how thorough the suite is.
+// Deadlines and effort of the suite.
 struct ConformanceOptions {
-  // How long the platform may take to become visible through the provider, in real time.
+  // Time until a change of the platform must be visible through the provider, in real time.
   std::chrono::milliseconds deadline{2000};
-  // After so long a clause counts as hung. Its thread is left behind with what it hangs in.
+  // Time after which a clause counts as hung. Its thread is abandoned.
   std::chrono::milliseconds clause_deadline{30000};
-  // How long a call that must not block may take.
+  // Limit for a call that must not block.
   std::chrono::milliseconds call_limit{250};
-  // The flood: so many announcements reach the mesh while it is busy. The platform changes for as
-  // long as the budget lasts, at most so often; the rest are repetitions.
+  // The flood: number of announcements that reach the mesh while it is busy. The platform changes
+  // for the duration of the budget and at most that often; the rest are repetitions.
   std::size_t flood_events = 1'000'000;
   std::chrono::milliseconds flood_budget{1000};
-  // By how much the memory in use may grow in the flood (less where the platform changes seldom: 32
-  // bytes for each change), and how to ask for it. Preset: what the C library, or a sanitizer, has
-  // allocated; a host with an allocator of its own passes its own.
+  // Limit for growth of the memory in use during the flood (less if the platform changes seldom: 32
+  // bytes for each change), and the function that measures it. Default: the allocations of the C
+  // library or of a sanitizer; a host with its own allocator passes its own function.
   std::size_t flood_growth_bytes = 512 * 1024;
   std::function<std::size_t()> memory_in_use;
-  std::size_t stop_rounds = 300;  // of the race between changes and unsubscribing
-  std::uint64_t seed = 1;         // of everything random
+  std::size_t stop_rounds = 300;  // rounds of the race between changes and unsubscribing
+  std::uint64_t seed = 1;         // seed of the random inputs
 };
 
-// What came of a clause.
+// Outcome of a clause.
 enum class ConformanceOutcome {
-  kPassed,         // the provider keeps it
-  kFailed,         // it does not; the explanation says what to do
-  kNotApplicable,  // the platform cannot say what the clause is about
+  kPassed,         // the provider meets the clause
+  kFailed,         // it does not meet it; the explanation says what to do
+  kNotApplicable,  // the platform lacks the capability
   kNotJudged,      // another clause must pass first; the explanation names it
 };
 
-// One promise of the contract.
+// One clause of the contract.
 struct ConformanceClause {
   std::string id;     // "zero-is-not-gone"; never changes
-  std::string title;  // what is promised, as a sentence
+  std::string title;  // the promise, as a sentence
 };
 
-// What came of one clause, and why.
+// Result of one clause, with the reason.
 struct ConformanceResult {
   ConformanceClause clause;
   ConformanceOutcome outcome = ConformanceOutcome::kNotJudged;
-  std::string explanation;  // kFailed: what was expected and what to do; else why not
-  std::string seen;         // what was observed
+  std::string explanation;  // kFailed: expected behaviour and what to do; else the reason
+  std::string seen;         // the observed behaviour
 
-  // Whether nothing speaks against the provider: kPassed or kNotApplicable.
+  // True for kPassed and kNotApplicable.
   bool ok() const {
     return outcome == ConformanceOutcome::kPassed || outcome == ConformanceOutcome::kNotApplicable;
   }
 };
 
-// What came of all of them.
+// Results of all clauses.
 struct ConformanceReport {
   std::vector<ConformanceResult> results;  // in the order of conformance_clauses()
 
-  // Whether every result is ok().
+  // True if every result is ok().
   OSM_API bool passed() const;
-  // A table with a row for each clause, and below it what failed and why.
+  // A table with one row per clause, followed by failures and their reasons.
   OSM_API std::string text() const;
 };
 
-// Every clause, in the order they are best read and mended.
+// Every clause, in the best order to read and to repair.
 OSM_API std::vector<ConformanceClause> conformance_clauses();
 
-// All clauses. Stops at the first when the provider never syncs: nothing else can be judged then.
-// Thread: any; the suite starts a thread for each clause. Blocking: until done, which is bounded by
-// the options' deadlines (some seconds). Failure: none: whatever the provider throws or however it
-// hangs is in the report.
+// Checks all clauses. It stops at the first one if the provider never syncs, since nothing else can
+// be judged then.
+// Failure: none; exceptions and hangs of the provider are in the report.
+// Thread: any; the suite starts a thread per clause. Blocking: until done; the options' deadlines
+// bound the time (some seconds).
 OSM_API ConformanceReport check_provider(const PlatformFactory& platform,
                                          const ConformanceOptions& options = {});
 
-// One clause, so that any test framework can make each a test of its own. An unknown id is failed.
+// Checks one clause, so that any test framework can make each clause a test of its own. An unknown
+// id fails.
 OSM_API ConformanceResult check_provider_clause(std::string_view id,
                                                 const PlatformFactory& platform,
                                                 const ConformanceOptions& options = {});

@@ -1,4 +1,4 @@
-// A small pool of real threads, for tests of what must hold when things really run at once.
+// A small pool of real threads, for tests of concurrent behaviour.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,8 @@
 
 namespace osm::inline v1::testing {
 
-// Tasks start in the order they were posted or became due, on whichever thread is free, by the
-// real steady clock. Destroying it waits for running tasks and drops the rest; not from inside a
-// task.
+// Tasks start in the order they were posted or became due, on any free thread, by the real steady
+// clock. The destructor waits for running tasks and drops the rest; it must not run inside a task.
 class OSM_API ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads);
@@ -28,7 +27,7 @@ class OSM_API ThreadExecutor final : public Executor {
   std::shared_ptr<State> state_;
 };
 
-// Calls `condition` until it is true. Result: false when it was not within `deadline`.
+// Calls `condition` until it is true. Result: false if that took longer than `deadline`.
 OSM_API bool wait_until(const std::function<bool()>& condition,
                         std::chrono::nanoseconds deadline = std::chrono::seconds(10));
 
