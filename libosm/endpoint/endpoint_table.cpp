@@ -7,8 +7,8 @@
 namespace osm::inline v1::endpoint {
 namespace {
 
-// Providers are other people's code: nothing they throw gets past here.
-// Result: what `call` returned; nullopt when it threw, and then `failure` says what.
+// Providers are foreign code: no exception of theirs leaves this function.
+// Result: the result of `call`; nullopt if it threw, with the reason in `failure`.
 template <class Call>
 auto guarded(std::string& failure, Call call) -> std::optional<decltype(call())> {
   try {

@@ -25,8 +25,7 @@ Problem conflict(const ServiceName& service, const Endpoint& endpoint, const Cla
                    "; the first is used: correct the account in one of them"};
 }
 
-// What one provider lists that cannot be behind the service: one problem per cause, however many
-// endpoints it has.
+// Collects one provider's invalid endpoints: one problem per cause, whatever their number.
 class LeftOut {
  public:
   LeftOut(const ServiceName& service, const std::string& provider)

@@ -1,4 +1,4 @@
-// A field whose text is one of a few words.
+// A field with one of a few fixed texts.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct Choice {
   T value;
 };
 
-// The value that `field` names, or `fallback` when it is absent; another word is refused.
+// The value that `field` names; `fallback` if it is absent. Any other text is refused.
 template <class T, std::size_t N>
 T choice_of(const Field& field, const std::array<Choice<T>, N>& choices, T fallback) {
   const auto text = field.text();

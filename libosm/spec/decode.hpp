@@ -1,5 +1,5 @@
-// Objects as they were written into the values the mesh works with. Pure; every problem of an
-// object is collected. Problems carry object and field, not yet path and line.
+// Decodes stored objects into the mesh's values. Pure. Each function collects every problem of an
+// object; the problems have object and field, but no path and line yet.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct Decoded {
   std::vector<Problem> problems;
 };
 
-// A policy that is checked and not obeyed yet (kUnobeyedKinds): nothing of it is kept but what no
-// second object of its kind and namespace may say as well.
+// A policy of a kind that is checked but not supported yet (kUnobeyedKinds). Only its claims are
+// kept: texts that no second object of its kind and namespace may contain.
 struct CheckedPolicy {
   struct Claim {
     std::string field;  // "spec.host"
@@ -42,15 +42,15 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object);
 Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object);
 Decoded<MeshConfig> decode_mesh_config(const Object& object);
 Decoded<MeshRootCertificate> decode_root_certificate(const Object& object);
-// Of any of kUnobeyedKinds; among the problems of a valid one is that it is not obeyed.
+// Decodes a policy of kUnobeyedKinds. The problems of a valid one say that it has no effect yet.
 Decoded<CheckedPolicy> decode_policy(const Object& object);
 
-// What is said of `object` when `other` has the same claim.
+// The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,
                         const ObjectKey& other);
 
-// Why `regex` cannot be used, or nullopt. RE2, as Envoy matches.
-// `cost`: what the compiled expression costs is added to it, unless it does not compile.
+// Reason why `regex` cannot be used; nullopt: it can. RE2, as Envoy matches. If the expression
+// compiles, its cost is added to `cost`.
 std::optional<std::string> why_bad_regex(const std::string& regex, int* cost = nullptr);
 
 }  // namespace osm::inline v1::spec

@@ -1,4 +1,4 @@
-// MeshConfig, config.openservicemesh.io/v1alpha2: what has effect is read, the rest reported.
+// Decodes MeshConfig, config.openservicemesh.io/v1alpha2. Fields without effect are reported.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -58,7 +58,7 @@ void read_key(const Field& certificate, MeshConfig& config) {
   }
 }
 
-// Zerolog's names, as in OSM; what the sinks here cannot tell apart is the nearest they can.
+// Zerolog's names, as in OSM. A level that LogLevel lacks becomes the nearest one.
 std::optional<LogLevel> log_level_of(const Field& field) {
   struct Name {
     std::string_view text;
@@ -77,7 +77,7 @@ std::optional<LogLevel> log_level_of(const Field& field) {
   return std::nullopt;
 }
 
-// Of a server outside of the mesh; "" counts as absent.
+// Address of a server outside the mesh; "" counts as absent.
 void read_address(const Field& field, std::string& address) {
   const auto text = field.text();
   if (!text || text->empty()) return;
@@ -117,7 +117,7 @@ bool is_stat_prefix(std::string_view text) {
          });
 }
 
-// A mistyped field is refused: one that is passed over would let requests through unasked.
+// Mistyped fields are refused: ignoring one would let requests pass without authorization.
 ExternalAuthorization authorization_of(const Field& field) {
   ExternalAuthorization authorization;
   if (!field.present() || !field.required_map()) return authorization;
@@ -159,7 +159,7 @@ std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) 
   return gateway;
 }
 
-// OSM's fields by section of spec, and what those without effect are told.
+// OSM's fields by section of spec, and the messages for those without effect.
 struct Section {
   std::string_view name;
   std::vector<std::string_view> used;

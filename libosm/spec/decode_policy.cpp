@@ -1,5 +1,5 @@
 // OSM's own policies, policy.openservicemesh.io/v1alpha1: Egress, IngressBackend and Retry. They
-// are checked, and nothing here obeys them yet.
+// are checked, but have no effect yet.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -38,7 +38,7 @@ std::int64_t required_port(const Field& field) {
   return field.integer(1, 65535).value_or(0);
 }
 
-// "example.com", "*.example.com", "example.com:8443": what clients name, in any case.
+// Host names as clients use them, in any case: "example.com", "*.example.com", "example.com:8443".
 void check_host(const Field& field) {
   std::string host = field.required_text();
   if (host.empty()) return;
@@ -119,7 +119,7 @@ struct IngressTls {
   bool asks_for_certificate = true;
 };
 
-// What is named twice is refused; `claims` gets the others.
+// Refuses names that occur twice; adds the others to `claims`.
 IngressTls check_backend(const Field& field, std::vector<CheckedPolicy::Claim>& claims) {
   IngressTls tls;
   if (!field.required_map()) return tls;
@@ -161,7 +161,7 @@ void check_service(const Field& field) {
   required_label(field["name"]);
 }
 
-// Envoy's words, separated by commas.
+// Envoy's retry conditions, separated by commas.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
 void check_retry_on(const Field& field) {
   constexpr auto kConditions = std::to_array<std::string_view>(

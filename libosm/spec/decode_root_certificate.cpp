@@ -24,7 +24,7 @@ bool is_key_char(char c) {
          c == '_' || c == '.';
 }
 
-// One part of a path: it becomes part of a URL, so that what leads elsewhere is refused.
+// True for one part of a path. The part goes into a URL, so parts that lead elsewhere are refused.
 bool is_segment(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&
          std::all_of(text.begin(), text.end(), is_key_char);
@@ -47,7 +47,7 @@ std::string segment_of(const Field& field) {
   return text;
 }
 
-// Absent: `fallback`.
+// `fallback` if the field is absent.
 std::string relative_path_of(const Field& field, std::string fallback) {
   if (!field.present()) return fallback;
   std::string text = field.required_text();
@@ -113,7 +113,8 @@ void read_auth(const Field& field, VaultProvider& vault) {
   vault.auth_role = segment_of(field["role"]);
 }
 
-// How the controller proves itself: one way, so that nobody wonders which was used.
+// The controller's credential for Vault. Exactly one kind is accepted, so that it is clear which
+// one is in use.
 void read_credential(const Field& field, VaultProvider& vault) {
   const Field token = field["token"];
   const Field file = field["tokenFile"];

@@ -10,7 +10,8 @@ namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::size_t kMaxPortNameBytes = 15;  // RFC 6335
-// Each is a cluster of every proxy that may call the Service; in permissive mode, of all.
+// Each port is a cluster in every proxy that may call the Service; in permissive mode, in all
+// proxies.
 constexpr std::size_t kMaxServicePorts = 128;
 
 // A dual-stack Service has one address of each family, of which `clusterIP` is the first.
@@ -56,7 +57,7 @@ std::variant<Port, std::string> target_port_of(const Field& field, Port fallback
   return static_cast<Port>(field.integer(1, 65535).value_or(0));
 }
 
-// Nullopt: refused, or left out because the mesh does not carry it.
+// Nullopt: refused, or left out because the mesh does not support it.
 std::optional<ServicePort> port_of(const Field& field) {
   if (!field.required_map()) return std::nullopt;
   ServicePort port;
@@ -86,7 +87,7 @@ std::optional<ServicePort> port_of(const Field& field) {
   return port;
 }
 
-// The workload's one port cannot speak two protocols: the first by port name decides.
+// One port of a workload cannot use two protocols: the first by port name decides.
 void drop_conflicting(std::vector<std::pair<ServicePort, Field>>& ports) {
   auto by_name = ports;
   std::sort(by_name.begin(), by_name.end(), [](const auto& a, const auto& b) {
@@ -164,7 +165,7 @@ Decoded<Service> decode_service(const Object& object) {
 }
 
 Decoded<ServiceAccount> decode_service_account(const Object& object) {
-  // A label, although Kubernetes allows dots: the name becomes part of certificates' names.
+  // Require a label, although Kubernetes allows dots: the name becomes part of certificates' names.
   ObjectReader reader(object, NameRule::kLabel);
   return std::move(reader).finish(ServiceAccount{object.key.ns, object.key.name});
 }

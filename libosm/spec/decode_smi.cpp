@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kMaxRegexBytes = 1024;
 constexpr int kMaxRegexProgram = 1000;
-// Of all expressions of one HTTPRouteGroup: every proxy that it concerns compiles them.
+// Limit for all expressions of one HTTPRouteGroup: every concerned proxy compiles them.
 constexpr int kMaxGroupProgram = 50'000;
-// Named by all rules of one TrafficTarget.
+// Limit for matches named by all rules of one TrafficTarget.
 constexpr std::size_t kMaxTargetMatches = 1024;
 constexpr std::array<std::string_view, 9> kMethods{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS",
                                                    "PATCH",   "POST",   "PUT", "TRACE"};
@@ -27,8 +27,8 @@ std::string mapped(std::string text, Char change) {
   return text;
 }
 
-// `cost`: the sum so far over the object's expressions. Beyond its bound none is compiled any more;
-// what does not compile costs as well, since it takes time to find that out.
+// `cost`: sum over the object's expressions so far. Beyond the limit no more expressions are
+// compiled. An expression that does not compile also has a cost, since finding that out takes time.
 std::string checked_regex(const Field& field, std::string regex, int& cost) {
   if (cost > kMaxGroupProgram) return regex;
   if (auto cause = why_bad_regex(regex, &cost)) {
@@ -67,7 +67,7 @@ void add_headers(const Field& map, std::map<std::string, std::string>& headers, 
   }
 }
 
-// A list of maps, as SMI says (each of one entry, but several are understood), or one map.
+// A list of maps as in SMI (each with one entry; several are accepted), or one map.
 std::map<std::string, std::string> headers_of(const Field& field, int& cost) {
   std::map<std::string, std::string> headers;
   if (!field.present()) return headers;
@@ -104,7 +104,7 @@ ServiceAccount source_of(const Field& field) {
   if (!field.required_map()) return {};
   field.only({"kind", "name", "namespace"});
   require_account_kind(field);
-  // An empty namespace would never match, or match too much: it is never filled in.
+  // Never fill in an empty namespace: it would match nothing, or too much.
   return {required_label(field["namespace"]), required_label(field["name"])};
 }
 

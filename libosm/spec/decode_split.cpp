@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kMaxWeight = 1'000'000;  // Envoy's sum is 32 bits
 
-// "svc", "svc.ns", "svc.ns.svc", "svc.ns.svc.cluster.local": always of the split's own namespace.
+// Accepts "svc", "svc.ns", "svc.ns.svc" and "svc.ns.svc.cluster.local". The namespace must be the
+// split's own.
 ServiceName apex_of(const Field& field, const std::string& own_namespace) {
   const std::string text = field.required_text();
   if (text.empty()) return {};

@@ -1,4 +1,4 @@
-// UpstreamTrafficSetting, policy.openservicemesh.io/v1alpha1: checked, and not obeyed yet.
+// UpstreamTrafficSetting, policy.openservicemesh.io/v1alpha1: checked, but without effect yet.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace osm::inline v1::spec {
 namespace {
 
-// Of all paths of one object; as of an HTTPRouteGroup.
+// Limit for all paths of one object; equal to that of an HTTPRouteGroup.
 constexpr int kMostProgram = 50'000;
 
-// What Envoy can answer with.
+// Status codes that Envoy can answer with.
 // https://www.envoyproxy.io/docs/envoy/latest/api-v3/type/v3/http_status.proto
 constexpr auto kStatusCodes = std::to_array<std::int64_t>(
     {400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421,
@@ -43,7 +43,7 @@ void check_connections(const Field& settings) {
   }
 }
 
-// `amount` per unit, and how much more at once.
+// Checks a rate: `amount` per unit, and the burst.
 void check_rate(const Field& limit, std::string_view amount) {
   if (!limit[amount].present()) limit[amount].refuse("required");
   static_cast<void>(limit[amount].integer(1, UINT32_MAX));
@@ -76,7 +76,7 @@ void check_http_limit(const Field& limit) {
   for (const Field& field : limit["responseHeadersToAdd"].list()) check_header(field);
 }
 
-// Absent, as all of its members, when there is none.
+// The local rate limit. If there is none, it and all its members are absent.
 Field local_of(const Field& limits) {
   if (limits.present() && limits.required_map()) limits.only({"local"});
   const Field local = limits["local"];
@@ -103,7 +103,7 @@ void check_routes(const Field& routes) {
     if (cost <= kMostProgram && !path.empty())
       if (auto cause = why_bad_regex(path, &cost)) {
         route["path"].refuse(*std::move(cause), ErrorCode::kInvalidRegex);
-        cost += 1000;  // finding that out took time, too
+        cost += 1000;  // the failed compilation took time, too
       }
     check_http_limit(local_of(route["rateLimit"]));
   }

@@ -1,4 +1,4 @@
-// What the decoders of all kinds share.
+// Common parts of all decoders.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -17,7 +17,7 @@ inline constexpr const char* kNotASubdomain =
 
 enum class NameRule { kLabel, kSubdomain };
 
-// Parses the object's JSON and checks what all namespaced kinds have in common.
+// Parses the object's JSON and checks the common fields of namespaced kinds.
 class ObjectReader {
  public:
   ObjectReader(const Object& object, NameRule rule);
@@ -39,11 +39,11 @@ class ObjectReader {
   Findings findings_;
 };
 
-// The DNS label in `field`, which is required; what is wrong is refused.
+// The DNS label in `field`. Absence and invalid text are refused.
 std::string required_label(const Field& field);
 std::string required_subdomain(const Field& field);
 
-// The bodies of decode_policy(), one each; spec is a map.
+// The parts of decode_policy(), one per kind; `spec` is a map.
 CheckedPolicy check_egress(const Field& spec);
 CheckedPolicy check_ingress_backend(const Field& spec);
 CheckedPolicy check_retry(const Field& spec);

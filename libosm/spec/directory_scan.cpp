@@ -130,7 +130,7 @@ bool is_directory(const std::string& path) {
 }
 
 Result<FileContent> read_file(const std::string& path) {
-  // Non-blocking: the name may be a pipe's by now.
+  // Open without blocking: the name may belong to a pipe by now.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return unreadable_error("cannot be opened");
   struct stat info {};
@@ -138,7 +138,7 @@ Result<FileContent> read_file(const std::string& path) {
   if (!S_ISREG(info.st_mode)) return Error{ErrorCode::kNotFound, "not a regular file"};
   FileContent content;
   content.signature = signature(info);
-  // One byte more than there should be, so that a file that grows is noticed.
+  // Read one byte more than the expected size, to notice a file that grows.
   content.bytes.resize(std::min(static_cast<std::size_t>(info.st_size), kMaxFileBytes) + 1);
   std::size_t size = 0;
   while (size < content.bytes.size()) {

@@ -14,7 +14,8 @@
 
 namespace osm::inline v1::spec {
 
-// Changes when a file does, but for edits of equal size within one tick of the file system's clock.
+// Changes whenever the file changes, except for edits of equal size within one tick of the file
+// system's clock.
 struct FileSignature {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -25,18 +26,18 @@ struct FileSignature {
   friend bool operator==(const FileSignature&, const FileSignature&) = default;
 };
 
-// *.yaml, *.yml and *.json that are not hidden; editors' temporary files are none of these.
+// True for *.yaml, *.yml and *.json that are not hidden. Editors' temporary files do not match.
 bool is_object_file_name(std::string_view name);
 
 struct DirectoryScan {
   std::map<std::string, FileSignature> files;  // by path below the root, '/' between parts
-  std::vector<std::pair<std::string, std::string>> unreadable;  // directory below the root, why
+  std::vector<std::pair<std::string, std::string>> unreadable;  // directory below the root, reason
   // Device and inode of the root; nullopt when it cannot be read.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> root;
 };
 
-// Walks the tree; `on_directory` runs before a directory is listed ("" is the root). Symbolic links
-// are followed, loops cut; hidden directories are passed over.
+// Walks the tree. It calls `on_directory` before it lists a directory ("" is the root). It follows
+// symbolic links, cuts loops and skips hidden directories.
 DirectoryScan scan_directory(const std::string& root,
                              const std::function<void(const std::string& below)>& on_directory);
 
@@ -51,7 +52,7 @@ struct FileContent {
   bool stable = true;  // false: the file changed while it was read
 };
 
-// Failure: kUnreadableSource, kTooLarge; kNotFound when it vanished.
+// Failure: kUnreadableSource, kTooLarge; kNotFound if the file vanished.
 Result<FileContent> read_file(const std::string& path);
 
 }  // namespace osm::inline v1::spec

@@ -67,7 +67,7 @@ class DirectoryStore final : public ObjectStore {
     const std::future<void> caught_up = done->get_future();
     strand_.post([this, done] {
       waiting_.push_back(done);
-      flush();  // the kernel has told of every write that has returned
+      flush();  // the kernel has queued events of every write that has returned
     });
     return caught_up.wait_for(timeout) == std::future_status::ready;
   }
@@ -83,9 +83,9 @@ class DirectoryStore final : public ObjectStore {
   }
 
  private:
-  // What is known of a file that was read, or could not be.
+  // State of a file after a successful or failed read.
   struct KnownFile {
-    std::optional<FileSignature> signature;  // nullopt: read it again at the next look
+    std::optional<FileSignature> signature;  // nullopt: read it again in the next scan
     std::optional<Digest> content;           // nullopt: it could not be read
   };
   using Observation = std::optional<FileSignature>;  // nullopt: there is no such file
@@ -94,7 +94,7 @@ class DirectoryStore final : public ObjectStore {
     SteadyTime since;
   };
 
-  // Everything below runs on the strand; index_, problems_ and synced_ change under mutex_.
+  // Everything below runs on the strand. mutex_ guards changes of index_, problems_ and synced_.
 
   void first_look() {
     const SteadyTime start = clock_.steady_now();
@@ -165,7 +165,7 @@ class DirectoryStore final : public ObjectStore {
     });
   }
 
-  // Believes the observations that stood still; the others wait another round.
+  // Applies observations that stood still; the others wait for the next round.
   void settle() {
     absorb_events();
     for (const auto& [path, before] : std::exchange(unsettled_, {})) {
@@ -207,10 +207,10 @@ class DirectoryStore final : public ObjectStore {
       rescan_ = true;
       return;
     }
-    // Kubernetes swaps the content of a mounted ConfigMap by renaming the link "..data".
+    // Kubernetes replaces the content of a mounted ConfigMap by renaming the link "..data".
     if (event.name.starts_with("..")) rescan_ = true;
     if (!is_object_file_name(event.name)) {
-      // A link to a directory is created like a file.
+      // A new link to a directory looks like a new file.
       if ((event.mask & (kReplaced | IN_CREATE)) != 0 && !event.name.starts_with('.'))
         rescan_ = true;
       return;
@@ -279,11 +279,11 @@ class DirectoryStore final : public ObjectStore {
       if (!found.files.contains(path) && !under_unreadable(path, found)) look(path, false);
   }
 
-  // Another directory in the place of ours that is still empty is being filled, not the mesh
-  // emptied: what was read from its predecessor stays until it holds a file.
+  // If the directory was replaced by an empty one, keep the old objects until a file appears: the
+  // new directory is being filled.
   void judge_root(const DirectoryScan& found) {
     if (!found.root) {
-      root_.reset();  // its successor may get the same inode
+      root_.reset();  // a new directory may get the same inode
       return;
     }
     const bool replaced = found.root != std::exchange(root_, found.root);
@@ -304,9 +304,9 @@ class DirectoryStore final : public ObjectStore {
     });
   }
 
-  // `complete`: the file's writer said it is done, so it is read now and whatever its signature.
+  // `complete`: the writer closed the file, so it is read now, whatever its signature.
   void look(const std::string& path, bool complete) {
-    if (refilling_) rescan_ = true;  // its first file may be here
+    if (refilling_) rescan_ = true;  // this may be its first file
     if (writing_.contains(path)) return;
     const Observation now = signature_of(full_path(path));
     if (complete && now) {
@@ -323,7 +323,7 @@ class DirectoryStore final : public ObjectStore {
     }
   }
 
-  // To be believed once it stood still for long enough.
+  // Applies `seen` after it stood still for long enough.
   void doubt(const std::string& path, const Observation& seen) {
     const auto [at, added] = unsettled_.try_emplace(path, Unsettled{seen, clock_.steady_now()});
     if (!added && at->second.seen != seen) at->second = {seen, clock_.steady_now()};
@@ -333,7 +333,7 @@ class DirectoryStore final : public ObjectStore {
   void apply(const std::string& path, const Observation& now, bool settled) {
     if (writing_.contains(path)) return;
     if (!now) {
-      // A file in a directory that vanished is not a deleted file: that directory is reported.
+      // A file in a vanished directory does not count as deleted: the directory is reported.
       if (refilling_) return;
       if (!is_directory(directory_)) {
         rescan_ = true;
@@ -346,15 +346,15 @@ class DirectoryStore final : public ObjectStore {
     }
     auto content = read_file(full_path(path));
     metrics_.add("osm_spec_file_reads_total", {}, 1);
-    // Somebody may have begun to write meanwhile, or even finished: then what was read may be half
-    // a file, and its closing will bring us back.
+    // A writer may have begun meanwhile, or even finished. Then the content may be half a file, and
+    // the writer's close event triggers another read.
     absorb_events();
     if (writing_.contains(path) || closed_.contains(path)) return;
     if (!content) {
       take_unreadable(path, content.error(), *now);
     } else if (!content->stable ||
                (content->bytes.empty() && !(settled && content->signature == now))) {
-      // Truncating shows in the file a moment before it shows in inotify.
+      // A truncation is visible in the file a moment before its inotify event.
       doubt(path, content->signature);
     } else {
       take_content(path, *content);
@@ -366,7 +366,7 @@ class DirectoryStore final : public ObjectStore {
       dirty_.insert(path);
       return;
     }
-    // Too large stays too large until it changes; what could not be read is tried again.
+    // A file that is too large is read again after it changed; an unreadable one is tried again.
     KnownFile& file = known_[path];
     file = {};
     if (error.code == ErrorCode::kTooLarge) file.signature = now;
@@ -422,15 +422,16 @@ class DirectoryStore final : public ObjectStore {
   std::map<int, std::set<std::string>> watches_;  // watch → directories below the root
   std::map<std::string, KnownFile> known_;        // by path below the root
   std::set<std::string> writing_;                 // modified, and not closed yet
-  std::set<std::string> closed_;                  // to be read: complete
-  std::set<std::string> dirty_;                   // to be looked at
+  std::set<std::string> closed_;                  // closed by its writer, to be read
+  std::set<std::string> dirty_;                   // to be checked
   std::optional<std::pair<std::uint64_t, std::uint64_t>> root_;  // device and inode
   bool refilling_ = false;                                       // see judge_root()
-  std::map<std::string, Unsettled> unsettled_;  // changed without a word: must stand still
-  std::vector<std::shared_ptr<std::promise<void>>> waiting_;  // for everything to be read
+  std::map<std::string, Unsettled> unsettled_;  // changed without an event: must stand still first
+  std::vector<std::shared_ptr<std::promise<void>>>
+      waiting_;  // callers that wait for a complete read
   bool first_ = false;
   bool rescan_ = false;
-  bool distrust_ = false;  // events were lost: signatures prove nothing
+  bool distrust_ = false;  // events were lost, so signatures prove nothing
   std::vector<Problem> source_problems_;
 
   mutable std::mutex mutex_;

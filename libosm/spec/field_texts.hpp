@@ -1,4 +1,4 @@
-// Texts that fields of several kinds have.
+// Parsers of texts in fields of several kinds.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace osm::inline v1::spec {
 
-// Go's duration text: "48h", "1h30m", "1.5h". Nullopt: it is none, or negative.
+// Parses Go's duration text: "48h", "1h30m", "1.5h". Nullopt: invalid or negative.
 // https://pkg.go.dev/time#ParseDuration
 std::optional<double> seconds_of(std::string_view text);
 

@@ -38,7 +38,7 @@ void Findings::add(ErrorCode code, std::string field, std::string cause) {
     problems_.push_back({code, {}, "", 0, "", "more is wrong than is listed here"});
     return;
   }
-  // Keys and values that somebody wrote are quoted in both.
+  // Both quote user-written keys and values.
   problems_.push_back(
       {code, {}, "", 0, shortened(field, kMaxFieldBytes), shortened(cause, kMaxCauseBytes)});
 }

@@ -1,5 +1,5 @@
-// Reading JSON with manners: every field is asked for by name and type, and everything wrong with
-// an object is collected, each fault with its field's path.
+// Typed access to JSON. Callers ask for every field by name and type. All faults of an object are
+// collected, each with its field's path.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -16,20 +16,19 @@
 
 namespace osm::inline v1::spec {
 
-// Bounds on what one object may cost the mesh (docs/adr/0019). A list or map that is longer is
-// refused.
+// Limits on the cost of one object (docs/adr/0019). A longer list or map is refused.
 inline constexpr std::size_t kMaxEntries = 1024;
-// What is wrong beyond so many is not listed one by one.
+// Problems beyond this number are not listed one by one.
 inline constexpr std::size_t kMaxProblemsPerObject = 100;
 inline constexpr std::size_t kMaxFieldBytes = 512;  // of a problem's field; keys are part of it
 
-// What a decoder found wrong with one object. The lines are added when problems are listed: they
-// move when a file is edited elsewhere.
+// Faults that a decoder found in one object. Lines are added when problems are listed: they move
+// when the file is edited elsewhere.
 class Findings {
  public:
-  // The object is invalid and will be left out.
+  // Reports a fault that makes the object invalid; it will be left out.
   void refuse(std::string field, std::string cause, ErrorCode code = ErrorCode::kInvalidField);
-  // Part of the object has no effect; the rest stands.
+  // Reports that a part of the object has no effect; the rest is used.
   void note(std::string field, std::string cause, ErrorCode code = ErrorCode::kUnusedField);
 
   bool valid() const { return valid_; }
@@ -48,16 +47,16 @@ class Field {
   Field(const boost::json::value* value, std::string path, Findings& findings)
       : value_(value), path_(std::move(path)), findings_(&findings) {}
 
-  // Null counts as absent, as it does to Kubernetes.
+  // Null counts as absent, as in Kubernetes.
   bool present() const { return value_ != nullptr && !value_->is_null(); }
   const std::string& path() const { return path_; }
   const boost::json::value* value() const { return value_; }
 
-  // A member of a map; absent when this is absent or no map.
+  // A member of a map; absent if this is absent or no map.
   Field operator[](std::string_view name) const;
 
-  // Each of these refuses what is there but of another type, or longer than kMaxEntries, and
-  // returns nothing then.
+  // Each of these returns nothing for a value of another type, or longer than kMaxEntries, and
+  // refuses it.
   std::optional<std::string> text() const;
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer(std::int64_t least, std::int64_t most) const;
@@ -73,7 +72,7 @@ class Field {
   // Refuses absence and anything but a map.
   bool required_map() const;
 
-  // Refuses members that are not among these: a mistyped field must not widen a policy in silence.
+  // Refuses other members: a mistyped field must not widen a policy unnoticed.
   void only(std::initializer_list<std::string_view> names) const;
 
   void refuse(std::string cause, ErrorCode code = ErrorCode::kInvalidField) const;

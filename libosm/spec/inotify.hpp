@@ -26,7 +26,7 @@ class Inotify {
 
   int fd() const { return fd_; }
 
-  // Result: the watch of the directory, the same for the same inode. Failure: kUnavailable.
+  // Result: the directory's watch; equal inodes have equal watches. Failure: kUnavailable.
   Result<int> add(const std::string& directory);
   void remove(int watch);
 

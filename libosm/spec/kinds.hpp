@@ -1,4 +1,4 @@
-// The kinds of objects a mesh is written in.
+// The kinds of objects that describe a mesh.
 #pragma once
 
 #include <array>
@@ -22,15 +22,16 @@ inline constexpr std::string_view kIngressBackend = "IngressBackend";
 inline constexpr std::string_view kRetry = "Retry";
 inline constexpr std::string_view kUpstreamTrafficSetting = "UpstreamTrafficSetting";
 
-// Policies that are checked and stored, and not obeyed yet: whoever writes one is told so. A kind
-// leaves this list with the first release that obeys it.
+// Policies that are checked and stored but have no effect yet; their authors get a problem that
+// says so. A kind leaves this list with the first release that supports it.
 inline constexpr std::array kUnobeyedKinds{kEgress, kIngressBackend, kRetry,
                                            kUpstreamTrafficSetting};
 bool is_unobeyed(std::string_view kind);
 // "Egress is checked and stored, but nothing here obeys it yet"
 std::string why_unobeyed(std::string_view kind);
 
-// Why an object of this apiVersion and kind is not understood, with what is; nullopt: it is.
+// Reason why an object of this apiVersion and kind is not understood, with the accepted ones;
+// nullopt: it is understood.
 std::optional<std::string> why_unknown_kind(std::string_view api_version, std::string_view kind);
 
 }  // namespace osm::inline v1::spec

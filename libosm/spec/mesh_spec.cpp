@@ -26,7 +26,7 @@ class StoreMeshSpec final : public MeshSpec {
         log_(options.log),
         metrics_(options.metrics) {
     view_.publish(std::make_shared<const MeshView>());
-    // Subscribed before it lists: what changes meanwhile is told, and waits for the mutex.
+    // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(update_mutex_);
     subscription_ = store_.subscribe(
         [this](const std::vector<ObjectKey>& changed) { on_store_change(changed); });
@@ -94,7 +94,7 @@ class StoreMeshSpec final : public MeshSpec {
     std::vector<Problem> problems = store_.list_problems();
     const auto now = view();
     for (Problem problem : now->problems) {
-      // Lines move without the object changing: the store knows where it is now.
+      // Lines move without a change of the object; the store knows the present place.
       if (const auto object = store_.get(problem.object)) problem.locate(object->source);
       problems.push_back(std::move(problem));
     }
@@ -118,7 +118,7 @@ class StoreMeshSpec final : public MeshSpec {
       kService,      kServiceAccount, kHttpRouteGroup, kTcpRoute, kTrafficTarget,
       kTrafficSplit, kEgress,         kIngressBackend, kRetry,    kUpstreamTrafficSetting};
 
-  // Held by the caller while it reads: the next view may replace it any moment.
+  // The caller holds the view while it reads; the next view may replace it at any moment.
   std::shared_ptr<const MeshView> view() const { return view_.load(); }
 
   void on_store_change(const std::vector<ObjectKey>& keys) {
@@ -138,7 +138,7 @@ class StoreMeshSpec final : public MeshSpec {
       }
       const auto told = publish(store_synced);
       if (!told) {
-        // Nothing decoded is different, but an empty list says that problems or sync may be.
+        // No decoded value changed. An empty list means that problems or has_synced() may have.
         if (!keys.empty()) return;
       } else {
         changed = *told;
@@ -152,7 +152,7 @@ class StoreMeshSpec final : public MeshSpec {
            kNamespacedKinds.end();
   }
 
-  // Whether the namespace entered or left the mesh.
+  // True if the namespace entered or left the mesh.
   bool read_namespace(const ObjectKey& key) {
     namespace_problems_.erase(key);
     foreign_namespaces_.erase(key.name);
@@ -206,7 +206,7 @@ class StoreMeshSpec final : public MeshSpec {
     if (!read_entry(*object, entry, decode)) entry.value = nullptr;
   }
 
-  // False: the object is invalid; the entry has its problems, and still its value from before.
+  // False: the object is invalid. The entry then has its problems, and still its previous value.
   template <class T>
   bool read_entry(const Object& object, typename DecodedKind<T>::Entry& entry,
                   Decoded<T> (*decode)(const Object&)) {
@@ -221,7 +221,7 @@ class StoreMeshSpec final : public MeshSpec {
     return decoded.value.has_value();
   }
 
-  // A CA that is broken meanwhile stays what it was: who signs must not change with a typing error.
+  // An invalid CA keeps its last valid value: a typing error must not change the signer.
   void read_root(const ObjectKey& key) {
     const auto object = store_.get(key);
     const bool ours = key.ns == config_key_.ns;
@@ -286,13 +286,13 @@ class StoreMeshSpec final : public MeshSpec {
     problems.insert(problems.end(), config_problems_.begin(), config_problems_.end());
   }
 
-  // The changed keys, empty when only problems or sync are different; nullopt: nothing is.
+  // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
   std::optional<std::vector<ObjectKey>> publish(bool store_synced) {
     auto next = std::make_shared<MeshView>();
     next->namespaces = namespaces_;
-    // A MeshConfig that is broken at the start holds everything back: its defaults might be less
-    // strict than what was meant. So does a CA: another one would sign in its place. Later the last
-    // good ones stay.
+    // Until the first valid state nothing is published if the MeshConfig is invalid, since its
+    // defaults might be less strict than intended; nor if a CA is invalid, since another one would
+    // sign in its place. Later the last valid ones stay.
     settled_ = settled_ || (store_synced && !config_broken_ && !has_unread_root());
     next->synced = store_synced && settled_;
     next->config = config_;
@@ -319,12 +319,12 @@ class StoreMeshSpec final : public MeshSpec {
   LogSink& log_;
   MetricsSink& metrics_;
 
-  std::mutex update_mutex_;  // over everything down to view_
+  std::mutex update_mutex_;  // guards everything down to view_
   DecodedObjects objects_;
   std::set<std::string> namespaces_;
   std::set<std::string> foreign_namespaces_;  // of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
-  std::map<std::string, std::set<ObjectKey>> ignored_;  // policies outside, by namespace
+  std::map<std::string, std::set<ObjectKey>> ignored_;  // policies of namespaces outside the mesh
   std::set<ObjectKey> idle_configs_;
   MeshConfig config_;
   std::vector<Problem> config_problems_;

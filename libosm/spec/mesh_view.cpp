@@ -31,7 +31,7 @@ const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
   return at == kind.entries.end() ? nullptr : at->second.value.get();
 }
 
-// Two Services on one address would be two answers to one question: the first by name keeps it.
+// One address can belong to one Service only: the first by name keeps it.
 void drop_shared_addresses(MeshView& view) {
   std::map<std::string, ServiceName> owners;
   std::erase_if(view.services, [&](const auto& service) {
@@ -59,7 +59,7 @@ void drop_shared_apexes(MeshView& view) {
   });
 }
 
-// Nothing obeys them: what two of them say alike is only reported.
+// These policies have no effect, so conflicts between two of them are only reported.
 void check_policies(const DecodedKind<CheckedPolicy>& policies, std::vector<Problem>& problems) {
   std::map<std::tuple<std::string, std::string, std::string>, const ObjectKey*> owners;
   for (const auto& [key, entry] : policies.entries) {

@@ -1,4 +1,4 @@
-// One immutable state of the mesh specification, and how it follows from its decoded objects.
+// One immutable state of the mesh specification, and its derivation from decoded objects.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace osm::inline v1::spec {
 
-// The valid objects of one kind, by key, and what is wrong with the others.
+// The valid objects of one kind by key, and the problems of the others.
 template <class T>
 struct DecodedKind {
   struct Entry {
@@ -49,10 +49,10 @@ struct MeshView {
   std::vector<Problem> problems;  // without path and line
 };
 
-// Lists what is valid and uncontested; adds to `problems` what is not, and dangling references.
+// Lists valid objects without conflicts. Adds the rest, and dangling references, to `problems`.
 void resolve(const DecodedObjects& objects, MeshView& view);
 
-// The keys whose value differs; pointers are compared.
+// The keys of different values. Values are compared by pointer.
 std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after);
 
 }  // namespace osm::inline v1::spec

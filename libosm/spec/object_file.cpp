@@ -14,7 +14,8 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxNameBytes = 253;  // a DNS name
 
-// Reads what every object has. Fills in what it can, so that problems name the object.
+// Reads the common fields of all objects. Fills in as much as it can, so that problems name the
+// object.
 class MetadataReader {
  public:
   MetadataReader(Object& object, std::vector<Problem>& problems)
@@ -58,7 +59,7 @@ class MetadataReader {
     return {text->data(), text->size()};
   }
 
-  // A decoder judges its characters; one that no object can have is not carried that far.
+  // The decoders check the characters; a name that is longer than any valid one is refused here.
   std::string name(const json::object& fields, std::string_view field) {
     std::string text = required_string(fields, "metadata", field);
     if (text.size() <= kMaxNameBytes) return text;

@@ -13,14 +13,14 @@ namespace osm::inline v1::spec {
 
 struct ObjectFile {
   std::vector<std::shared_ptr<const Object>> objects;  // in the file's order
-  std::vector<Problem> problems;                       // documents that are no objects: left out
-  std::vector<Problem> broken;                         // text that cannot be parsed
+  std::vector<Problem> problems;                       // of documents that are no objects; left out
+  std::vector<Problem> broken;                         // of text that cannot be parsed
 
-  // A file with one broken document speaks for none of its objects.
+  // False if one document cannot be parsed; then none of the file's objects count.
   bool readable() const { return broken.empty(); }
 };
 
-// `path` is where problems say the text is. Never fails. Exported for osm::testing.
+// Problems name `path` as the place of the text. Failure: none. Exported for osm::testing.
 OSM_API ObjectFile read_object_file(std::string_view text, const std::string& path);
 
 }  // namespace osm::inline v1::spec

@@ -1,5 +1,5 @@
-// What the files of a directory say together: which object each key has, which are duplicates, and
-// what changed since it was last asked. Not thread-safe; knows nothing of the file system.
+// Combines the files of a directory: the object of each key, duplicates, and changes since the last
+// take_changes(). Not thread-safe; knows nothing of the file system.
 #pragma once
 
 #include <map>
@@ -17,20 +17,20 @@ class ObjectIndex {
  public:
   struct Changes {
     std::vector<ObjectKey> keys;  // added, removed, or of another resource version; ordered
-    bool moved = false;           // some object is elsewhere now, its content the same
+    bool moved = false;           // some object has another place and the same content
   };
 
-  // Puts a file in the place of what was under `path`. A broken one keeps the objects that were
-  // there and adds its problems. Objects that did not change keep their pointer.
+  // Replaces the file at `path`. A broken file keeps the previous objects and adds its problems.
+  // Unchanged objects keep their pointer.
   void put(const std::string& path, ObjectFile file);
   void remove(const std::string& path);
 
   std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const;
   std::shared_ptr<const Object> get(const ObjectKey& key) const;
 
-  // Duplicates included, ordered.
+  // All problems, duplicates included, ordered.
   std::vector<Problem> problems() const;
-  // Whether some file cannot be read or parsed.
+  // True if some file cannot be read or parsed.
   bool any_broken() const { return !broken_.empty(); }
 
   Changes take_changes();
@@ -56,7 +56,7 @@ class ObjectIndex {
   std::map<ObjectKey, Claims> claims_;
   std::set<ObjectKey> contested_;
   std::set<std::string> broken_;
-  // The keys touched since take_changes(), and who held them then.
+  // Keys touched since take_changes(), with their previous objects.
   std::map<ObjectKey, std::shared_ptr<const Object>> before_;
 };
 

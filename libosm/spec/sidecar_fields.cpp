@@ -71,7 +71,7 @@ void read_resources(const Field& field, SidecarConfig& config) {
   }
 }
 
-// Envoy's own words; OpenSSL's for suites:
+// Names as in Envoy; for cipher suites as in OpenSSL:
 // "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]".
 std::vector<std::string> tls_names_of(const Field& field) {
   std::vector<std::string> names;
@@ -160,7 +160,7 @@ TlsSettings tls_settings_of(const Field& sidecar) {
   const Field least = sidecar["tlsMinProtocolVersion"];
   tls.minimum = choice_of(least, kVersions, tls.minimum);
   tls.maximum = choice_of(sidecar["tlsMaxProtocolVersion"], kVersions, tls.maximum);
-  // Envoy's clients take TLS_AUTO as "at most 1.2".
+  // Envoy's clients treat TLS_AUTO as "at most 1.2".
   if (tls.minimum == TlsVersion::kTls13 && tls.maximum != TlsVersion::kTls13)
     least.refuse("is above spec.sidecar.tlsMaxProtocolVersion; set that to TLSv1_3");
   tls.cipher_suites = tls_names_of(sidecar["cipherSuites"]);

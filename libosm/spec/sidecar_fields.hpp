@@ -1,4 +1,4 @@
-// The parts of a MeshConfig that shape sidecars: what is wrong is refused, the rest is read.
+// Decodes the parts of a MeshConfig that affect sidecars. Faults are refused, the rest is read.
 #pragma once
 
 #include "osm/values/mesh_config.hpp"

@@ -83,7 +83,7 @@ json::value plain_scalar(const std::string& text) {
   return json::string(text);
 }
 
-// What a copy of `value` costs, in nodes: long strings count as several.
+// Cost of a copy of `value`, in nodes: long strings count as several.
 std::size_t weight_of(const json::value& value) {
   constexpr std::size_t kBytesPerNode = 64;
   std::size_t weight = 1;
@@ -104,7 +104,7 @@ std::size_t depth_of(const json::value& value) {
   return deepest + (value.is_structured() ? 1 : 0);
 }
 
-// Builds one value from yaml-cpp's events. Refuses by throwing, which parse_document catches.
+// Builds one value from yaml-cpp's events. It throws on refusal; parse_document catches that.
 class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(int first_line) : first_line_(first_line) {}
@@ -163,7 +163,7 @@ class Builder final : public YAML::EventHandler {
     json::value value;
     std::string path;
     YAML::anchor_t anchor = YAML::NullAnchor;
-    std::optional<std::string> key;  // of a map: read, its value to follow
+    std::optional<std::string> key;  // of a map: read; its value follows
     int key_line = 0;
   };
   struct Anchored {
@@ -209,7 +209,7 @@ class Builder final : public YAML::EventHandler {
     if (frame.path.size() > kMaxPathBytes) return frame.path;
     std::string path = frame.key ? field_path(frame.path, *frame.key)
                                  : field_path(frame.path, frame.value.get_array().size());
-    // Everything below a long key would copy it.
+    // A long key would be copied into the path of everything below it.
     if (path.size() > kMaxPathBytes) path.resize(kMaxPathBytes + 1);
     return path;
   }
@@ -218,7 +218,7 @@ class Builder final : public YAML::EventHandler {
     if (!path.empty() && path.size() <= kMaxPathBytes) lines_.emplace(path, line);
   }
 
-  // A field is where its key stands, not where its value begins.
+  // The line of a field is that of its key, not that of its value.
   int line_of_next(const YAML::Mark& mark) const {
     return !frames_.empty() && frames_.back().key ? frames_.back().key_line : line_of(mark);
   }
@@ -251,7 +251,7 @@ class Builder final : public YAML::EventHandler {
 
   void store(YAML::anchor_t anchor, json::value value) {
     if (anchor != YAML::NullAnchor) {
-      // Anchors nested in anchors copy again and again: they count like aliases.
+      // Nested anchors are copied repeatedly, so they count like aliases.
       const std::size_t weight = weight_of(value);
       spend(weight, line_);
       anchors_[anchor] = {value, weight, depth_of(value)};
@@ -295,8 +295,8 @@ std::optional<YamlResult> parse_document(std::string_view text, int first_line) 
   }
 }
 
-// The line of the first byte that is not UTF-8 text, or 0. yaml-cpp lets such bytes through, and
-// Envoy's protos cannot carry them.
+// Line of the first byte that is not UTF-8 text; 0: none. yaml-cpp accepts such bytes, but Envoy's
+// protos cannot contain them.
 int line_of_bad_text(std::string_view text) {
   int line = 1;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,7 +1,7 @@
-// YAML (and JSON, which is YAML) into JSON values that remember their lines. Types follow YAML's
-// core schema: quoted scalars stay strings, plain ones may be null, bool, int or float. Input is
-// hostile: depth, nodes and aliases are bounded, and what is ambiguous (duplicate keys, merge keys,
-// own tags) is refused rather than guessed.
+// Parses YAML (and JSON, which is YAML) into JSON values with their lines. Types follow YAML's core
+// schema: quoted scalars stay strings; plain ones may be null, bool, int or float. Input is
+// hostile: depth, nodes and aliases are limited. Ambiguous input (duplicate keys, merge keys, own
+// tags) is refused rather than guessed.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -34,15 +34,15 @@ struct YamlError {
 
 using YamlResult = std::variant<YamlDocument, YamlError>;
 
-// Every document of a text, split at its `---` lines, each parsed by itself; documents without
+// Every document of a text, split at its `---` lines and parsed separately. Documents without
 // content are skipped. Never throws.
 std::vector<YamlResult> parse_yaml(std::string_view text);
 
-// "a.b[0]" and "labels[app.kubernetes.io/name]": how fields are named everywhere.
+// Path of a field, in the one form for all messages: "a.b[0]", "labels[app.kubernetes.io/name]".
 std::string field_path(std::string_view parent, std::string_view key);
 std::string field_path(std::string_view parent, std::size_t index);
 
-// At most `bytes` of a text that somebody wrote, for a message; cut between characters, with "...".
+// At most `bytes` of a user-written text, for a message; cut between characters, with "...".
 std::string shortened(std::string_view text, std::size_t bytes);
 
 }  // namespace osm::inline v1::spec
