@@ -10,7 +10,7 @@ namespace {
 
 using model::ServiceEntry;
 
-// Whether upstream lists that see the service could differ.
+// True if upstream lists that contain the service could differ.
 bool matters_to_policy(const std::shared_ptr<const ServiceEntry>& before,
                        const std::shared_ptr<const ServiceEntry>& after) {
   if (!before || !after) return true;
@@ -25,7 +25,7 @@ bool has_synced(const WorkloadProvider& provider) {
   }
 }
 
-// Its id as a provider of endpoints, or else its place in the options: "#1".
+// The provider's id, if it also lists endpoints; else its place in the options: "#1".
 std::string name_of(const WorkloadProvider& provider, std::size_t position) {
   try {
     if (const auto* endpoints = dynamic_cast<const EndpointsProvider*>(&provider))
@@ -35,7 +35,8 @@ std::string name_of(const WorkloadProvider& provider, std::size_t position) {
   return '#' + std::to_string(position + 1);
 }
 
-// What shapes every proxy. The rest is for certificates, new pods and the daemons.
+// Compares the settings that affect every proxy. The others are for certificates, new pods and the
+// daemons.
 bool same_for_proxies(const MeshConfig& a, const MeshConfig& b) {
   const auto settings = [](const MeshConfig& config) {
     return std::tie(config.permissive, config.egress, config.tls, config.tracing,
@@ -168,7 +169,7 @@ RouteObjects MeshBuilder::route_objects() const {
   return out;
 }
 
-// Result: the identities that a changed target names or named.
+// Result: the identities that a changed target names, or named before.
 std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) {
   std::set<ServiceIdentity> concerned;
   if (spec.targets.empty() && !spec.routes) return concerned;
@@ -227,7 +228,7 @@ void MeshBuilder::refresh_permissive() {
       std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));
 }
 
-// `all`: everything it lists; else what became of `names`.
+// Reads the provider's workloads: all of them if `all`, else those in `names`.
 void MeshBuilder::read_workloads(std::size_t provider, bool all,
                                  const std::set<WorkloadName>& names) {
   const WorkloadProvider& asked = *workload_providers_[provider];
@@ -282,7 +283,7 @@ void MeshBuilder::refresh_problems() {
   reports_changed_ = true;
 }
 
-// What people wrote, for whoever asks how far it is.
+// Records changed objects for questions about their status.
 void MeshBuilder::note_objects(const std::map<ObjectKey, bool>& changed,
                                const model::MeshSnapshot& before, const PolicyIndex& index_before) {
   for (const auto& [key, present] : changed)

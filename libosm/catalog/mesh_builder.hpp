@@ -1,9 +1,11 @@
-// Keys in, MeshSnapshot out: the incremental heart of the catalog, without threads or timers.
+// Builds MeshSnapshots incrementally from changed keys, without threads or timers.
 //
-// Events only mark what is out of date; build() reads it again by key and recomputes what depends
-// on it, stage by stage: endpoints → services → policies, workloads, problems. What comes out equal
-// keeps its pointer and stays out of `changes`. However the events came, the content is that of a
-// fresh build from the same inputs. Lives on one strand.
+// Events only mark inputs as outdated. build() reads those again by key and recomputes everything
+// that depends on them, stage by stage: endpoints → services → policies, workloads, problems. Equal
+// results keep their pointer and stay out of `changes`. For any order of events, the content equals
+// that of a fresh build from the same inputs.
+//
+// Thread: one strand.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +29,16 @@
 
 namespace osm::inline v1::catalog {
 
-// What became of one object in a build.
+// Change of one object in a build.
 struct ObjectChange {
-  bool present = true;  // false: it is gone
-  ObjectScope before;   // whom it concerned until then
+  bool present = true;  // false: removed
+  ObjectScope before;   // its scope before the change
 };
 using ObjectChanges = std::map<ObjectKey, ObjectChange>;
 
 class MeshBuilder {
  public:
-  // Everything outlives the builder.
+  // Lifetime: everything borrowed outlives the builder.
   MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
               std::vector<WorkloadProvider*> workload_providers, const TrustDomains& trust_domains);
 
@@ -51,21 +53,22 @@ class MeshBuilder {
   void all_workloads_changed() { resync_workloads_ = true; }
   void trust_domains_changed(const TrustDomains& trust_domains);
 
-  // "mesh specification", "endpoints provider vm": what has not synced. Empty: build() builds.
+  // Inputs that have not synced: "mesh specification", "endpoints provider vm". build() works only
+  // if there are none.
   std::vector<std::string> waiting_for() const;
 
-  // The next generation; null when nothing differs from the last one or something has not synced.
+  // The next generation; null if nothing differs from the last one, or an input has not synced.
   std::shared_ptr<const model::MeshSnapshot> build();
 
-  // The objects that the last build() found changed, also when that made no difference.
+  // The objects that changed before the last build(), including changes without effect.
   const ObjectChanges& object_changes() const { return object_changes_; }
-  // Of the last generation. Never null.
+  // Index of the last generation. Never null.
   const std::shared_ptr<const PolicyIndex>& policy_index() const { return index_; }
   std::uint64_t generation() const { return next_.generation; }
-  // What the last build() read. Null before the first.
+  // The objects that the last build() read. Null before the first.
   const std::shared_ptr<const model::SpecObjects>& objects() const { return next_.objects; }
 
-  // Whether a provider threw, so that build() is worth calling again later.
+  // True if a provider threw; then build() is worth another try later.
   bool has_failures() const { return endpoints_.has_failures() || !provider_problems_.empty(); }
 
   const endpoint::EndpointTable& endpoints() const { return endpoints_; }
@@ -73,7 +76,7 @@ class MeshBuilder {
  private:
   using ServiceTable = model::Table<model::ServiceEntry>;
 
-  // The stages, in order. Each puts what it changed into next_.changes.
+  // The stages, in order. Each adds its changes to next_.changes.
   std::set<ServiceName> refresh_endpoints(const SpecChanges& spec);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints);
   std::set<ServiceIdentity> refresh_targets(const SpecChanges& spec);
@@ -98,7 +101,7 @@ class MeshBuilder {
   bool resync_workloads_ = true;
   bool other_domains_ = false;
 
-  // What the stages hold between builds.
+  // State of the stages between builds.
   ServiceDrafts drafts_;
   std::shared_ptr<const PolicyIndex> index_ = std::make_shared<const PolicyIndex>();
   WorkloadClaims claims_;  // by the last good answers
@@ -109,7 +112,7 @@ class MeshBuilder {
 
   model::MeshSnapshot next_;  // the last generation's content, being changed into the next
   bool published_ = false;
-  bool reports_changed_ = false;  // something differs that Changes does not speak of
+  bool reports_changed_ = false;  // something differs that is not in Changes
 };
 
 }  // namespace osm::inline v1::catalog

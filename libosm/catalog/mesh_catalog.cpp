@@ -15,7 +15,7 @@ namespace {
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
 using Identities = std::vector<ServiceIdentity>;
 
-// Everybody the snapshot has heard of.
+// All identities in the snapshot.
 std::set<ServiceIdentity> known_identities(const model::MeshSnapshot& snapshot) {
   std::set<ServiceIdentity> out;
   for (const auto& service : snapshot.services)
@@ -117,7 +117,8 @@ class MeshCatalog final : public MeshCataloger {
   void unregister_proxy(const ProxyId& id) override {
     const auto proxy = proxies_.disconnected(id);
     if (!proxy) return;
-    // Loaded afterwards: a workload that vanishes meanwhile is forgotten here or by its snapshot.
+    // Load the snapshot after registering: a workload that vanishes meanwhile is then forgotten
+    // here or by its snapshot.
     const SnapshotPtr snapshot = snapshots_.load();
     if (snapshot && !snapshot->workloads.find(*proxy)) proxies_.forget(*proxy);
   }
@@ -178,7 +179,7 @@ class MeshCatalog final : public MeshCataloger {
     return entry;
   }
 
-  // Result: everybody, `identity` among them.
+  // All identities of the snapshot. Failure: kNotFound if `identity` is not among them.
   Result<std::set<ServiceIdentity>> known_to(const model::MeshSnapshot& snapshot,
                                              const ServiceIdentity& identity) const {
     std::set<ServiceIdentity> known = known_identities(snapshot);
@@ -192,7 +193,7 @@ class MeshCatalog final : public MeshCataloger {
                      "no ServiceAccount object of a monitored namespace has that name"};
   }
 
-  // `add_peers` is asked about every target that grants something, in SMI mode.
+  // Calls `add_peers` for every target that grants something, in SMI mode.
   template <class AddPeers>
   Result<Identities> list_peers(const ServiceIdentity& identity, AddPeers add_peers) const {
     OSM_TRY(const SnapshotPtr snapshot, current());

@@ -1,4 +1,4 @@
-// MeshCataloger over the newest MeshSnapshot: every answer comes from one snapshot.
+// MeshCataloger over the newest MeshSnapshot. Every answer comes from one snapshot.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace osm::inline v1::catalog {
 
-// All outlive the catalog.
+// Lifetime: everything borrowed outlives the catalog.
 struct MeshCatalogOptions {
   MeshSpec& spec;
   SnapshotCell<model::MeshSnapshot>& snapshots;

@@ -23,7 +23,8 @@ constexpr std::chrono::seconds kStalenessPeriod{1};
 
 constexpr std::size_t kMaxPendingNames = 1'000;
 
-// Of names, which a provider may invent, so many at most: then all are read again.
+// Limits the number of pending names, since a provider may invent names. Beyond the limit all are
+// read again.
 template <class Name>
 struct PendingNames {
   std::set<Name> names;
@@ -38,15 +39,15 @@ struct PendingNames {
   }
 };
 
-// What happened since the last build. Folded where events arrive, taken by the strand. By key, so
-// that a source which floods while a build is late takes no more memory than it has keys.
+// Events since the last build. The threads of the sources add them, the strand takes them. They are
+// kept by key, so that a flood of events takes no more memory than the source has keys.
 struct Events {
   std::set<ObjectKey> spec;
   PendingNames<ServiceName> endpoints;
   PendingNames<WorkloadName> workloads;
   std::optional<TrustDomains> trust_domains;  // the newest
 
-  // Whether a change of a workload that runs `services` may be among them.
+  // True if the events may contain a change of a workload that runs `services`.
   bool speak_of_workload(const WorkloadName& name, const std::vector<ServiceName>& services) const {
     return workloads.all || workloads.names.contains(name) || endpoints.all ||
            std::any_of(services.begin(), services.end(), [&](const ServiceName& service) {
@@ -68,8 +69,8 @@ std::vector<ServiceName> services_of(const model::MeshSnapshot& snapshot,
 
 }  // namespace
 
-// Tasks hold it weakly and lock it while they run: a loop that is destroyed by a subscriber of its
-// own snapshots lives until that task returns.
+// Tasks hold a weak pointer and lock it while they run. If a subscriber of the loop's snapshots
+// destroys the loop, it lives until that task returns.
 class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const MeshLoopOptions& options)
@@ -159,7 +160,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   }
 
  private:
-  // A machine's change reaches its clients as one of endpoints. Under mutex_.
+  // Clients see a machine's change as a change of endpoints. Precondition: mutex_ held.
   void add_endpoints(const ObjectKey& workload, ObjectState& state) const {
     const WorkloadName name{workload.ns, workload.name};
     const std::vector<ServiceName> services = services_of(*built_, name);
@@ -169,7 +170,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       state.generation = std::max(state.generation, records_.endpoints_changed(service));
   }
 
-  // Adds to the pending events; the first of a burst wakes the strand.
+  // Adds to the pending events. The first of a burst wakes the strand.
   template <class Add>
   static void fold(const std::weak_ptr<Impl>& weak, Add add) {
     const auto self = weak.lock();
@@ -189,7 +190,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  // Providers are other people's code: one that cannot be subscribed to is still read, late.
+  // Providers are foreign code: if subscribing throws, the provider is still read, only later.
   template <class Subscribe>
   void subscribe(std::string_view to, Subscribe call) {
     std::string cause;
@@ -242,7 +243,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     if (!stopped_) snapshots_.publish(snapshot);  // last: a subscriber may destroy the loop
   }
 
-  // Before the snapshot is published, so that nobody can have applied what is not noted here.
+  // Record the changes before the snapshot is published: no proxy can have applied a change that is
+  // not recorded here.
   void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot) {
     const std::uint64_t generation = builder_.generation();
     {
@@ -294,7 +296,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
-  // For how long what each provider says may be out of date; told every second while it may.
+  // Reports how long each provider's answers may have been outdated, every second while they may
+  // be.
   void report_staleness() {
     const SteadyTime now = clock_.steady_now();
     bool any = false;
@@ -316,7 +319,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       });
   }
 
-  // Every problem is logged once, when it appears, and once when it is gone.
+  // Logs every problem once when it appears and once when it is gone.
   void report(const model::MeshSnapshot& snapshot, std::chrono::nanoseconds took) {
     metrics_.add("osm_mesh_snapshots_total", {}, 1);
     metrics_.observe("osm_mesh_snapshot_build_seconds", {},
@@ -333,7 +336,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       for (const Problem& problem : fresh) call(problem);
     };
     each_new(before, now, [&](Problem problem) {
-      // Snapshots hold no places: an edit that only moves an object must change none.
+      // Snapshots hold no places: an edit that only moves an object must not change a snapshot.
       if (problem.path.empty()) problem.locate(spec_.source_of(problem.object));
       log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))},
                                     {"object", problem.object.str()},
@@ -354,7 +357,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   MetricsSink& metrics_;
   std::atomic<bool> stopped_ = false;
 
-  // Of the strand.
+  // Used on the strand only.
   MeshBuilder builder_;
   std::shared_ptr<const std::vector<Problem>> problems_ =
       std::make_shared<const std::vector<Problem>>();
@@ -370,10 +373,10 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events events_;
   Events building_;  // changed by the strand only
   ObjectRecords records_;
-  std::shared_ptr<const model::MeshSnapshot> built_;   // what records_ speak of
-  std::shared_ptr<const PolicyIndex> policy_index_;    // of built_
-  std::shared_ptr<const model::SpecObjects> objects_;  // what was read last
-  bool woken_ = false;                                 // a wake() is on its way
+  std::shared_ptr<const model::MeshSnapshot> built_;   // the snapshot that records_ refer to
+  std::shared_ptr<const PolicyIndex> policy_index_;    // index of built_
+  std::shared_ptr<const model::SpecObjects> objects_;  // the objects that were read last
+  bool woken_ = false;                                 // a wake() is posted
 
   // Last, so that timers die first.
   Strand strand_;

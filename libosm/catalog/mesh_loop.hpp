@@ -1,14 +1,14 @@
-// The one writer of the mesh's state: hears of changes by key, gathers bursts, builds the next
+// The only writer of the mesh's state. It receives changes by key, collects bursts, builds the next
 // MeshSnapshot and publishes it.
 //
 //   MeshSpec ──keys──┐
 //   providers ─keys──┼─► strand: fold ─► debounce ─► MeshBuilder ─► SnapshotCell
 //   workloads ─keys──┘
 //
-// Events are only folded where they arrive; everything else happens on one strand of the executor.
-// Nothing is published before the mesh specification and every required provider have synced, nor
-// when an event changed nothing. Destroying the loop at any time is safe, inside a subscriber of
-// its own snapshots too.
+// The threads of the sources only record events; everything else happens on one strand of the
+// executor. The loop publishes nothing before the mesh specification and every required provider
+// have synced, nor after an event without effect. Destroying the loop is safe at any time, also
+// inside a subscriber of its own snapshots.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@
 
 namespace osm::inline v1::catalog {
 
-// All borrowed things outlive the loop.
+// Lifetime: everything borrowed outlives the loop.
 struct MeshLoopOptions {
   MeshSpec& spec;
   std::vector<ProviderEntry> providers;  // in order of precedence
@@ -46,36 +46,37 @@ struct MeshLoopOptions {
   DebounceOptions debounce{};
 };
 
-// What is known of one object of the mesh.
+// State of one object of the mesh.
 struct ObjectState {
-  // Null before the first publish; then nothing else is told.
+  // Null before the first publish; then the other members are empty.
   std::shared_ptr<const model::MeshSnapshot> snapshot;
   std::uint64_t generation = 0;  // see ObjectRecord; 0: there is and was no such object
   bool present = false;
-  bool pending = false;  // it has changed since the last look at it
-  ObjectScope scope;     // whom it concerns now, or did lately
+  bool pending = false;  // changed since the last build read it
+  ObjectScope scope;     // its scope now, or lately
 };
 
 // Exported for osm::testing, a library of its own.
 class OSM_API MeshLoop {
  public:
-  // Subscribes to everything and starts to build. Thread: any. Blocking: no.
+  // Subscribes to all sources and starts to build. Thread: any. Blocking: no.
   explicit MeshLoop(const MeshLoopOptions& options);
   ~MeshLoop();  // stop()
   MeshLoop(const MeshLoop&) = delete;
   MeshLoop& operator=(const MeshLoop&) = delete;
 
-  // Null inside until the first publish. Lives as long as the loop.
+  // The published snapshots; the cell holds null before the first one. Lifetime: the loop's.
   SnapshotCell<model::MeshSnapshot>& snapshots();
 
-  // "mesh specification", "endpoints provider vm": what the first snapshot waits for, as of the
-  // last event that was folded in; empty once it is published. Thread: any. Blocking: no.
+  // Inputs that the first snapshot waits for, as of the last recorded event: "mesh specification",
+  // "endpoints provider vm". Empty once it is published. Thread: any. Blocking: no.
   std::vector<std::string> waiting_for() const;
 
-  // The providers' health, as of the last event that was folded in. Thread: any. Blocking: no.
+  // The providers' health, as of the last recorded event. Thread: any. Blocking: no.
   std::vector<ProviderStatus> providers() const;
 
-  // Kinds are as in model::Changes::objects, a MeshConfig without namespace and name.
+  // State of one object. Kinds are as in model::Changes::objects; a MeshConfig has neither
+  // namespace nor name.
   // Thread: any. Blocking: no.
   ObjectState object_state(const ObjectKey& object) const;
 
@@ -83,11 +84,11 @@ class OSM_API MeshLoop {
   // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.
   Subscription subscribe_looks(std::function<void()> on_look);
 
-  // Builds with these from now on. Thread: any. Blocking: no.
+  // Uses these trust domains in the next builds. Thread: any. Blocking: no.
   void set_trust_domains(const TrustDomains& trust_domains);
 
   // Ends every subscription and publishes nothing more; the last snapshot stays. Idempotent.
-  // Thread: any. Blocking: until a build that is running is done, unless called by it.
+  // Thread: any. Blocking: until a running build is done, unless that build makes the call.
   void stop();
 
  private:

@@ -70,7 +70,7 @@ void ObjectRecords::forget(std::uint64_t now) {
     const auto [generation, object] = passing_.front();
     passing_.pop_front();
     const auto at = records_.find(object);
-    if (at == records_.end() || at->second.generation != generation) continue;  // changed since
+    if (at == records_.end() || at->second.generation != generation) continue;  // changed meanwhile
     if (at->second.present) {
       at->second.before = {};
     } else {

@@ -1,4 +1,5 @@
-// Since when each object is a part of the mesh: the memory behind "is this change live?".
+// Records since which generation each object is part of the mesh, for
+// ControlPlane::object_status().
 #pragma once
 
 #include <cstdint>
@@ -16,32 +17,32 @@
 namespace osm::inline v1::catalog {
 
 struct ObjectRecord {
-  // The first generation that holds the object as it is, or holds it no more. A change without any
-  // effect is live in the generation that was current then.
+  // The first generation that holds the object's present value, or that no longer holds the object.
+  // A change without effect counts for the generation that was current then.
   std::uint64_t generation = 0;
   bool present = true;
-  ObjectScope before;  // whom it concerned before it changed, for a while
+  ObjectScope before;  // its scope before the change, kept for a while
 };
 
-// Whether `read` has the object as the specification has it now: the same, or neither has it.
-// Workloads are no objects of the specification.
+// True if `read` has the same value of the object as the specification now, or neither has the
+// object. Workloads are no objects of the specification.
 bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObjects& read);
 
 class ObjectRecords {
  public:
-  // For how many generations a removed object, and a former scope, are remembered: minutes, however
-  // fast the mesh changes, and without end while it does not.
+  // Number of generations for which a removed object and a former scope are remembered: minutes,
+  // however fast the mesh changes; without limit while it does not change.
   static constexpr std::uint64_t kRemembered = 1024;
 
-  // Scopes before a change add up while they are remembered: proxies may not have applied the
-  // change before this one yet.
+  // Former scopes accumulate while they are remembered: proxies may not have applied the previous
+  // change yet.
   void note(const ObjectKey& object, std::uint64_t generation, bool present, ObjectScope before);
-  // The endpoints of `services` changed; `now`: those there are.
+  // Records that the endpoints of `services` changed; `now`: all present services with endpoints.
   void note_endpoints(const std::set<ServiceName>& services,
                       const model::Table<model::ServiceEndpoints>& now, std::uint64_t generation);
 
   std::optional<ObjectRecord> find(const ObjectKey& object) const;
-  // When the endpoints of a service last changed; 0: never.
+  // Generation in which the endpoints of a service last changed; 0: never.
   std::uint64_t endpoints_changed(const ServiceName& service) const;
 
   std::size_t size() const { return records_.size(); }
@@ -50,7 +51,7 @@ class ObjectRecords {
   void forget(std::uint64_t now);
 
   std::map<ObjectKey, ObjectRecord> records_;
-  std::deque<std::pair<std::uint64_t, ObjectKey>> passing_;  // those with something to forget
+  std::deque<std::pair<std::uint64_t, ObjectKey>> passing_;  // records with something to forget
   std::map<ServiceName, std::uint64_t> endpoints_;
 };
 

@@ -44,7 +44,7 @@ class ScopeFinder {
   }
 
  private:
-  // Who runs it and who may call it.
+  // Adds the identities that run the service and those that may call it.
   void add_service(const ServiceName& service) {
     scope_.everything |= snapshot_.config.permissive;
     scope_.services.insert(service);
@@ -59,7 +59,7 @@ class ScopeFinder {
       add_service({name.ns, backend.service});
   }
 
-  // The parties of the targets with such a rule.
+  // Adds the sources and destinations of targets with such a rule.
   void add_users(smi::RouteKind kind, const smi::ObjectName& route) {
     if (!snapshot_.objects) return;
     for (const auto& target : snapshot_.objects->targets) {

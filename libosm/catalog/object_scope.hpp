@@ -1,11 +1,11 @@
-// Whose configuration one object can shape. Pure.
+// The proxies whose configuration depends on one object. Pure.
 //
-//   TrafficTarget              the destination and the sources
-//   HTTPRouteGroup, TCPRoute   the parties of the targets that use it
-//   Service                    who runs it, who may call it, who may call an apex that splits to it
-//   TrafficSplit               the same of its apex and its backends
-//   Workload                   its own proxy, and who may call its services
-//   MeshConfig, Namespace      everybody; in permissive mode a Service, split or workload too
+//   TrafficTarget              its destination and sources
+//   HTTPRouteGroup, TCPRoute   destinations and sources of the targets that use it
+//   Service                    identities that run it, may call it, or may call an apex that splits
+//   to it TrafficSplit               the same for its apex and its backends Workload its own proxy,
+//   and identities that may call its services MeshConfig, Namespace      all; in permissive mode
+//   also for a Service, split or workload
 #pragma once
 
 #include <set>
@@ -20,22 +20,22 @@ namespace osm::inline v1::catalog {
 
 struct ObjectScope {
   bool everything = false;
-  std::set<ServiceIdentity> identities;  // every workload that runs as one of them
-  std::set<ServiceName> services;        // every workload that runs one of them
+  std::set<ServiceIdentity> identities;  // all workloads that run as one of them
+  std::set<ServiceName> services;        // all workloads that run one of them
   std::set<WorkloadName> workloads;
 
   void merge(const ObjectScope& other);
   friend bool operator==(const ObjectScope&, const ObjectScope&) = default;
 };
 
-// `index` is of `snapshot`. Kinds are as in model::Changes::objects; of an object that the snapshot
-// does not hold the scope is mostly empty.
+// `index` belongs to `snapshot`. Kinds are as in model::Changes::objects. The scope of an object
+// that the snapshot does not hold is mostly empty.
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index);
 ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index);
 
-// The workloads of `snapshot` in the scope, ordered by what their proxies' certificates prove.
+// The workloads of `snapshot` in the scope, ordered by proxy key.
 std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
     const ObjectScope& scope, const model::MeshSnapshot& snapshot);
 
@@ -43,7 +43,7 @@ std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
 void add_clients(const ServiceName& service, const model::Table<model::ServiceEntry>& services,
                  const PolicyIndex& index, std::set<ServiceIdentity>& out);
 
-// Whom a target names.
+// Adds the source and destination identities of a target.
 void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out);
 
 }  // namespace osm::inline v1::catalog

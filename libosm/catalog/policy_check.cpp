@@ -9,7 +9,7 @@ namespace {
 
 using model::TargetEntry;
 
-constexpr std::size_t kNearest = 3;  // as many are named in a refusal
+constexpr std::size_t kNearest = 3;  // number of targets that a denial names
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string out;
@@ -48,7 +48,8 @@ std::string name_sources(const TargetEntry& target) {
          (names.empty() ? "nobody" : join(names, ", "));
 }
 
-// The targets a person would look at next: of the same destination, else of the same source.
+// The targets nearest to a denied call: those of the same destination, else those of the same
+// source.
 std::string nearest(const model::MeshSnapshot& snapshot, const ServiceIdentity& source,
                     const ServiceIdentity& destination) {
   std::vector<std::string> found;

@@ -1,4 +1,4 @@
-// "May this account call that one, and why?" in words. Pure.
+// Explains if one account may call another, and the reason. Pure.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace osm::inline v1::catalog {
 
-// What a policy grants, in words: "GET,POST /books.*; TCP port 3306".
+// The grant of a policy as text: "GET,POST /books.*; TCP port 3306".
 std::string describe_grant(const InboundTrafficPolicy& policy);
 
 // One TrafficTarget between one source and its destination, with the services both run.
 TrafficPolicy traffic_policy(const model::MeshSnapshot& snapshot, const model::TargetEntry& target,
                              const ServiceIdentity& source);
 
-// `left_out`: problems of the mesh specification; those of TrafficTargets beside the destination
-// are quoted in a refusal, since the object that was meant to allow may be among them.
+// `left_out`: problems of the mesh specification. A denial quotes those of TrafficTargets in the
+// destination's namespace, since the intended target may be among them.
 PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceIdentity& source,
                             const ServiceIdentity& destination,
                             const std::vector<Problem>& left_out);

@@ -8,7 +8,7 @@ namespace osm::inline v1::catalog {
 void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) {
   std::lock_guard lock(mutex_);
   Entry& entry = proxies_[certificate.proxy_id];
-  // A renewal under the same name keeps its claim while the proxy is connected.
+  // A renewed certificate of the same name stays claimed while the proxy is connected.
   const bool claimed = !entry.streams.empty() && entry.certificate &&
                        entry.certificate->common_name == certificate.common_name &&
                        entry.certificate->claimed;

@@ -1,4 +1,4 @@
-// The proxies this replica is connected with and the certificates they were given.
+// Proxies that are connected to this replica, and the certificates that were issued to them.
 #pragma once
 
 #include <map>
@@ -17,32 +17,33 @@ namespace osm::inline v1::catalog {
 // All calls: Thread: any. Blocking: no.
 class ConnectedProxies {
  public:
-  // A certificate was issued; unclaimed until register_proxy. Issued again under the same UUID it
-  // takes the older one's place.
+  // Records an issued certificate as unclaimed until connected(). It replaces an older one of the
+  // same UUID.
   void expect(const certificate::ProxyCertificate& certificate);
 
-  // A stream began. Its certificate becomes claimed, and is remembered even when this replica did
-  // not issue it: the proxy has just proven that it has it.
+  // Records a new stream. Its certificate becomes claimed. It is remembered even if this replica
+  // did not issue it: the handshake has just proven that the proxy holds it.
   void connected(const Proxy& proxy);
 
-  // A stream ended: the oldest that is registered, since a newer stream supersedes it. The proxy
-  // stays connected while another is left. Result: of which workload it was, if none is left.
+  // Records the end of a stream: the oldest registered one, since a newer stream supersedes it. The
+  // proxy stays connected while another stream is left. Result: the workload's key, if none is
+  // left.
   std::optional<model::ProxyKey> disconnected(const ProxyId& id);
 
-  // Its workload is gone, and so will be its last stream: whatever the certificate says, nobody is
-  // served by it again. While a stream is left, nothing happens.
+  // Forgets the certificates of a removed workload, unless a stream is left: no proxy is served
+  // with them again.
   void forget(const model::ProxyKey& proxy);
 
-  // Ordered by namespace, then UUID. Without those that have expired and are not in use.
+  // All certificates, ordered by namespace, then UUID; without expired ones that are not in use.
   std::vector<certificate::ProxyCertificate> certificates(WallTime now) const;
 
-  // What list_participants starts from: issued and connected, ordered.
+  // Proxies with an issued certificate that are connected, ordered; input of list_participants().
   std::vector<Proxy> connected_proxies() const;
 
  private:
   struct Entry {
     std::optional<certificate::ProxyCertificate> certificate;
-    std::map<WallTime, Proxy> streams;  // by the time they connected
+    std::map<WallTime, Proxy> streams;  // by the time of connection
   };
 
   mutable std::mutex mutex_;

@@ -32,7 +32,7 @@ class TargetResolver {
         add_tcp(rule);
       }
     }
-    // Without a port list a TCPRoute means any port, and so does its union with others.
+    // A TCPRoute without a port list means any port; so does its union with others.
     if (!any_port_) policy_.tcp_ports.assign(ports_.begin(), ports_.end());
     return {.destination = identity_of(target_.destination), .policy = std::move(policy_)};
   }
@@ -67,14 +67,14 @@ class TargetResolver {
   bool any_port_ = false;
 };
 
-// `allowed`: the destinations the client may call.
+// `allowed`: the destinations that the client may call.
 Upstream upstream_to(const ServiceEntry& service, const std::set<ServiceIdentity>& allowed,
                      bool dialled) {
   Upstream out{.service = service.name, .dialled = dialled, .every_identity = true, .allowed = {}};
   std::set_intersection(service.identities.begin(), service.identities.end(), allowed.begin(),
                         allowed.end(), std::back_inserter(out.allowed));
   out.every_identity = out.allowed.size() == service.identities.size();
-  if (out.every_identity) out.allowed.clear();  // one form for one meaning
+  if (out.every_identity) out.allowed.clear();  // canonical form
   return out;
 }
 

@@ -1,6 +1,6 @@
-// TrafficTargets and route objects → what each identity may do. Pure.
+// Resolves TrafficTargets and route objects into the permissions of each identity. Pure.
 //
-// TCP needs a TCPRoute rule: a target with HTTP rules only opens no TCP port (docs/adr/0004).
+// TCP needs a TCPRoute rule: a target with only HTTP rules opens no TCP port (docs/adr/0004).
 #pragma once
 
 #include <map>
@@ -18,11 +18,12 @@ struct RouteObjects {
   std::map<smi::ObjectName, std::shared_ptr<const smi::TcpRoute>> tcp;
 };
 
-// The routes and ports a target's rules grant, in the order they are written, each once. A rule
-// whose route object or match is missing contributes nothing; the specification reports it.
+// The routes and ports that a target's rules grant, in written order, each once. A rule whose route
+// object or match is missing grants nothing; the specification reports it.
 model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes);
 
-// Whom a change concerns and what an identity is connected with, without scanning.
+// Index of services and targets by identity, to find everything that a change concerns without a
+// scan.
 class PolicyIndex {
  public:
   PolicyIndex() = default;
@@ -32,10 +33,10 @@ class PolicyIndex {
   using Targets = std::vector<std::shared_ptr<const model::TargetEntry>>;  // ordered by name
   const Targets& with_source(const ServiceIdentity& identity) const;
   const Targets& with_destination(const ServiceIdentity& identity) const;
-  // The services an account runs, ordered by name.
+  // The services that an account runs, ordered by name.
   const std::vector<std::shared_ptr<const model::ServiceEntry>>& services_of(
       const ServiceIdentity& identity) const;
-  // Whether a target names it.
+  // True if a target names the identity.
   bool names(const ServiceIdentity& identity) const {
     return by_source_.contains(identity) || by_destination_.contains(identity);
   }
@@ -46,12 +47,12 @@ class PolicyIndex {
   std::map<ServiceIdentity, std::vector<std::shared_ptr<const model::ServiceEntry>>> services_;
 };
 
-// What SMI lets `identity` do. Upstreams are the services of the destinations it may call; backends
-// that a visible apex splits to are added, not dialled, with what of them it may call.
+// Permissions of `identity` under SMI. Upstreams are the services of the destinations that it may
+// call. Backends of visible apexes are added with their permitted part, but cannot be dialled.
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
                                      const model::Table<model::ServiceEntry>& services);
 
-// Every service, whole.
+// Upstreams in permissive mode: every service with all its identities.
 std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services);
 
 }  // namespace osm::inline v1::catalog

@@ -12,15 +12,16 @@
 namespace osm::inline v1::catalog {
 namespace {
 
-// An endpoint that names no port of the service serves its only one.
+// True if the endpoint serves the port. An endpoint without a port name serves the service's only
+// port.
 bool serves(const Endpoint& endpoint, const ServicePort& port, const Service& service) {
   return endpoint.service_port == port.name ||
          (endpoint.service_port.empty() && service.ports.size() == 1);
 }
 
-// The lowest number a named port has on the endpoints, or 0 while there is none. It names the
-// port's cluster, so one that another port of the service has not `taken` is preferred: only ports
-// whose endpoints agree everywhere share a cluster.
+// The lowest number that the endpoints give a named port; 0 if there is none. The number is part of
+// the cluster's name, so a number that no other port of the service has `taken` is preferred: ports
+// share a cluster only if their numbers agree on all endpoints.
 Port resolve_target(const ServicePort& port, const Service& service,
                     const endpoint::MergedService* endpoints, const std::set<Port>& taken) {
   std::set<Port> candidates;
@@ -32,7 +33,7 @@ Port resolve_target(const ServicePort& port, const Service& service,
   return candidates.empty() ? Port{} : *candidates.begin();
 }
 
-// `resolved` is in the order of the service's ports.
+// `resolved` has the order of the service's ports.
 void resolve_named_targets(const Service& service, const endpoint::MergedService* endpoints,
                            std::vector<MeshService>& resolved) {
   std::set<Port> taken;
@@ -45,8 +46,8 @@ void resolve_named_targets(const Service& service, const endpoint::MergedService
   }
 }
 
-// The addresses where a named port has another number than its `target`: number by address. Of
-// several at an address, which there are while endpoints are rearranged, the lowest counts.
+// Addresses where a named port has another number than `target`, with that number. If an address
+// has several, as while endpoints are rearranged, the lowest counts.
 std::map<std::string, Port> addresses_elsewhere(const ServicePort& port, Port target,
                                                 const Service& service,
                                                 const endpoint::MergedService& endpoints) {
@@ -68,7 +69,7 @@ Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::st
           .cause = std::move(cause)};
 }
 
-// The backends of `split` that exist, equal ones added up.
+// The existing backends of `split`; weights of equal ones are added.
 std::vector<WeightedCluster> existing_backends(const smi::TrafficSplit& split,
                                                const ServiceDrafts& drafts) {
   std::vector<WeightedCluster> kept;
@@ -120,10 +121,10 @@ std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
   return out;
 }
 
-// Who was first to claim each (address, port) of the mesh.
+// First claimant of each (address, port) of the mesh.
 class AddressClaims {
  public:
-  // Null: nobody before.
+  // The owner; null if there is none yet.
   const ServiceName* owner(const std::string& address, Port port) const {
     const auto at = owners_.find({address, port});
     return at == owners_.end() ? nullptr : at->second;
@@ -216,8 +217,8 @@ model::ServiceEntry resolve_service(const Service& service,
   if (!endpoints) return out;
   out.identities = endpoints->identities();
   if (service.headless) {
-    // Unhealthy addresses stay: who dials one means that one (members of a cluster find each other
-    // before they are ready), and a flapping health check does not change listeners.
+    // Unhealthy addresses stay. A client that dials one means that pod (members of a cluster find
+    // each other before they are ready), and a flapping health check does not change listeners.
     std::set<std::string> addresses;
     for (const Endpoint& endpoint : endpoints->endpoints) addresses.insert(endpoint.address);
     out.addresses.assign(addresses.begin(), addresses.end());
@@ -239,7 +240,7 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     for (const WeightedCluster& backend : backends)
       if (backend.service != apex) apexes_of[backend.service].push_back(apex);
 
-  // Cluster IPs before the addresses of machines: those are free text of whoever writes a machine.
+  // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
   AddressClaims claims;
   for (const auto& [name, draft] : drafts) {
     model::ServiceEntry& service = out.services.emplace_back(*draft);
@@ -249,7 +250,7 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
       service.apexes = std::move(apexes->second);
   }
-  auto draft = drafts.begin();  // its key lives as long as the claim
+  auto draft = drafts.begin();  // its key outlives the claim
   for (model::ServiceEntry& service : out.services) {
     if (service.headless) settle_headless(service, draft->first, claims, out.problems);
     ++draft;

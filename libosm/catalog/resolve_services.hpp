@@ -1,4 +1,4 @@
-// Services as written + their endpoints → services as the mesh sees them. Pure.
+// Resolves written services and their endpoints into the services that the mesh sees. Pure.
 #pragma once
 
 #include <map>
@@ -12,12 +12,12 @@
 
 namespace osm::inline v1::catalog {
 
-// One Service by itself: target ports, identities and headless addresses resolved; splits and
-// conflicts with other services not yet. `endpoints`: null when no provider knows the service.
+// Resolves one Service alone: target ports, identities and headless addresses; not splits and
+// conflicts with other services. `endpoints`: null if no provider knows the service.
 model::ServiceEntry resolve_service(const Service& service,
                                     const endpoint::MergedService* endpoints);
 
-// The endpoints of one service that may be sent traffic.
+// The endpoints of one service that may get traffic.
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints);
 
 using ServiceDrafts = std::map<ServiceName, std::shared_ptr<const model::ServiceEntry>>;
@@ -27,10 +27,11 @@ struct SettledServices {
   std::vector<Problem> problems;
 };
 
-// All services together. Splits: backends as written that exist (the specification reports those
-// that do not), the first split of an apex by name; without weight left it is ignored. Addresses:
-// an (address, port) claimed by two services belongs to the one whose cluster IP it is, else to the
-// first by name; the other loses that port, or that headless address.
+// Resolves all services together.
+// Splits: existing backends only (the specification reports missing ones); of several splits of one
+// apex, the first by name; a split without weight is ignored.
+// Addresses: an (address, port) that two services claim belongs to the one with that cluster IP,
+// else to the first by name. The other service loses that port, or that headless address.
 SettledServices settle_services(const ServiceDrafts& drafts,
                                 const SharedList<smi::TrafficSplit>& splits);
 

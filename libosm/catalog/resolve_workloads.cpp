@@ -12,7 +12,7 @@ std::string describe(const MeshService& port) {
          " (" + std::string(protocol_text(port.protocol)) + ") of Service " + port.name.str();
 }
 
-// `example`: a workload where they meet.
+// `example`: a workload with the conflict.
 Problem port_problem(const model::PortConflict& conflict, const WorkloadName& example) {
   const MeshService& left_out = conflict.left_out;
   return {.code = ErrorCode::kConflictingProtocol,

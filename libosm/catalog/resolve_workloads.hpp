@@ -1,4 +1,4 @@
-// Workloads of all providers → by what a proxy certificate proves. Plain data; not thread-safe.
+// Indexes the workloads of all providers by proxy key. Plain data; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,20 @@
 
 namespace osm::inline v1::catalog {
 
-// Who claims each proxy UUID. One that several of a namespace claim is nobody's: choosing one would
-// let whoever copies a UUID take the other's place. A change costs what it touches.
+// Claims of each proxy UUID. If several workloads of a namespace claim one, none gets it: otherwise
+// a copy of a UUID could take the other's place. The cost of a change is proportional to the
+// touched claims.
 class WorkloadClaims {
  public:
   explicit WorkloadClaims(std::size_t providers) : listed_(providers) {}
 
-  // What a provider, by its place, lists now: everything, or one workload (nullopt: none).
+  // Replaces a provider's list (by its place): all workloads, or one (nullopt: none).
   void replace(std::size_t provider, std::vector<Workload> workloads);
   void set(std::size_t provider, const WorkloadName& name, std::optional<Workload> workload);
-  // Claims of other namespaces are nobody's.
+  // Sets the namespaces whose claims count.
   void set_monitored_namespaces(const std::set<std::string>& namespaces);
 
-  // Settles what was touched since the last call.
+  // Resolves the claims that were touched since the last call.
   void settle(TableEdit<model::WorkloadEntry>& edit);
   void add_problems(std::vector<Problem>& out) const;
 
@@ -45,14 +46,14 @@ class WorkloadClaims {
   std::set<model::ProxyKey> touched_;
 };
 
-// Which ports of its services each workload has that cannot share a target port.
+// Ports of a workload's services that cannot share a target port.
 class PortConflicts {
  public:
-  // After `changes` from `before` to `now`.
+  // Updates the conflicts after `changes` from `before` to `now`.
   void update(const model::Changes& changes, const model::Table<model::WorkloadEntry>& before,
               const model::Table<model::WorkloadEntry>& now,
               const model::Table<model::ServiceEntry>& services);
-  // One for each conflict, however many workloads have it.
+  // Adds one problem per conflict, for any number of workloads.
   void add_problems(const model::Table<model::WorkloadEntry>& now, std::vector<Problem>& out) const;
 
  private:

@@ -10,8 +10,8 @@ namespace {
 template <class T>
 using NameOf = std::decay_t<decltype(std::declval<const T&>().name)>;
 
-// The names whose value differs between two lists, and whether `after` has them. Unchanged objects
-// usually keep their pointer, which makes this cheap.
+// Names whose value differs between two lists; true: `after` has the name. Unchanged objects
+// usually keep their pointer, so this is cheap.
 template <class T>
 std::map<NameOf<T>, bool> differing(const SharedList<T>& before, const SharedList<T>& after) {
   std::map<NameOf<T>, std::shared_ptr<const T>> old;
@@ -30,7 +30,7 @@ std::map<NameOf<T>, bool> differing(const SharedList<T>& before, const SharedLis
   return out;
 }
 
-// Result: the names that differ; `objects` gets their keys.
+// Result: the names that differ; adds their keys to `objects`.
 template <class T>
 std::set<NameOf<T>> replace(SharedList<T>& held, SharedList<T> fresh, const char* kind,
                             std::map<ObjectKey, bool>& objects) {
@@ -49,7 +49,7 @@ void SpecView::invalidate(const std::vector<ObjectKey>& changed) {
   for (const ObjectKey& key : changed) {
     kinds_.insert(key.kind);
     if (key.kind == "MeshConfig") config_key_ = key;
-    // A namespace that joins or leaves the mesh brings or takes its objects, unannounced.
+    // The objects of a namespace that joins or leaves the mesh are not announced one by one.
     everything_ |= key.kind == "Namespace";
   }
 }
@@ -61,7 +61,7 @@ SpecChanges SpecView::refresh() {
   if (asked("MeshConfig")) {
     const MeshConfig fresh = spec_.get_mesh_config();
     changes.config = !(fresh == std::exchange(config_, fresh));
-    if (changes.config) objects[config_key_] = true;  // without one its defaults hold
+    if (changes.config) objects[config_key_] = true;  // without an object its defaults apply
   }
   if (asked("Namespace")) {
     const std::vector<std::string> list = spec_.list_namespaces();

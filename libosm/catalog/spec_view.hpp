@@ -1,4 +1,4 @@
-// The mesh specification as the builder last read it. Events say which kinds to read again.
+// The mesh specification as the builder last read it. Events mark kinds to read again.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace osm::inline v1::catalog {
 
-// What reading found different.
+// Differences that refresh() found.
 struct SpecChanges {
   bool config = false;
   bool namespaces = false;
@@ -21,7 +21,7 @@ struct SpecChanges {
   bool routes = false;
   std::set<ServiceName> services;
   std::set<smi::ObjectName> targets;
-  std::map<ObjectKey, bool> objects;  // all of the above, by key; false: it is gone
+  std::map<ObjectKey, bool> objects;  // all of the above, by key; false: removed
 };
 
 class SpecView {
@@ -29,17 +29,17 @@ class SpecView {
   // `spec` outlives the view.
   explicit SpecView(const MeshSpec& spec) : spec_(spec) {}
 
-  // Notes what to read again; kinds that do not shape the mesh are ignored.
+  // Marks the kinds of `changed` to be read again. Kinds that do not affect the mesh are ignored.
   void invalidate(const std::vector<ObjectKey>& changed);
 
-  // Reads what was invalidated: everything, the first time.
+  // Reads all marked kinds; the first time, all kinds.
   SpecChanges refresh();
 
   const MeshSpec& spec() const { return spec_; }
   const MeshConfig& config() const { return config_; }
   const std::set<std::string>& namespaces() const { return namespaces_; }
   const SharedList<Service>& services() const { return services_; }
-  // Null: there is none.
+  // The service; null if there is none.
   std::shared_ptr<const Service> find_service(const ServiceName& name) const {
     const auto at = services_by_name_.find(name);
     return at == services_by_name_.end() ? nullptr : at->second;
@@ -59,7 +59,7 @@ class SpecView {
   const MeshSpec& spec_;
   bool everything_ = true;
   std::set<std::string> kinds_;
-  ObjectKey config_key_{"MeshConfig", {}, {}};  // as the last event called it
+  ObjectKey config_key_{"MeshConfig", {}, {}};  // key in the last event
 
   MeshConfig config_;
   std::set<std::string> namespaces_;

@@ -1,5 +1,5 @@
-// Several replacements in one Table at once: unchanged entries keep their pointers, and the keys of
-// the others are told.
+// Applies several replacements to a Table at once. Unchanged entries keep their pointers; finish()
+// returns the keys of the others.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class TableEdit {
   void remove(const Key& key) {
     if (table_.find(key)) edits_[key] = nullptr;
   }
-  // Makes `values` the whole content.
+  // Replaces the whole content by `values`.
   void replace_all(std::vector<V> values) {
     std::set<Key> kept;
     for (const V& value : values) kept.insert(value.key());
@@ -43,7 +43,8 @@ class TableEdit {
     for (V& value : values) put(std::move(value));
   }
 
-  // The table as it was, while finish() has not run, and the entry that comes (null: none).
+  // Pending edits: keys and their new entries (null: removed). The table itself changes in finish()
+  // only.
   const std::map<Key, Entry>& edits() const { return edits_; }
   const model::Table<V>& before() const { return table_; }
 
@@ -53,7 +54,7 @@ class TableEdit {
     if (edits_.empty()) return changed;
     std::vector<Entry> entries;
     entries.reserve(table_.size() + edits_.size());
-    auto at = table_.begin();  // both are in order; what is between two edits is copied as it is
+    auto at = table_.begin();  // both are ordered; entries between two edits are copied unchanged
     for (auto& [key, entry] : edits_) {
       const auto next = std::lower_bound(
           at, table_.end(), key, [](const Entry& old, const Key& k) { return old->key() < k; });

@@ -12,7 +12,8 @@ namespace {
 constexpr std::array<std::pair<const char*, const char*>, 19> kKeys{{
     {"start_time", "%START_TIME%"},
     {"method", "%REQ(:METHOD)%"},
-    {"path", "%REQ(:PATH)%"},  // no route rewrites it; the header would be the client's claim
+    {"path",
+     "%REQ(:PATH)%"},  // no route rewrites it; the original-path header would be the client's claim
     {"protocol", "%PROTOCOL%"},
     {"response_code", "%RESPONSE_CODE%"},
     {"response_code_details", "%RESPONSE_CODE_DETAILS%"},

@@ -18,10 +18,10 @@ namespace {
 namespace cluster = envoy::config::cluster::v3;
 namespace core = envoy::config::core::v3;
 
-constexpr int kConnectTimeoutSeconds = 5;  // Envoy's own default, written down
+constexpr int kConnectTimeoutSeconds = 5;  // Envoy's own default, made explicit
 
 void set_http(cluster::Cluster& out) {
-  // The upstream speaks what the downstream spoke: HTTP/1.1, HTTP/2 and gRPC pass as they are.
+  // Use the downstream protocol upstream: HTTP/1.1, HTTP/2 and gRPC pass unchanged.
   envoy::extensions::upstreams::http::v3::HttpProtocolOptions options;
   auto& same = *options.mutable_use_downstream_protocol_config();
   same.mutable_http_protocol_options();
@@ -30,7 +30,7 @@ void set_http(cluster::Cluster& out) {
       ["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"] = pack_any(options);
 }
 
-// Envoy's default of 1024 would cut busy services; limits are an operator's decision.
+// Envoy's default limit of 1024 would cut busy services. Limits are the operator's decision.
 void set_no_limits(cluster::Cluster& out) {
   constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
   auto& threshold = *out.mutable_circuit_breakers()->add_thresholds();
@@ -43,12 +43,12 @@ void set_no_limits(cluster::Cluster& out) {
 
 enum class Reach {
   kAnyEndpoint,      // of the ClusterLoadAssignment
-  kDialledPort,      // the very address and port that the client dialled
-  kDialledOnTarget,  // that address, at the target port
+  kDialledPort,      // the dialled address and port
+  kDialledOnTarget,  // the dialled address, at the target port
 };
 
-// Whether the proxy of each endpoint is there (ADR 0025). Which endpoints there are is the mesh's
-// to say: one that it takes away goes at once, be it healthy or not.
+// Health checks ask the proxy of each endpoint (ADR 0025). Endpoints that the mesh removes go at
+// once, healthy or not.
 void set_probes(cluster::Cluster& out, const std::string& fqdn) {
   out.set_ignore_health_on_host_removal(true);
   auto& check = *out.add_health_checks();
@@ -64,7 +64,7 @@ void set_probes(cluster::Cluster& out, const std::string& fqdn) {
   mark.mutable_header()->set_value("1");
 }
 
-// A service as its clients reach it. The same for every client.
+// Cluster of a service for its clients. The same for every client.
 struct UpstreamClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "upstream-cluster";
@@ -110,7 +110,7 @@ struct UpstreamClusterValues {
     out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
   }
 
-  // Which addresses there are is for the chains that lead here to say: they match endpoints only.
+  // The cluster accepts any address: the chains that lead here match endpoints' addresses only.
   void set_dialled_address(cluster::Cluster& out) const {
     out.set_type(cluster::Cluster::ORIGINAL_DST);
     out.set_lb_policy(cluster::Cluster::CLUSTER_PROVIDED);
@@ -120,7 +120,7 @@ struct UpstreamClusterValues {
   }
 };
 
-// The workload behind its own proxy.
+// Cluster of a workload behind its own proxy.
 struct LocalClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "local-cluster";
@@ -151,7 +151,7 @@ struct LocalClusterValues {
   }
 };
 
-// What no chain knows goes where it was going (egress).
+// Connections without a chain keep their destination (egress).
 struct PassthroughClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "passthrough-cluster";
@@ -169,12 +169,12 @@ struct PassthroughClusterValues {
   }
 };
 
-// A server outside of the mesh that MeshConfig names: plain text, as its protocol is.
+// Cluster of a server outside the mesh that MeshConfig names: plain text, as its protocol.
 struct OutsideClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "outside-cluster";
 
-  std::string address;  // empty: nobody
+  std::string address;  // empty: no server
   Port port{};
   bool grpc = false;
 
@@ -202,8 +202,8 @@ struct OutsideClusterValues {
     return {deterministic_bytes(pack_any(out)), {}};
   }
 
-  // Requests wait for an authorizer's name and are shared among its addresses. Nothing waits for a
-  // collector's.
+  // Requests wait for the look-up of an authorizer's name and are balanced over its addresses. No
+  // request waits for a collector's name.
   void set_discovery(cluster::Cluster& out, bool known) const {
     if (known) return out.set_type(cluster::Cluster::STATIC);
     out.set_type(grpc ? cluster::Cluster::STRICT_DNS : cluster::Cluster::LOGICAL_DNS);
@@ -211,7 +211,7 @@ struct OutsideClusterValues {
     if (!grpc) out.mutable_wait_for_warm_on_init()->set_value(false);
   }
 
-  // As many requests as come, and a server that fell silent is noticed.
+  // Removes request limits, and detects a server that stopped answering.
   static void set_grpc(cluster::Cluster& out) {
     set_no_limits(out);
     envoy::extensions::upstreams::http::v3::HttpProtocolOptions options;
@@ -225,7 +225,7 @@ struct OutsideClusterValues {
   }
 };
 
-// Of whom the class's connection managers speak.
+// Adds the outside servers that the class's connection managers use.
 void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) {
   const MeshConfig& config = view.snapshot.config;
   const bool receives = view.receives_http();
@@ -238,7 +238,7 @@ void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) 
                                                      config.external_authorization.port, true}));
 }
 
-// Ports that share a target port share their clusters, which speak HTTP if one of them does.
+// Ports that share a target port share their clusters. Those use HTTP if one of the ports does.
 void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamService& seen,
                            std::vector<InputPtr>& inputs) {
   const auto& [upstream, entry] = seen;

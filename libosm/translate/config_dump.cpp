@@ -32,7 +32,7 @@ admin::ClientResourceStatus status_of(const DumpedResource& resource) {
   return resource.nack_detail.empty() ? admin::REQUESTED : admin::NACKED;
 }
 
-// Sets what every dumped state has.
+// Sets the common fields of all dumped states.
 template <class State>
 void set_status(const DumpedResource& resource, State& state) {
   state.set_client_status(status_of(resource));
@@ -43,7 +43,7 @@ void set_status(const DumpedResource& resource, State& state) {
   *error.mutable_last_update_attempt() = timestamp(resource.updated);
 }
 
-// The resource as it was sent, or nothing when it could not be printed.
+// The resource as it was sent; nothing if it cannot be printed.
 template <class Set>
 void set_content(const DumpedResource& resource, Set set) {
   google::protobuf::Any any;
@@ -77,7 +77,7 @@ admin::ListenersConfigDump listeners(const Resources& resources) {
   for (const DumpedResource* resource : resources) {
     auto& listener = by_name[resource->name];
     listener.set_name(resource->name);
-    // Of two states, what is outstanding says how the listener stands.
+    // The outstanding state decides the listener's status.
     if (!resource->acknowledged || listener.client_status() == admin::UNKNOWN)
       set_status(*resource, listener);
     auto& state = resource->acknowledged ? *listener.mutable_active_state()
@@ -112,7 +112,7 @@ admin::EndpointsConfigDump endpoints(const Resources& resources) {
   return dump;
 }
 
-// SecretsConfigDump by hand: its generated form would bring Envoy's whole bootstrap API along.
+// SecretsConfigDump is written by hand: the generated type would link Envoy's whole bootstrap API.
 Struct secret_state(const DumpedResource& resource) {
   const std::string updated = to_json(timestamp(resource.updated), false).value_or("");
   Struct state;

@@ -1,5 +1,5 @@
-// What a proxy was sent, as JSON of envoy.admin.v3.ConfigDump: readable by whatever reads Envoy's
-// own /config_dump. Certificates appear by fingerprint, private keys not at all.
+// A proxy's configuration as JSON of envoy.admin.v3.ConfigDump, for any reader of Envoy's own
+// /config_dump. Certificates appear by fingerprint, private keys not at all.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace osm::inline v1::translate {
 
-// One state of one resource. The acknowledged one and a pending or refused one may both be there.
+// One state of one resource. A resource may have an acknowledged state and a pending or refused
+// one.
 struct DumpedResource {
   XdsType type{};
   std::string name;
@@ -18,10 +19,11 @@ struct DumpedResource {
   std::string any;  // EncodedResource::any
   WallTime updated;
   bool acknowledged = false;
-  std::string nack_detail;  // Envoy's words; empty: not refused
+  std::string nack_detail;  // Envoy's message; empty: not refused
 };
 
-// `resources` in any order. One of whose bytes nothing can be read is listed without its content.
+// Dumps `resources`, in any order. A resource whose bytes cannot be parsed is listed without
+// content.
 std::string config_dump_json(const std::vector<DumpedResource>& resources);
 
 }  // namespace osm::inline v1::translate

@@ -14,7 +14,7 @@ namespace {
 
 namespace endpoint = envoy::config::endpoint::v3;
 
-// Of an Endpoint, what Envoy is told. Not its identity: that decides only whether it is here.
+// The members of an Endpoint that Envoy gets. The identity only decides if the endpoint is listed.
 struct Host {
   std::string address;
   Port port{};
@@ -34,7 +34,7 @@ struct AssignmentValues {
   static constexpr XdsType kType = XdsType::kEndpoint;
   static constexpr std::string_view kKind = "cluster-load-assignment";
 
-  std::vector<Zone> zones;  // at least one: without a locality an empty cluster never warms
+  std::vector<Zone> zones;  // at least one: a cluster without a locality never warms
 
   auto fields() const { return std::tie(zones); }
 
@@ -62,7 +62,8 @@ bool allowed(const model::Upstream& upstream, const Endpoint& candidate) {
          std::binary_search(upstream.allowed.begin(), upstream.allowed.end(), candidate.identity);
 }
 
-// `target_port` names the cluster; the endpoint's own port may differ when the port is a named one.
+// True if `candidate` serves the cluster of `target_port`. Its own port may differ if the port is a
+// named one.
 bool serves(const model::ServiceEntry& entry, Port target_port, const Endpoint& candidate) {
   for (const MeshService& port : entry.ports) {
     if (port.target_port != target_port) continue;
@@ -72,8 +73,8 @@ bool serves(const model::ServiceEntry& entry, Port target_port, const Endpoint& 
   return false;
 }
 
-// Envoy refuses a cluster whose weights sum to more than 32 bits hold. Providers say any, so those
-// shrink together then: how they compare stays, over all zones, and nobody gets less than 1.
+// Envoy refuses a cluster whose weights sum to more than 32 bits. Providers may use any weights, so
+// larger ones are scaled down together: their ratios stay, over all zones, and each is at least 1.
 void fit_weights(std::vector<Zone>& zones) {
   std::uint64_t sum = 0, hosts = 0;
   for (const Zone& zone : zones) {
@@ -97,7 +98,7 @@ AssignmentValues assignment(const model::ServiceEndpoints* known,
     for (const Endpoint& candidate : known->endpoints) {
       if (!serves(*upstream.entry, target_port, candidate)) continue;
       if (!allowed(*upstream.upstream, candidate)) continue;
-      // Envoy knows no weight 0: such an endpoint gets no traffic by not being listed.
+      // Envoy has no weight 0: such an endpoint is not listed.
       if (candidate.weight == 0u) continue;
       if (!seen.emplace(candidate.address, candidate.port).second) continue;
       zones[candidate.zone.value_or("local")].push_back(

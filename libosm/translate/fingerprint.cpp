@@ -74,7 +74,7 @@ std::optional<google::protobuf::Struct> redacted_secret(const std::string& any) 
   tls::Secret secret;
   if (!packed.ParseFromString(any) || !packed.UnpackTo(&secret)) return std::nullopt;
 
-  // Built up from what may be shown, never cut down from what may not.
+  // Build the result from permitted fields only, instead of removing forbidden ones.
   google::protobuf::Struct shown;
   auto& fields = *shown.mutable_fields();
   fields["@type"].set_string_value(packed.type_url());

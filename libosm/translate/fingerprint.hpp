@@ -1,4 +1,4 @@
-// What may be shown of a secret.
+// Public parts of a secret.
 #pragma once
 
 #include <google/protobuf/struct.pb.h>
@@ -10,12 +10,12 @@
 
 namespace osm::inline v1::translate {
 
-// The SHA-256 of each certificate in a PEM text, in lower-case hex: the fingerprint that openssl
-// prints. Anything else in the text is passed over.
+// SHA-256 of each certificate in a PEM text, in lower-case hex, as openssl prints it. Other content
+// of the text is skipped.
 std::vector<std::string> certificate_fingerprints(std::string_view pem);
 
-// An encoded secret with fingerprints in place of its certificates and nothing of its key, in the
-// JSON form of an Any; nullopt when the bytes are no secret.
+// An encoded secret in the JSON form of an Any, with fingerprints instead of certificates and
+// without its key; nullopt if the bytes are no secret.
 std::optional<google::protobuf::Struct> redacted_secret(const std::string& any);
 
 }  // namespace osm::inline v1::translate

@@ -1,4 +1,5 @@
-// How sidecars ask each other whether they are there (ADR 0025). Both sides must agree.
+// Path and header of health checks between sidecars (ADR 0025). Client and server must agree on
+// them.
 #pragma once
 
 namespace osm::inline v1::translate {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t at(XdsType type) { return static_cast<std::size_t>(type); }
 
-// Only what this room encoded is parsed here, so it always parses.
+// Always parses: this room encoded the bytes.
 template <class Message>
 std::vector<Message> decode(const std::vector<EncodedPtr>& resources) {
   std::vector<Message> out;

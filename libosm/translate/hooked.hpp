@@ -1,4 +1,4 @@
-// The embedder's typed hook applied to the encoded resources of one class.
+// Applies the embedder's resource hook to the encoded resources of one class.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ namespace osm::inline v1::translate {
 
 using ResourcesByType = std::array<std::vector<EncodedPtr>, kXdsTypes.size()>;
 
-// What the hook makes of `resources`; those it leaves as they are keep their pointers. Endpoints
-// and secrets pass through.
-// Failure: the hook's own; kInternal when it threw.
+// The resources after the hook. Unchanged ones keep their pointers; endpoints and secrets pass
+// through.
+// Failure: the hook's own; kInternal if it threw.
 Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy_class,
                                const ResourcesByType& resources);
 

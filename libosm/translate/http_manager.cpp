@@ -20,9 +20,9 @@ namespace ext_authz = envoy::extensions::filters::http::ext_authz::v3;
 namespace core = envoy::config::core::v3;
 
 constexpr const char* kHttpManagerFilter = "envoy.filters.network.http_connection_manager";
-constexpr std::uint32_t kMostBodyBytes = 8192;  // of a request, for the authorizer
+constexpr std::uint32_t kMostBodyBytes = 8192;  // part of a request that the authorizer gets
 
-// Stream and request timeouts are Envoy's: none for requests, 5 minutes for an idle stream.
+// Keep Envoy's timeouts: none for requests, 5 minutes for an idle stream.
 hcm::HttpConnectionManager manager(const std::string& route_name, Direction direction) {
   hcm::HttpConnectionManager out;
   out.set_stat_prefix("mesh-http-conn-manager." + route_name);
@@ -37,7 +37,7 @@ hcm::HttpConnectionManager manager(const std::string& route_name, Direction dire
   return out;
 }
 
-// The name of whose spans these are is the bootstrap's cluster: the account and its namespace.
+// Spans carry the bootstrap's cluster name: the account and its namespace.
 void set_tracing(hcm::HttpConnectionManager& out, const std::optional<HttpTracing>& tracing) {
   if (!tracing) return;
   envoy::config::trace::v3::ZipkinConfig zipkin;
@@ -56,8 +56,8 @@ void add_router(hcm::HttpConnectionManager& out) {
   *router.mutable_typed_config() = pack_any(envoy::extensions::filters::http::router::v3::Router());
 }
 
-// Denies: rules without policies allow nobody, while no rules at all would allow everybody. The
-// virtual host says who may pass, so that a route without a say of its own stays closed.
+// Denies everything: rules without policies admit nobody, while no rules at all would admit
+// everybody. Virtual hosts open it, so a route without its own permission stays closed.
 void add_closed_rbac(hcm::HttpConnectionManager& out) {
   http_rbac::RBAC closed;
   closed.mutable_rules()->set_action(envoy::config::rbac::v3::RBAC::ALLOW);
@@ -66,7 +66,7 @@ void add_closed_rbac(hcm::HttpConnectionManager& out) {
   *filter.mutable_typed_config() = pack_any(closed);
 }
 
-// Before all others: a prober asks for the proxy, and no policy speaks of that.
+// Must be the first filter: health checks concern the proxy, and no policy covers them.
 void add_probe_answer(hcm::HttpConnectionManager& out) {
   envoy::extensions::filters::http::health_check::v3::HealthCheck answer;
   answer.mutable_pass_through_mode()->set_value(false);
@@ -82,7 +82,7 @@ void add_probe_answer(hcm::HttpConnectionManager& out) {
   out.mutable_access_log(0)->mutable_filter()->mutable_not_health_check_filter();
 }
 
-// After RBAC: what policy refuses is nobody's to ask about.
+// Must follow RBAC: the authorizer does not see requests that policy refuses.
 void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& authorizer,
                     Protocol protocol) {
   ext_authz::ExtAuthz check;
@@ -93,7 +93,7 @@ void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& autho
   check.set_transport_api_version(core::ApiVersion::V3);
   check.set_stat_prefix(authorizer.stat_prefix);
   check.set_failure_mode_allow(authorizer.failure_mode_allow);
-  // Of a gRPC stream whose client waits for a word before its next, the body never comes.
+  // A client of a gRPC stream may wait for a reply before it sends more, so the body never ends.
   if (protocol != Protocol::kGrpc) {
     check.mutable_with_request_body()->set_max_request_bytes(kMostBodyBytes);
     check.mutable_with_request_body()->set_allow_partial_message(true);
@@ -140,11 +140,12 @@ envoy::config::listener::v3::Filter inbound_http_manager(const std::string& rout
                                                          const InboundHttp& settings) {
   auto out = manager(route_name, Direction::kInbound);
   set_tracing(out, settings.tracing);
-  // Policies speak of paths: they must see the one path that the application will see.
+  // Policies must see the same path that the application sees.
   out.mutable_normalize_path()->set_value(true);
   out.set_merge_slashes(true);
   out.set_path_with_escaped_slashes_action(hcm::HttpConnectionManager::REJECT_REQUEST);
-  // The application learns who calls from here alone; what a caller claims is taken away.
+  // The application learns the caller from this header only; a value that the caller sent is
+  // removed.
   out.set_forward_client_cert_details(hcm::HttpConnectionManager::SANITIZE_SET);
   out.mutable_set_current_client_cert_details()->set_uri(true);
   if (settings.answers_probes) add_probe_answer(out);

@@ -1,5 +1,5 @@
-// The HTTP connection managers of mesh chains. They carry no policy, so that no change of policy
-// drains a connection: authorization travels with the routes.
+// The HTTP connection managers of mesh chains. They contain no policy, so a policy change drains no
+// connection: authorization is part of the routes.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ namespace osm::inline v1::translate {
 // Routes override this filter by its name.
 inline constexpr const char* kHttpRbacFilter = "http_rbac";
 
-// What MeshConfig makes of connection managers. Where its servers are is in their clusters alone,
-// so that one that moves drains no connection.
+// Settings of connection managers from MeshConfig. Addresses of its servers are in their clusters
+// only, so a moved server drains no connection.
 
 struct HttpTracing {
   std::string endpoint;  // the collector's path
 
   auto fields() const { return std::tie(endpoint); }
-  // None: off, or nobody to send spans to.
+  // Nullopt: tracing is off, or has no collector.
   static std::optional<HttpTracing> of(const MeshConfig& config);
 };
 
@@ -51,7 +51,7 @@ envoy::config::listener::v3::Filter inbound_http_manager(const std::string& rout
                                                          Protocol protocol,
                                                          const InboundHttp& settings);
 
-// The clusters that such a connection manager needs beside its routes'.
+// The clusters that such a connection manager needs besides those of its routes.
 std::vector<EncodedResource::Reference> cluster_references(const InboundHttp& settings);
 
 }  // namespace osm::inline v1::translate

@@ -1,7 +1,7 @@
 // Inputs made of plain values.
 //
-// A Values struct lists its members once, in fields(): the key is taken over that list and encode()
-// reads nothing else, so key and bytes cannot disagree about what matters.
+// A Values struct lists its members once, in fields(). The key covers that list, and encode() reads
+// nothing else, so key and bytes always depend on the same values.
 //
 //   struct FooValues {
 //     static constexpr XdsType kType = XdsType::kCluster;
@@ -30,7 +30,7 @@ namespace osm::inline v1::translate {
 
 struct Encoding {
   std::string any;
-  std::vector<EncodedResource::Reference> references;  // in any order, repeated or not
+  std::vector<EncodedResource::Reference> references;  // in any order; may repeat
 };
 
 inline void feed(DigestBuilder& digest, const std::string& text) { digest.add(text); }
@@ -70,7 +70,7 @@ void feed(DigestBuilder& digest, const std::vector<T>& values) {
 }
 
 inline void feed(DigestBuilder& digest, const smi::HttpMatch& match) {
-  // Not its name: no byte depends on it.
+  // Leave the name out: no byte depends on it.
   digest.add(match.path_regex);
   feed(digest, match.methods);
   digest.add(static_cast<std::uint64_t>(match.headers.size()));

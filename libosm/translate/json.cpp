@@ -12,8 +12,8 @@ namespace {
 
 namespace util = google::protobuf::util;
 
-// From bytes rather than from a message: maps come out in the order the bytes have them, and the
-// library's own way from message to JSON would serialize again, in any order.
+// Print from bytes rather than from a message: maps then keep the order of the bytes. Printing a
+// message would serialize it again, in any order.
 std::optional<std::string> print(const std::string& type_url, const std::string& bytes,
                                  bool indent) {
   const std::unique_ptr<util::TypeResolver> types(util::NewTypeResolverForDescriptorPool(

@@ -1,5 +1,5 @@
-// Messages as JSON, with proto field names, as Envoy's own admin interface writes them. Equal
-// messages give equal text.
+// Messages as JSON with proto field names, as in Envoy's admin interface. Equal messages give equal
+// text.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -9,10 +9,10 @@
 
 namespace osm::inline v1::translate {
 
-// nullopt: an Any inside holds a type this library does not know, or bytes that are not of it.
+// Nullopt: a nested Any has a type that is not linked in, or invalid bytes.
 std::optional<std::string> to_json(const google::protobuf::Message& message, bool indent);
 
-// Of an Any by its bytes, as an EncodedResource holds it; the message alone, without "@type".
+// JSON of the message in an Any, given its bytes as in EncodedResource; without "@type".
 std::optional<std::string> any_to_json(const std::string& any, bool indent);
 
 }  // namespace osm::inline v1::translate

@@ -36,8 +36,8 @@ listener::Listener empty_listener(const std::string& name, std::uint32_t port) {
   return out;
 }
 
-// The destination before interception. Only this filter finds it: the listener's use_original_dst
-// flag would hand a dial to any host's port 15003 to this very workload.
+// Finds the destination before interception. Use this filter only: with the listener's
+// use_original_dst flag, a dial to any host's port 15003 would reach this workload.
 void add_original_dst(listener::Listener& out) {
   auto& filter = *out.add_listener_filters();
   filter.set_name("envoy.filters.listener.original_dst");
@@ -76,15 +76,15 @@ void add_exact_range(listener::FilterChainMatch& match, const std::string& addre
   range.mutable_prefix_len()->set_value(address.find(':') == std::string::npos ? 32 : 128);
 }
 
-// ---- outbound: what the application dials
+// ---- outbound: connections of the application
 
 struct OutboundChain {
   ServiceName service;
   Port port{};
   Protocol protocol{};
   std::vector<std::string> addresses;  // ordered, never empty
-  std::string leads_to;                // the route configuration of HTTP, the cluster of TCP
-  std::string part{};                  // which of several chains that differ in their addresses
+  std::string leads_to;                // HTTP: the route configuration; TCP: the cluster
+  std::string part{};                  // tells chains apart that differ in their addresses only
 
   std::string service_name() const { return chain_name("outbound", service, port, protocol); }
   std::string name() const { return part.empty() ? service_name() : service_name() + '_' + part; }
@@ -102,8 +102,8 @@ struct OutboundListenerValues {
   auto fields() const { return std::tie(egress, tracing, chains); }
 
   Encoding encode(const std::string& name) const {
-    // No inspectors: chains are told apart by destination alone, and a server that speaks first
-    // must not wait for its client.
+    // No inspectors: the destination alone selects the chain, and a server-first protocol must not
+    // wait for its client.
     auto out = empty_listener(name, kOutboundPort);
     out.set_traffic_direction(core::TrafficDirection::OUTBOUND);
     add_original_dst(out);
@@ -141,7 +141,7 @@ struct OutboundListenerValues {
 
 using Taken = std::set<std::pair<std::string, Port>>;
 
-// Those of `addresses` that no chain before claims: equal matches would cost the whole listener.
+// The `addresses` that no chain has claimed yet: Envoy refuses a listener with equal matches.
 std::vector<std::string> claim(Taken& taken, std::vector<std::string> addresses, Port port) {
   std::erase_if(addresses, [&](const std::string& address) {
     return address.empty() || !taken.emplace(address, port).second;
@@ -158,7 +158,7 @@ void add_cluster_ip_chain(Taken& taken, const model::ServiceEntry& entry, const 
                                            : dialled_cluster_name(entry, port)});
 }
 
-// The chains of pods that are dialled at `dialled`.
+// Adds the chains of pods that clients dial at `dialled`.
 void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const DialledPods& pods,
                     Port dialled, std::vector<OutboundChain>& chains) {
   const MeshService& port = pods.port;
@@ -172,8 +172,8 @@ void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const Dialle
                       outbound_route_name(entry, pods), part});
     return;
   }
-  // A chain that changes loses its connections, and TCP ones do not come back by themselves: a pod
-  // that comes or goes changes no other's chain.
+  // A changed chain loses its connections, and TCP clients do not reconnect by themselves. So each
+  // pod has its own chain, and a pod that comes or goes changes no other.
   const std::string cluster = dialled_cluster_name(entry, port);
   for (const std::string& address : addresses)
     chains.push_back({entry.name, dialled, port.protocol, {address}, cluster, address});
@@ -193,8 +193,8 @@ std::vector<InputPtr> outbound_inputs(const ClassView& view) {
           add_pod_chains(taken, *entry, pods, port.port, values.chains);
     }
   }
-  // Outside of a mesh only a pod's own ports can be dialled under a headless name. What Services
-  // say comes first, whichever it is.
+  // Without a mesh only a pod's own ports can be dialled under a headless name. Ports of Services
+  // come first, whichever Service it is.
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     for (const MeshService& port : entry->ports)
@@ -210,13 +210,13 @@ std::vector<InputPtr> outbound_inputs(const ClassView& view) {
   return inputs;
 }
 
-// ---- inbound: what peers of the mesh may reach
+// ---- inbound: connections of peers
 
 struct InboundChain {
   ServiceName service;
   Port target_port{};
   Protocol protocol{};
-  Authorization authorization;  // TCP; HTTP has it in its routes
+  Authorization authorization;  // TCP only; HTTP has it in its routes
   std::string routes;           // HTTP
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }

@@ -4,7 +4,7 @@ namespace osm::inline v1::translate {
 namespace {
 
 constexpr std::string_view kMeta = R"(\.+*?()[]{}|^$)";
-constexpr std::string_view kEscapable = "./-";  // the escapes that paths have
+constexpr std::string_view kEscapable = "./-";  // escapes that occur in paths
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The only way to put a message into an Any: Any::PackFrom ignores deterministic serialization, so
-// that equal values would give different bytes.
+// Packs a message into an Any with deterministic serialization. Any::PackFrom ignores that setting,
+// so equal values would give different bytes.
 #pragma once
 
 #include <google/protobuf/any.pb.h>

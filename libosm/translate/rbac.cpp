@@ -15,7 +15,7 @@ Authorization none_or_permissive(const ClassView& view) {
   return {.domains = view.snapshot.allowed_domains, .permissive = view.snapshot.config.permissive};
 }
 
-// Methods are alternatives: one permission that holds for any of them.
+// Methods are alternatives: one permission that matches any of them.
 rbac::Permission method_permission(const std::vector<std::string>& methods) {
   rbac::Permission permission;
   if (methods.size() == 1) {

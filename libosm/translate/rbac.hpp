@@ -1,4 +1,4 @@
-// Who may do what at a server: an Authorization, and its form as Envoy RBAC.
+// Authorization at a server, and its form as Envoy RBAC.
 #pragma once
 
 #include <string>
@@ -11,30 +11,31 @@
 
 namespace osm::inline v1::translate {
 
-// What one TrafficTarget allows.
+// Permissions from one TrafficTarget.
 struct Grant {
   std::string target;                    // "ns/name": the policy's key
-  std::vector<ServiceIdentity> sources;  // never empty: a grant to nobody is no grant
-  std::vector<RoutePolicy> routes;       // HTTP only: any of them; TCP: none
+  std::vector<ServiceIdentity> sources;  // never empty
+  std::vector<RoutePolicy> routes;       // HTTP only; a request must match one of them
 
   auto fields() const { return std::tie(target, sources, routes); }
 };
 
 struct Authorization {
-  std::vector<TrustDomain> domains{};  // of the identities that it speaks of
-  bool permissive = false;             // any workload of these may do anything
-  std::vector<Grant> grants{};  // ordered by target; else these; none: nobody may do anything
+  std::vector<TrustDomain> domains{};  // trust domains of the identities
+  bool permissive = false;             // any workload of these domains may do anything
+  std::vector<Grant>
+      grants{};  // if not permissive: ordered by target; empty: nobody may do anything
 
   auto fields() const { return std::tie(domains, permissive, grants); }
 };
 
-// Of the class's own services: the same on every HTTP port; on a TCP port, the targets whose
-// TCPRoutes name it or no port.
+// Authorization at the class's own services. HTTP: the same on every port. TCP: the targets whose
+// TCPRoutes name the port, or no port.
 Authorization http_authorization(const ClassView& view);
 Authorization tcp_authorization(const ClassView& view, Port target_port);
 
-// ALLOW with a policy per grant. Overlapping grants add up: a request passes when any policy
-// matches. Rules without policies deny everything.
+// RBAC of action ALLOW with one policy per grant. A request passes if any policy matches. Rules
+// without policies deny everything.
 envoy::config::rbac::v3::RBAC rbac_rules(const Authorization& authorization);
 
 }  // namespace osm::inline v1::translate

@@ -83,7 +83,7 @@ class Finder {
     }
   }
 
-  // Null when its type is not linked in, or the bytes are not one.
+  // Null if its type is not linked in or its bytes are invalid.
   static std::unique_ptr<Message> unpack(const google::protobuf::Any& any) {
     const std::string& url = any.type_url();
     const auto* descriptor =

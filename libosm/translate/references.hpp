@@ -1,5 +1,5 @@
-// Which other resources a message needs, found by looking through all of it: for messages that
-// this library did not write.
+// References of a message to other resources, found by a search of the whole message: for messages
+// of foreign code.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -10,7 +10,7 @@
 
 namespace osm::inline v1::translate {
 
-// Ordered, unique. Unknown messages inside an Any name nothing.
+// Result: ordered, unique. Unknown messages inside an Any are skipped.
 std::vector<EncodedResource::Reference> references_of(const google::protobuf::Message& message);
 
 }  // namespace osm::inline v1::translate

@@ -28,8 +28,8 @@ route::RouteConfiguration empty_configuration(const std::string& name) {
   return configuration;
 }
 
-// A domain stands once in a route configuration, or Envoy refuses all of it: the first claim wins.
-// False when nothing is left of the virtual host.
+// Envoy refuses a route configuration in which a domain occurs twice: the first claim wins. Result:
+// false if the virtual host has no domain left.
 bool claim_domains(std::set<std::string>& taken, const std::vector<std::string>& domains,
                    route::VirtualHost& host) {
   for (const std::string& domain : domains)
@@ -52,7 +52,7 @@ Encoding encoded(const route::RouteConfiguration& configuration,
   return encoding;
 }
 
-// ---- outbound: which service a host name means
+// ---- outbound: from host name to service
 
 struct Destination {
   std::string cluster;
@@ -64,7 +64,7 @@ struct Destination {
 struct OutboundHost {
   ServiceName service;
   bool short_names = false;
-  std::vector<Destination> destinations;  // ordered; none: the service cannot be reached
+  std::vector<Destination> destinations;  // ordered; empty: the service cannot be reached
 
   auto fields() const { return std::tie(service, short_names, destinations); }
 };
@@ -111,8 +111,8 @@ struct OutboundRouteValues {
   }
 };
 
-// A headless service: the address that was dialled says which pod, whatever the host is called. Its
-// own names mean the split, where there is one.
+// Routes of a headless service. The dialled address selects the pod, whatever the host is. If there
+// is a split, the service's own names mean the split.
 struct HeadlessRouteValues {
   static constexpr XdsType kType = XdsType::kRoute;
   static constexpr std::string_view kKind = "headless-routes";
@@ -120,7 +120,7 @@ struct HeadlessRouteValues {
   ServiceName service;
   std::vector<std::string> names;  // split only
   std::vector<Destination> split;
-  std::string pod;  // the cluster of the pod that was dialled
+  std::string pod;  // the cluster of the dialled pod
 
   auto fields() const { return std::tie(service, names, split, pod); }
 
@@ -160,7 +160,7 @@ std::vector<Destination> destinations_of(const ClassView& view, const model::Ser
   }
   std::vector<Destination> destinations;
   for (const auto& [cluster, weight] : weights) destinations.push_back({cluster, weight});
-  // The only one gets everything, whatever its weight.
+  // A single destination gets everything, whatever its weight.
   if (destinations.size() == 1) destinations.front().weight = 0;
   return destinations;
 }
@@ -201,17 +201,17 @@ std::vector<InputPtr> outbound_route_inputs(const ClassView& view) {
   return inputs;
 }
 
-// ---- inbound: 404 or the workload; RBAC says who
+// ---- inbound: 404 or the workload; RBAC authorizes
 
 struct InboundHost {
-  ServiceName service;  // the workload's own, or the apex of a split to one
+  ServiceName service;  // the workload's own service, or the apex of a split to it
   std::vector<Port> ports;
   std::string cluster;
 
   auto fields() const { return std::tie(service, ports, cluster); }
 };
 
-// One Envoy route: a route has no "or", so every method is one of its own.
+// Key of one Envoy route. Routes cannot match alternatives, so every method gets its own route.
 struct RouteKey {
   std::string path_regex;
   std::string method;  // empty: any
@@ -250,8 +250,8 @@ route::Route inbound_route(const RouteKey& key, const std::string& cluster) {
   return out;
 }
 
-// What no policy speaks of is 404 for everybody. RBAC is off on this one route, which answers by
-// itself and leads nowhere: the virtual host's rules would turn the answer into 403.
+// Requests without any policy get 404. RBAC is off on this one route, which answers by itself and
+// leads nowhere; otherwise the virtual host's rules would turn the answer into 403.
 route::Route not_found_route() {
   route::Route out = direct_response(kNotFound);
   (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] = pack_any(http_rbac::RBACPerRoute());
@@ -264,7 +264,7 @@ struct InboundRouteValues {
 
   std::vector<InboundHost> hosts;  // ordered by service
   Authorization authorization;
-  bool any_host = false;  // a headless service: the one host, under whatever name
+  bool any_host = false;  // a headless service: matches any host
 
   auto fields() const { return std::tie(hosts, authorization, any_host); }
 
@@ -302,8 +302,7 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
               const MeshService& own) {
   auto [at, added] = hosts.try_emplace(service);
   InboundHost& host = at->second;
-  // Reached under its own name, a service is its own cluster; as an apex, that of its first
-  // backend.
+  // Under its own name a service uses its own cluster; as an apex, that of its first backend.
   if (added || service == own.name) host.cluster = own.local_cluster_name().str();
   host.service = service;
   const auto place = std::lower_bound(host.ports.begin(), host.ports.end(), own.port);

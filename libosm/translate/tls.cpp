@@ -10,7 +10,7 @@ namespace {
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
 namespace core = envoy::config::core::v3;
 
-constexpr const char* kNobody = "/osm/nobody";  // not of the form of a workload's identity
+constexpr const char* kNobody = "/osm/nobody";  // cannot be a workload's identity
 
 void set_ads_secret(tls::SdsSecretConfig& secret, const char* name) {
   secret.set_name(name);
@@ -25,7 +25,7 @@ tls::TlsParameters::TlsProtocol protocol_of(TlsVersion version) {
   return tls::TlsParameters::TLS_AUTO;
 }
 
-// Returns the matchers, for the caller to say who the peer must be.
+// Sets the common parts. Result: the validation context; the caller adds the matchers of peers.
 tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context,
                                               const TlsSettings& settings) {
   auto& parameters = *context.mutable_tls_params();
@@ -70,7 +70,7 @@ google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
                                      const TlsSettings& settings) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
-  // No ALPN of our own: were "osm" negotiated, Envoy would take every connection for HTTP/1.
+  // Set no ALPN: if "osm" were negotiated, Envoy would treat every connection as HTTP/1.
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   for (const TrustDomain& domain : domains)
     add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));

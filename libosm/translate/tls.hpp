@@ -1,4 +1,4 @@
-// Mutual TLS between workloads: the two contexts, and how a peer's identity is pinned.
+// Mutual TLS between workloads: the two contexts, and the matchers for a peer's identity.
 #pragma once
 
 #include <google/protobuf/any.pb.h>
@@ -14,18 +14,19 @@ namespace osm::inline v1::translate {
 
 inline constexpr const char* kMeshAlpn = "osm";
 
-// Towards a service: its FQDN as SNI, and exactly these identities, of any of the domains. An empty
-// list means nobody: it pins an identity that is never issued to a workload, since Envoy takes no
-// matcher for anybody.
+// Context towards a service: its FQDN as SNI, and exactly these identities, under any of the
+// domains. An empty list pins an identity that is never issued to a workload, because Envoy treats
+// no matcher as "anybody".
 google::protobuf::Any upstream_tls(const std::vector<TrustDomain>& domains,
                                    const TlsSettings& settings, const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities);
 
-// From any workload of the trust domains; which of them may do what is RBAC's to say.
+// Context for connections from any workload of the trust domains. RBAC decides about their
+// permissions.
 google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
                                      const TlsSettings& settings);
 
-// The secrets both contexts refer to.
+// The secrets that both contexts refer to.
 std::vector<EncodedResource::Reference> tls_references();
 
 }  // namespace osm::inline v1::translate

@@ -1,9 +1,9 @@
-// Snapshot + proxy class → Envoy resources. Pure: no clock, no logger, no cache.
+// Translates a snapshot and a proxy class into Envoy resources. Pure: no clock, no logger, no
+// cache.
 //
-// Translation has two halves. inputs_for() gathers, per resource, exactly the values that decide
-// its bytes; encode() turns one such Input into bytes. An Input's key is the cache key, so a change
-// that alters no Input of a class cannot cause a push, and equal inputs are encoded once for
-// everybody.
+// Translation has two steps. inputs_for() collects, per resource, exactly the values that decide
+// its bytes. encode() turns one such Input into bytes. An Input's key is the cache key: a change
+// that alters no Input of a class causes no push, and equal inputs are encoded once for all.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace osm::inline v1::translate {
 
-// A port of one of the proxy's own services, its target port resolved on this very workload.
+// A port of one of the proxy's own services, with its target port resolved on this workload.
 struct OwnPort {
   MeshService service;
 
@@ -27,7 +27,7 @@ struct OwnPort {
   friend std::strong_ordering operator<=>(const OwnPort&, const OwnPort&) = default;
 };
 
-// Proxies of one class get the same bytes: everything translate may know of a proxy.
+// Everything that translation may know of a proxy. Proxies of one class get the same bytes.
 struct ProxyClass {
   ServiceIdentity identity;
   std::vector<OwnPort> own_ports;  // ordered, conflicts settled
@@ -38,15 +38,15 @@ struct ProxyClass {
 
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload);
 
-// One resource, serialized and hashed once, shared by every proxy that gets it.
+// One resource, serialized and hashed once, shared by all proxies that get it.
 struct EncodedResource {
   XdsType type{};
   std::string name;
   std::string any;  // a serialized google.protobuf.Any
   Digest hash;      // of `any`
-  // Names of the resources this one needs, ordered: clusters name their ClusterLoadAssignment (EDS)
-  // and secrets (SDS); listeners their route configurations (RDS), clusters and secrets; routes
-  // their clusters.
+  // Names of the resources that this one needs, ordered. Clusters need their ClusterLoadAssignment
+  // (EDS) and secrets (SDS); listeners their route configurations (RDS), clusters and secrets;
+  // routes their clusters.
   struct Reference {
     XdsType type{};
     std::string name;
@@ -57,34 +57,34 @@ struct EncodedResource {
 };
 using EncodedPtr = std::shared_ptr<const EncodedResource>;
 
-// What decides one resource's bytes.
+// The values that decide one resource's bytes.
 class Input {
  public:
   virtual ~Input() = default;
   virtual XdsType type() const = 0;
   virtual const std::string& name() const = 0;
-  virtual Digest key() const = 0;  // of the type and every value encode() reads
+  virtual Digest key() const = 0;  // hash of the type and every value that encode() reads
   virtual EncodedResource encode() const = 0;
 };
 using InputPtr = std::unique_ptr<const Input>;
 
-// The inputs of every resource of `type` (not secrets) that a class holds, ordered by name, unique.
-// kRoute: one per listener chain that names it, empty ones included.
+// The inputs of every resource of `type` (except secrets) of a class, ordered by name, unique.
+// kRoute: one per listener chain that names it, including empty ones.
 std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,
                                  XdsType type);
 
-// The inputs of the ClusterLoadAssignments of one service in this class; none when it has none.
-// The narrow path for a change of endpoints.
+// The inputs of the ClusterLoadAssignments of one service in this class; none if the class has
+// none. For a change of endpoints only.
 std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
                                           const ProxyClass& proxy_class,
                                           const ServiceName& service);
 
-// The services whose entries, and those whose endpoints, the class's inputs read, ordered: the
-// reverse index of who is touched by what. Identity policies: its own only.
+// The services whose entries, and those whose endpoints, the class's inputs read, ordered. This is
+// the index from services to the classes that they affect. Identity policies: its own only.
 std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
                                           const ProxyClass& proxy_class);
 
-// The two secrets every proxy asks for by name.
+// Names of the two secrets that every proxy requests.
 inline constexpr const char* kServiceCertSecret = "service-cert";
 inline constexpr const char* kRootCertSecret = "root-cert";
 std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate);
