@@ -2,15 +2,13 @@
 // The whole library uses it; other providers and stores may use it.
 #pragma once
 
-#include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "osm/detail/call_gate.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1 {
@@ -43,29 +41,14 @@ class Notifier {
       std::lock_guard lock(state_->mutex);
       entries.assign(state_->entries.begin(), state_->entries.end());
     }
-    for (const auto& entry : entries) {
-      {
-        std::lock_guard lock(entry->mutex);
-        if (entry->cancelled) continue;
-        entry->runners.push_back(std::this_thread::get_id());
-      }
-      entry->callback(args...);
-      std::lock_guard lock(entry->mutex);
-      // Erase one entry only: a callback that notifies again runs twice on this thread.
-      entry->runners.erase(
-          std::find(entry->runners.begin(), entry->runners.end(), std::this_thread::get_id()));
-      entry->idle.notify_all();
-    }
+    for (const auto& entry : entries) entry->gate.run([&] { entry->callback(args...); });
   }
 
  private:
   struct Entry {
     explicit Entry(Callback c) : callback(std::move(c)) {}
     Callback callback;
-    std::mutex mutex;
-    std::condition_variable idle;
-    bool cancelled = false;
-    std::vector<std::thread::id> runners;
+    detail::CallGate gate;
   };
   struct State {
     std::mutex mutex;
@@ -77,14 +60,8 @@ class Notifier {
       std::lock_guard lock(state->mutex);
       state->entries.remove(entry);
     }
-    std::unique_lock lock(entry->mutex);
-    entry->cancelled = true;
-    for (const std::thread::id& runner : entry->runners)
-      if (runner == std::this_thread::get_id()) return;  // inside its own callback
-    entry->idle.wait(lock, [&] { return entry->runners.empty(); });
     // Destroy the captured values here, not whenever a notify() releases the entry.
-    Callback released = std::move(entry->callback);
-    lock.unlock();
+    if (entry->gate.close()) entry->callback = nullptr;
   }
 
   std::shared_ptr<State> state_ = std::make_shared<State>();

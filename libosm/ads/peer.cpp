@@ -6,33 +6,13 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <ctime>
 #include <memory>
-#include <optional>
+
+#include "base/hex.hpp"
+#include "base/times.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
-
-std::optional<WallTime> wall_time(const ASN1_TIME* time) {
-  std::tm fields{};
-  if (time == nullptr || ASN1_TIME_to_tm(time, &fields) != 1) return std::nullopt;
-  // The years 0 and 9999, which a certificate may name, do not fit into 64 bits of nanoseconds.
-  constexpr std::int64_t kFarthest = 9'000'000'000;
-  return WallTime{
-      std::chrono::seconds(std::clamp<std::int64_t>(timegm(&fields), -kFarthest, kFarthest))};
-}
-
-std::string hex_of(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const char byte : bytes) {
-    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return hex;
-}
 
 // An error left in the queue would fail the thread's next TLS handshake.
 struct CleanErrorQueue {
@@ -46,14 +26,14 @@ bool read_facts(const std::string& pem, Peer& peer) {
   std::unique_ptr<X509, decltype(&X509_free)> x509(
       PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
   if (!x509) return false;
-  const auto not_before = wall_time(X509_get0_notBefore(x509.get()));
-  const auto not_after = wall_time(X509_get0_notAfter(x509.get()));
+  const auto not_before = time_of(X509_get0_notBefore(x509.get()));
+  const auto not_after = time_of(X509_get0_notAfter(x509.get()));
   if (!not_before || !not_after) return false;
   peer.not_before = *not_before;
   peer.not_after = *not_after;
   if (const ASN1_OCTET_STRING* id = X509_get0_authority_key_id(x509.get()))
-    peer.issuer_key_id = hex_of({reinterpret_cast<const char*>(ASN1_STRING_get0_data(id)),
-                                 static_cast<std::size_t>(ASN1_STRING_length(id))});
+    peer.issuer_key_id =
+        hex_of({ASN1_STRING_get0_data(id), static_cast<std::size_t>(ASN1_STRING_length(id))});
   return true;
 }
 

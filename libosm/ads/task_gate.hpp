@@ -2,10 +2,10 @@
 // enters.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
+
+#include "osm/detail/call_gate.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -15,34 +15,14 @@ class TaskGate {
 
   // `task`, wrapped so that it does nothing once the gate is closed.
   std::function<void()> guard(std::function<void()> task) const {
-    return [state = state_, task = std::move(task)] {
-      {
-        std::lock_guard lock(state->mutex);
-        if (state->closed) return;
-        ++state->inside;
-      }
-      task();
-      std::lock_guard lock(state->mutex);
-      --state->inside;
-      state->left.notify_all();
-    };
+    return [gate = gate_, task = std::move(task)] { gate->run(task); };
   }
 
   // Waits for the tasks inside. Not to be called by one of them.
-  void close() {
-    std::unique_lock lock(state_->mutex);
-    state_->closed = true;
-    state_->left.wait(lock, [this] { return state_->inside == 0; });
-  }
+  void close() { gate_->close(); }
 
  private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable left;
-    int inside = 0;
-    bool closed = false;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::shared_ptr<detail::CallGate> gate_ = std::make_shared<detail::CallGate>();
 };
 
 }  // namespace osm::inline v1::ads

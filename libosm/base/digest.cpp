@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include "base/check.hpp"
+#include "base/hex.hpp"
 
 namespace osm::inline v1 {
 
@@ -57,15 +58,6 @@ Digest digest_of(std::string_view bytes) {
   return digest;
 }
 
-std::string Digest::hex() const {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (std::uint8_t byte : bytes) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
+std::string Digest::hex() const { return hex_of(bytes); }
 
 }  // namespace osm::inline v1

@@ -4,15 +4,16 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "base/read_file.hpp"
 #include "osm/certificate/root_rotation.hpp"
 
 namespace osm::inline v1 {
 namespace {
+
+constexpr std::size_t kMaxBytes = 1024 * 1024;
 
 class FileRecord final : public RotationRecord {
  public:
@@ -20,11 +21,9 @@ class FileRecord final : public RotationRecord {
 
   Result<Text> load() override {
     if (::access(path_.c_str(), F_OK) != 0 && errno == ENOENT) return Text{};
-    std::ifstream file(path_, std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file.good() && !file.eof())
-      return Error{ErrorCode::kStorage, path_ + ": cannot be read; let this user read it"};
-    return Text{text, text};
+    const Result<std::string> text = read_file(path_, kMaxBytes);
+    if (!text) return Error{ErrorCode::kStorage, text.error().message};
+    return Text{*text, *text};
   }
 
   Status store(const Text& next) override {

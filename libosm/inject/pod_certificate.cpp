@@ -1,11 +1,10 @@
 #include "inject/pod_certificate.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <utility>
 
 #include "base/digest.hpp"
+#include "base/times.hpp"
 #include "inject/envoy_bootstrap.hpp"
 #include "inject/pod_names.hpp"
 #include "model/names.hpp"
@@ -15,15 +14,6 @@ namespace {
 
 // Longer than any pod is likely to live; the CA's own end caps it.
 constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
-
-std::string rfc3339(WallTime time) {
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(std::chrono::floor<std::chrono::seconds>(time - day));
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
-}
 
 // After 7/12 to 2/3 of its life, by its fingerprint: many that were issued in one minute are not
 // renewed in one.

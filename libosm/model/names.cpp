@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/check.hpp"
+#include "base/hex.hpp"
 #include "osm/detail/api.hpp"
 
 namespace osm::inline v1::model {
@@ -24,14 +25,8 @@ std::string control_plane_prefix(const TrustDomain& domain) {
 }
 
 std::string uuid_text(const std::uint8_t* bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(kUuidLength);
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text.push_back('-');
-    text.push_back(kDigits[bytes[i] >> 4]);
-    text.push_back(kDigits[bytes[i] & 15]);
-  }
+  std::string text = hex_of({bytes, 16});
+  for (const std::size_t dash : {8U, 13U, 18U, 23U}) text.insert(dash, 1, '-');
   return text;
 }
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "net/cancellable.hpp"
+#include "osm/detail/call_gate.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -19,44 +19,34 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Cancellable's mutex also guards the Asio object beside it, which is not thread-safe by itself.
-struct Timer : Cancellable {
+struct Timer {
   Timer(asio::io_context& context, std::function<void()> t) : timer(context), task(std::move(t)) {}
+  detail::CallGate gate;
   asio::steady_timer timer;
   std::function<void()> task;
 };
 
-struct Watch : Cancellable {
+struct Watch {
   Watch(asio::io_context& context, std::function<void()> c)
       : descriptor(context), on_readable(std::move(c)) {}
+  detail::CallGate gate;
+  std::mutex mutex;  // of `descriptor`, which is armed and released on different threads
   asio::posix::stream_descriptor descriptor;
   std::function<void()> on_readable;
 };
 
-void fire(const std::shared_ptr<Timer>& timer) {
-  if (!timer->begin()) return;
-  std::exchange(timer->task, nullptr)();
-  timer->end();
-}
-
 void cancel(const std::shared_ptr<Timer>& timer) {
-  std::function<void()> released;  // destroyed after the lock
-  std::unique_lock lock(timer->mutex);
-  timer->cancelled = true;
   timer->timer.cancel();
-  if (timer->wait(lock)) released.swap(timer->task);
+  if (timer->gate.close()) timer->task = nullptr;
 }
 
-// Precondition: mutex held, not cancelled.
+// Precondition: mutex held, descriptor open.
 void arm(const std::shared_ptr<Watch>& watch);
 
 void ready(const std::shared_ptr<Watch>& watch) {
-  if (!watch->begin()) return;
-  watch->on_readable();
+  if (!watch->gate.run([&] { watch->on_readable(); })) return;
   std::lock_guard lock(watch->mutex);
-  watch->running = false;
-  watch->idle.notify_all();
-  if (!watch->cancelled) arm(watch);
+  if (watch->descriptor.is_open()) arm(watch);
 }
 
 void arm(const std::shared_ptr<Watch>& watch) {
@@ -67,11 +57,12 @@ void arm(const std::shared_ptr<Watch>& watch) {
 }
 
 void cancel(const std::shared_ptr<Watch>& watch) {
-  std::function<void()> released;
-  std::unique_lock lock(watch->mutex);
-  watch->cancelled = true;
-  if (watch->descriptor.is_open()) watch->descriptor.release();  // the descriptor is the caller's
-  if (watch->wait(lock)) released.swap(watch->on_readable);
+  const bool idle = watch->gate.close();
+  {
+    std::lock_guard lock(watch->mutex);
+    if (watch->descriptor.is_open()) watch->descriptor.release();  // the descriptor is the caller's
+  }
+  if (idle) watch->on_readable = nullptr;
 }
 
 template <class T>
@@ -87,13 +78,10 @@ void AsioExecutor::post(std::function<void()> task) { asio::post(context_, std::
 
 Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::function<void()> task) {
   auto timer = std::make_shared<Timer>(context_, std::move(task));
-  {
-    std::lock_guard lock(timer->mutex);
-    timer->timer.expires_after(std::max(delay, std::chrono::nanoseconds(0)));
-    timer->timer.async_wait([timer](const error_code& error) {
-      if (!error) fire(timer);
-    });
-  }
+  timer->timer.expires_after(std::max(delay, std::chrono::nanoseconds(0)));
+  timer->timer.async_wait([timer](const error_code& error) {
+    if (!error) timer->gate.run([&] { std::exchange(timer->task, nullptr)(); });
+  });
   return handle_of(std::move(timer));
 }
 

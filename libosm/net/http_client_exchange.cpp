@@ -117,8 +117,7 @@ void Exchange::finish(Status status) {
       last.done(std::move(status).error());
     }
   });
-  std::lock_guard lock(cancellable_.mutex);
-  cancellable_.cancelled = true;  // nothing is left to cancel: a late handle finds no work
+  ended_ = true;
 }
 
 void Exchange::give_back() {
@@ -140,21 +139,19 @@ void Exchange::abort() {
 }
 
 void Exchange::cancel() {
-  ExchangeCallbacks released;  // destroyed after the lock
-  {
-    std::unique_lock lock(cancellable_.mutex);
-    const bool again = std::exchange(cancellable_.cancelled, true);
-    if (cancellable_.wait(lock)) std::swap(released, callbacks_);
-    if (again) return;
-  }
-  boost::asio::post(pool_->strand(), [self = shared_from_this()] { self->abort(); });
+  if (gate_.close())
+    callbacks_ = {};
+  else
+    cancelled_inside_ = true;
+  if (!ended_.exchange(true))
+    boost::asio::post(pool_->strand(), [self = shared_from_this()] { self->abort(); });
 }
 
 bool Exchange::tell(const std::function<void(ExchangeCallbacks&)>& act) {
-  if (!cancellable_.begin()) return false;
+  if (!gate_.enter()) return false;
   act(callbacks_);
-  if (cancellable_.end()) return true;
-  callbacks_ = {};
+  if (gate_.leave()) return true;
+  if (cancelled_inside_) callbacks_ = {};  // otherwise cancel() clears them
   abort();
   return false;
 }

@@ -4,13 +4,14 @@
 // turned out to be closed, and collecting the response of a call.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "net/cancellable.hpp"
 #include "net/http_client_pool.hpp"
+#include "osm/detail/call_gate.hpp"
 
 namespace osm::inline v1::net {
 
@@ -58,7 +59,7 @@ class Exchange final : public ConnectionUser,
   const std::shared_ptr<ConnectionPool> pool_;
   const HttpRequest request_;
   const std::string where_;  // "GET /path at host:port"
-  Cancellable cancellable_;
+  detail::CallGate gate_;
   ExchangeCallbacks callbacks_;  // of cancel() when nothing runs, else of the strand
 
   std::string head_;
@@ -70,6 +71,8 @@ class Exchange final : public ConnectionUser,
   bool was_kept_ = false;
   bool has_head_ = false;
   bool finished_ = false;
+  bool cancelled_inside_ = false;   // by a callback
+  std::atomic<bool> ended_{false};  // nothing is left to cancel
 };
 
 }  // namespace osm::inline v1::net

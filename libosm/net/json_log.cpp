@@ -1,6 +1,5 @@
 #include "osm/runtime/json_log.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,19 +8,12 @@
 #include <string>
 
 #include "base/log_level.hpp"
+#include "base/times.hpp"
 #include "net/json_text.hpp"
 
 namespace osm::inline v1::net {
 
-std::string rfc3339(WallTime time) {
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(std::chrono::floor<std::chrono::milliseconds>(time - day));
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
-                     clock.subseconds().count());
-}
+std::string rfc3339(WallTime time) { return v1::rfc3339(time, 3); }
 
 void JsonLog::write(LogLevel level, std::string_view message,
                     std::initializer_list<LogField> fields) {

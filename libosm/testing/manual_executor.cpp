@@ -1,26 +1,24 @@
 #include "osm/testing/manual_executor.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/check.hpp"
+#include "osm/detail/call_gate.hpp"
 
 namespace osm::inline v1::testing {
 namespace {
 
 // One posted task; a timer's can be cancelled until it starts and is waited for while it runs.
 struct Task {
+  explicit Task(std::function<void()> r) : run(std::move(r)) {}
   std::function<void()> run;
-  bool cancelled = false;
-  bool running = false;
-  std::thread::id runner;
+  detail::CallGate gate;
 };
 using TaskPtr = std::shared_ptr<Task>;
 
@@ -28,7 +26,6 @@ using TaskPtr = std::shared_ptr<Task>;
 
 struct ManualExecutor::State {
   mutable std::mutex mutex;
-  std::condition_variable ran;
   std::deque<TaskPtr> queue;
   std::map<std::pair<SteadyTime, std::uint64_t>, TaskPtr> timers;  // by deadline, then creation
   std::uint64_t created = 0;
@@ -42,12 +39,12 @@ struct ManualExecutor::State {
   }
 
   void cancel(const TaskPtr& task) {
-    std::unique_lock lock(mutex);
-    task->cancelled = true;
-    std::erase(queue, task);
-    std::erase_if(timers, [&](const auto& timer) { return timer.second == task; });
-    if (task->running && task->runner == std::this_thread::get_id()) return;
-    ran.wait(lock, [&] { return !task->running; });
+    {
+      std::lock_guard lock(mutex);
+      std::erase(queue, task);
+      std::erase_if(timers, [&](const auto& timer) { return timer.second == task; });
+    }
+    if (task->gate.close()) task->run = nullptr;
   }
 };
 
@@ -66,12 +63,12 @@ ManualExecutor::~ManualExecutor() {
 void ManualExecutor::post(std::function<void()> task) {
   std::lock_guard lock(state_->mutex);
   state_->queue_due(clock_.steady_now());
-  state_->queue.push_back(std::make_shared<Task>(Task{std::move(task), false, false, {}}));
+  state_->queue.push_back(std::make_shared<Task>(std::move(task)));
 }
 
 Subscription ManualExecutor::post_after(std::chrono::nanoseconds delay,
                                         std::function<void()> task) {
-  auto timer = std::make_shared<Task>(Task{std::move(task), false, false, {}});
+  auto timer = std::make_shared<Task>(std::move(task));
   std::lock_guard lock(state_->mutex);
   const SteadyTime deadline = clock_.steady_now() + std::max(delay, std::chrono::nanoseconds(0));
   state_->timers.emplace(std::pair(deadline, state_->created++), timer);
@@ -87,13 +84,8 @@ bool ManualExecutor::run_one() {
     if (state_->queue.empty()) return false;
     task = std::move(state_->queue.front());
     state_->queue.pop_front();
-    task->running = true;
-    task->runner = std::this_thread::get_id();
   }
-  std::exchange(task->run, nullptr)();
-  std::lock_guard lock(state_->mutex);
-  task->running = false;
-  state_->ran.notify_all();
+  task->gate.run([&] { std::exchange(task->run, nullptr)(); });
   return true;
 }
 

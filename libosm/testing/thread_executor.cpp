@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "osm/detail/call_gate.hpp"
+
 namespace osm::inline v1::testing {
 namespace {
 
@@ -16,8 +18,7 @@ using Steady = std::chrono::steady_clock;
 
 struct Task {
   std::function<void()> run;
-  bool running = false;
-  std::thread::id runner;
+  detail::CallGate gate;
 };
 using TaskPtr = std::shared_ptr<Task>;
 using Order = std::pair<Steady::time_point, std::uint64_t>;
@@ -48,10 +49,11 @@ struct ThreadExecutor::State {
   }
 
   void cancel(const TaskPtr& task) {
-    std::unique_lock lock(mutex);
-    std::erase_if(tasks, [&](const auto& entry) { return entry.second == task; });
-    if (task->running && task->runner == std::this_thread::get_id()) return;
-    changed.wait(lock, [&] { return !task->running; });
+    {
+      std::lock_guard lock(mutex);
+      std::erase_if(tasks, [&](const auto& entry) { return entry.second == task; });
+    }
+    if (task->gate.close()) task->run = nullptr;
   }
 
   void work() {
@@ -68,13 +70,9 @@ struct ThreadExecutor::State {
       }
       const TaskPtr task = std::move(first->second);
       tasks.erase(first);
-      task->running = true;
-      task->runner = std::this_thread::get_id();
       lock.unlock();
-      std::exchange(task->run, nullptr)();
+      task->gate.run([&] { std::exchange(task->run, nullptr)(); });
       lock.lock();
-      task->running = false;
-      changed.notify_all();
     }
   }
 };

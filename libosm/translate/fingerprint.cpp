@@ -5,22 +5,13 @@
 
 #include <array>
 
+#include "base/hex.hpp"
 #include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
 
 namespace osm::inline v1::translate {
 namespace {
 
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
-
-std::string hex(const unsigned char* bytes, std::size_t size) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < size; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
 
 std::optional<std::string> fingerprint_of_base64(std::string_view armoured) {
   std::string base64;
@@ -42,7 +33,7 @@ std::optional<std::string> fingerprint_of_base64(std::string_view armoured) {
   unsigned int digest_size = 0;
   if (EVP_Digest(der.data(), length, digest.data(), &digest_size, EVP_sha256(), nullptr) != 1)
     return std::nullopt;
-  return hex(digest.data(), digest_size);
+  return hex_of({digest.data(), digest_size});
 }
 
 std::string fingerprint_text(const std::string& pem) {

@@ -1,0 +1,18 @@
+// Small files: certificates, keys, tokens, kubeconfigs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "osm/detail/api.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1 {
+
+// The whole file, or the whole output of a pipe. It is read into one buffer and copied nowhere, so
+// that a caller who erases the text erases a secret.
+// Failure: kUnreadableSource with path and cause, also if it holds more than `max_bytes`.
+// Thread: any. Blocking: on the file.
+OSM_API Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+
+}  // namespace osm::inline v1

@@ -1,0 +1,161 @@
+// Small tools of every room: back-off, times, files, hexadecimal digits, lenient JSON.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "base/backoff.hpp"
+#include "base/hex.hpp"
+#include "base/json.hpp"
+#include "base/read_file.hpp"
+#include "base/times.hpp"
+#include "lib/run.hpp"
+#include "lib/temporary_directory.hpp"
+#include "osm/runtime/system.hpp"
+
+namespace osm {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct FixedRng final : Rng {
+  explicit FixedRng(std::uint64_t n) : number(n) {}
+  std::uint64_t next() override { return number; }
+  std::uint64_t number;
+};
+
+TEST_SUITE("Backoff") {
+  TEST_CASE("the delay doubles with every failure up to the longest") {
+    FixedRng no_jitter(0);
+    const Backoff backoff{1s, 60s};
+    CHECK(backoff.delay(1, no_jitter) == 1s);
+    CHECK(backoff.delay(2, no_jitter) == 2s);
+    CHECK(backoff.delay(6, no_jitter) == 32s);
+    CHECK(backoff.delay(7, no_jitter) == 60s);
+    CHECK(backoff.delay(std::numeric_limits<unsigned>::max(), no_jitter) == 60s);
+  }
+
+  TEST_CASE("a delay is between half and all of its full length") {
+    RandomRng rng(testing::seed());
+    const Backoff backoff{1s, 60s};
+    for (int i = 0; i < 1000; ++i) {
+      const auto delay = backoff.delay(3, rng);
+      REQUIRE(delay >= 2s);
+      REQUIRE(delay <= 4s);
+    }
+  }
+
+  TEST_CASE("a jittered delay is up to a quarter longer") {
+    RandomRng rng(testing::seed());
+    for (int i = 0; i < 1000; ++i) {
+      const auto delay = jittered(4s, rng);
+      REQUIRE(delay >= 4s);
+      REQUIRE(delay <= 5s);
+    }
+    CHECK(jittered(0s, rng) == 0s);
+  }
+}
+
+TEST_SUITE("times") {
+  TEST_CASE("a time is written as RFC 3339 asks, with decimals cut off") {
+    const WallTime time{std::chrono::sys_days{std::chrono::January / 2 / 2026} + 3h + 4min + 5s +
+                        678'999'999ns};
+    CHECK(rfc3339(time) == "2026-01-02T03:04:05Z");
+    CHECK(rfc3339(time, 3) == "2026-01-02T03:04:05.678Z");
+    CHECK(rfc3339(time, 6) == "2026-01-02T03:04:05.678999Z");
+    CHECK(rfc3339(WallTime{-1s}) == "1969-12-31T23:59:59Z");
+  }
+
+  TEST_CASE("the time of a certificate is read, and years without end become the farthest time") {
+    const auto read = [](const char* text) {
+      ASN1_TIME* time = ASN1_TIME_new();
+      REQUIRE(ASN1_TIME_set_string(time, text) == 1);
+      const auto found = time_of(time);
+      ASN1_TIME_free(time);
+      return found;
+    };
+    CHECK(read("20260102030405Z") ==
+          WallTime{std::chrono::sys_days{std::chrono::January / 2 / 2026} + 3h + 4min + 5s});
+    CHECK(read("99991231235959Z") == WallTime{9'000'000'000s});
+    CHECK_FALSE(time_of(nullptr));
+  }
+}
+
+TEST_SUITE("read_file") {
+  TEST_CASE("a file is read whole, and a larger one is refused") {
+    const testing::TemporaryDirectory directory;
+    const std::string path = directory.file("file");
+    std::ofstream(path) << std::string(2048, 'x');
+    CHECK(read_file(path, 2048).value() == std::string(2048, 'x'));
+    const auto larger = read_file(path, 2047);
+    REQUIRE_FALSE(larger.ok());
+    CHECK(larger.error() ==
+          Error{ErrorCode::kUnreadableSource, path + ": cannot be read: it is larger than 1 KiB"});
+    std::ofstream(path, std::ios::trunc);
+    CHECK(read_file(path, 10).value().empty());
+  }
+
+  TEST_CASE("the output of a pipe and a file without a size are read whole") {
+    const testing::TemporaryDirectory directory;
+    const std::string path = directory.file("pipe");
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    std::thread writer([&] { std::ofstream(path) << "secret"; });
+    CHECK(read_file(path, 100).value() == "secret");
+    writer.join();
+    CHECK_FALSE(read_file("/proc/self/status", 100'000).value().empty());
+  }
+
+  TEST_CASE("an error names the file and the cause") {
+    CHECK(read_file("/nowhere/file", 10).error() ==
+          Error{ErrorCode::kUnreadableSource,
+                "/nowhere/file: cannot be read: No such file or directory"});
+    CHECK(read_file("/", 10).error().message == "/: cannot be read: Is a directory");
+  }
+}
+
+TEST_SUITE("lenient JSON") {
+  TEST_CASE("a member that is absent, null or of another type reads as empty") {
+    const auto map = parse_json_object(
+        R"({"text":"a","truth":true,"number":7,"map":{"port":80},"list":[1,2],"none":null})", "it");
+    REQUIRE(map.ok());
+    CHECK(text_at(*map, "text") == "a");
+    CHECK(bool_at(*map, "truth") == true);
+    CHECK(number_at(*map, "number") == 7);
+    CHECK(port_at(map_at(*map, "map"), "port") == Port{80});
+    CHECK(list_at(*map, "list").size() == 2);
+    CHECK(member(*map, "none") == nullptr);
+    for (const char* name : {"none", "absent", "list"}) {
+      CAPTURE(name);
+      CHECK(text_at(*map, name).empty());
+      CHECK_FALSE(bool_at(*map, name));
+      CHECK(number_at(*map, name) == 0);
+      CHECK_FALSE(port_at(*map, name));
+      CHECK(map_at(*map, name).empty());
+    }
+    CHECK(list_at(*map, "map").empty());
+    CHECK(member(boost::json::value(1), "text") == nullptr);
+  }
+
+  TEST_CASE("what is no object is refused without a quotation") {
+    for (const char* text : {"", "[]", "{", "7", "secret"}) {
+      const auto refused = parse_json_object(text, "the answer");
+      REQUIRE_FALSE(refused.ok());
+      CHECK(refused.error().text() == "invalid-syntax: the answer is not a JSON object");
+    }
+    CHECK(parse_json_object(R"({"a":)" + std::string(200, '[') + std::string(200, ']') + '}', "it")
+              .ok());
+  }
+}
+
+TEST_CASE("bytes are written as lower-case hexadecimal digits") {
+  const std::uint8_t bytes[] = {0x00, 0x1f, 0xab};
+  CHECK(hex_of(bytes) == "001fab");
+  CHECK(hex_of({}).empty());
+}
+
+}  // namespace
+}  // namespace osm
