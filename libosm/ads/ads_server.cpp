@@ -24,18 +24,17 @@ constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMinClientPingMs = 10'000;
 constexpr int kMaxStreamsPerConnection = 100;
-// kMaxNames names of usual length, each with the version it is held in.
+// Enough for kMaxNames names of usual length, each with its version.
 constexpr int kMaxRequestBytes = 8 << 20;
-// gRPC's own is two minutes, for anybody who opens a connection and says nothing.
+// gRPC's default is two minutes, also for connections that send nothing.
 constexpr int kHandshakeTimeoutMs = 10'000;
-// A connection takes new streams for so long (GOAWAY; those it has go on for ever). A stream that
-// is opened later comes on a connection of its own, and shows the certificate that its proxy has
-// then.
+// Period in which a connection accepts new streams (then GOAWAY; existing streams go on). A later
+// stream uses a new connection, and so shows the proxy's present certificate.
 constexpr int kConnectionTakesStreamsMs = 10'000;
 constexpr std::chrono::seconds kGrace{1};
 
-// Snapshots between the writer's thread and the strand: only the newest is kept, with the changes
-// of all that were skipped.
+// Passes snapshots from the writer's thread to the strand. It keeps only the newest one, with the
+// changes of all skipped ones.
 class SnapshotInbox {
  public:
   using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
@@ -44,11 +43,11 @@ class SnapshotInbox {
     model::Changes changes;
   };
 
-  // Result: whether the strand must be told.
+  // Result: true if the strand must be notified.
   bool put(const SnapshotPtr& snapshot) {
     std::lock_guard lock(mutex_);
     if (!snapshot || (newest_ && snapshot->generation <= newest_->generation)) return false;
-    if (!newest_) changes_.everything = true;  // nobody saw a generation before this one
+    if (!newest_) changes_.everything = true;  // this is the first generation
     changes_.merge(snapshot->changes);
     newest_ = snapshot;
     return !std::exchange(waiting_, true);
@@ -218,12 +217,12 @@ class Server final : public AdsServer {
     snapshots_.reset();
     secrets_.reset();
     strand_.stop();
-    // Nothing runs on the strand any more: this thread may use what was the strand's.
+    // The strand has stopped, so this thread may use the strand's data.
     hub_.close_all(CloseCode::kUnavailable, "shutting-down");
     service_.close_all(CloseCode::kUnavailable, "shutting-down");
     if (!server_) return {};
     const bool ended = service_.wait_until_empty(deadline);
-    server_->Shutdown(std::chrono::system_clock::now());  // cuts what is left
+    server_->Shutdown(std::chrono::system_clock::now());  // cuts remaining streams
     server_->Wait();
     server_.reset();
     if (!ended)
@@ -274,7 +273,7 @@ class Server final : public AdsServer {
     });
   }
 
-  // What `read` says on the strand; nullopt when the server shuts down.
+  // Runs `read` on the strand and returns its result; nullopt if the server shuts down.
   template <class T>
   std::optional<T> on_strand(std::function<T()> read) const {
     auto answer = std::make_shared<std::promise<T>>();

@@ -1,4 +1,5 @@
-// The ADS server: xDS v3 over mutual TLS gRPC. Meets the catalog only through the snapshot cell.
+// The ADS server: xDS v3 over gRPC with mutual TLS. It gets the mesh through the snapshot cell
+// only.
 #pragma once
 
 #include <chrono>
@@ -25,17 +26,20 @@
 namespace osm::inline v1::ads {
 
 struct AdsServerOptions {
-  // Port 0: the kernel's choice, see address(). Empty: no gRPC at all; streams come by StreamHost.
+  // Port 0: the kernel chooses, see address(). Empty: no gRPC at all; streams come through
+  // StreamHost.
   std::string address = "0.0.0.0:15128";
-  std::vector<TrustDomain> accepted_domains{TrustDomain("cluster.local")};  // of proxies
+  std::vector<TrustDomain> accepted_domains{
+      TrustDomain("cluster.local")};  // trust domains of proxies
   std::chrono::milliseconds unknown_workload_wait{5000};
-  // What gRPC may hold for connections, calls and messages; beyond, it reads no more and cancels.
+  // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC reads no more and
+  // cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
-  // The server's own certificate and the roots for its clients, read at every handshake.
+  // Returns the server's own certificate and the roots for its clients. Called at every handshake.
   std::function<certificate::CertificatePtr()> server_certificate;
 };
 
-// What the server lives on. All outlive it.
+// Borrowed parts. Lifetime: all outlive the server.
 struct AdsServerDependencies {
   Executor& executor;  // sessions run on one strand of it, encoding on the rest
   const Clock& clock;
@@ -51,31 +55,32 @@ struct AdsServerDependencies {
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
  public:
-  ~AdsServer() override = default;  // shutdown(), with a second's grace
+  ~AdsServer() override = default;  // calls shutdown() with a deadline of one second
 
   // Failure: kInvalidArgument (address), kUnavailable (port taken). Blocking: briefly.
   static Result<std::unique_ptr<AdsServer>> start(const AdsServerOptions& options,
                                                   const AdsServerDependencies& dependencies);
 
-  // "HOST:PORT" with the real port; empty when it does not listen.
+  // "HOST:PORT" with the real port; empty if the server does not listen.
   virtual std::string address() const = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;
 
-  // What a proxy was sent and what it acknowledged, as JSON of envoy.admin.v3.ConfigDump; secrets
-  // by fingerprint only. `name`: UUID, "<namespace>/<workload>" or a workload name that is unique.
+  // Configuration that a proxy was sent and that it acknowledged, as JSON of
+  // envoy.admin.v3.ConfigDump. Secrets appear as fingerprints only. `name`: UUID,
+  // "<namespace>/<workload>" or a unique workload name.
   // Failure: kNotFound, kInvalidArgument (ambiguous). Thread: any but the executor's.
   virtual Result<std::string> config_dump(const std::string& name) const = 0;
 
-  // Proxies of these trust domains are let in from now on, and the streams of others end.
+  // Admits proxies of these trust domains from now on, and ends the streams of others.
   // Thread: any. Blocking: no.
   virtual void set_accepted_domains(std::vector<TrustDomain> domains) = 0;
 
-  // The hook answers differently from now on. Thread: any. Blocking: no.
+  // Computes all resources again because the hook would give others. Thread: any. Blocking: no.
   virtual void refresh_resources() = 0;
 
-  // Ends every stream and the listener; idempotent. Failure: kDeadlineExceeded (streams were cut).
+  // Ends every stream and the listener. Idempotent. Failure: kDeadlineExceeded (streams were cut).
   virtual Status shutdown(std::chrono::milliseconds deadline) = 0;
 };
 

@@ -17,7 +17,7 @@ std::vector<EncodedPtr> encode_all(const std::vector<translate::InputPtr>& input
   return resources;
 }
 
-// The previous set when nothing changed, so that nobody is pushed anything.
+// The previous set if nothing changed, so that nothing is pushed.
 ResourceSetPtr set_of(std::vector<EncodedPtr> resources, const ResourceSetPtr& previous) {
   if (previous && previous->resources() == resources) return previous;
   ResourceSetPtr fresh = ResourceSet::make(std::move(resources));
@@ -32,7 +32,7 @@ void leave_out_contradictions(translate::ResourcesByType& resources,
     return std::string(xds_type_text(r->type)) + " " + r->name;
   };
   std::set<std::pair<XdsType, std::string>> present;
-  // Endpoints and routes first: clusters and listeners refer to them.
+  // Endpoints and routes come first: clusters and listeners refer to them.
   for (XdsType type :
        {XdsType::kEndpoint, XdsType::kRoute, XdsType::kCluster, XdsType::kListener}) {
     std::erase_if(resources[index_of(type)], [&](const EncodedPtr& resource) {

@@ -1,5 +1,5 @@
-// Computes the resource sets of one class from a snapshot: gathers inputs, encodes what the cache
-// does not hold, checks references. Pure but for the cache; runs on the executor's pool.
+// Computes the resource sets of one class from a snapshot: collects inputs, encodes those that the
+// cache lacks, checks references. Pure except for the cache; runs on the executor's pool.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace osm::inline v1::ads {
 struct BuildJob {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
   translate::ProxyClass proxy_class;
-  ResourceSets previous;   // nulls at first
-  bool everything = true;  // else only the endpoints of:
+  ResourceSets previous;   // null before the first build
+  bool everything = true;  // false: only the endpoints of `services`
   std::vector<ServiceName> endpoints_of;
   const ResourceHook* hook = nullptr;
 };
@@ -25,14 +25,15 @@ struct BuildJob {
 struct BuildResult {
   ResourceSets sets;               // unchanged sets are the previous ones, by pointer
   std::vector<ServiceName> reads;  // of an `everything` job
-  // Resources left out because they contradict others, or why the hook failed.
+  // Resources that were left out because they contradict others, and errors of the hook.
   std::vector<std::string> faults;
 };
 
 BuildResult build(const BuildJob& job, ResourceCache& cache);
 
-// Before anything is sent: names are unique, every cluster's ClusterLoadAssignment and every
-// listener's route configuration exist. What fails is left out and named in `faults`.
+// Checks resources before they are sent: names are unique, every cluster's ClusterLoadAssignment
+// and every listener's route configuration exist. It leaves out the others and names them in
+// `faults`.
 void leave_out_contradictions(translate::ResourcesByType& resources,
                               std::vector<std::string>& faults);
 

@@ -10,7 +10,7 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// Key material is wiped when the last holder lets go of it.
+// Wipes key material when the last holder releases it.
 EncodedPtr wiped_when_released(EncodedResource resource) {
   return EncodedPtr(new EncodedResource(std::move(resource)), [](EncodedResource* secret) {
     OPENSSL_cleanse(secret->any.data(), secret->any.size());
@@ -69,7 +69,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
       touched.insert(entry);
       ++readers;
     });
-    // In permissive mode everybody calls everybody: a service that is new concerns all.
+    // In permissive mode all workloads call each other: a new service concerns all classes.
     if (snapshot_->config.permissive && readers < classes_.size())
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
@@ -88,7 +88,7 @@ void ClassTable::touch(const ProxyClassPtr& entry) {
 }
 
 void ClassTable::enqueue(const ProxyClassPtr& entry) {
-  // A build in progress enqueues its class again when it ends.
+  // A running build enqueues its class again when it ends.
   if (entry->queued_ || entry->building_ || entry->members_.empty()) return;
   entry->queued_ = true;
   queue_.push_back(entry);
@@ -128,7 +128,8 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
                      {"detail", fault}});
   for (XdsType type : kXdsTypes) {
     ResourceSetPtr& set = result.sets[index_of(type)];
-    // Secrets may have changed meanwhile; the build knows nothing of them, and they are not shared.
+    // Keep the present secrets: they may have changed meanwhile, the build does not compute them,
+    // and they are not shared.
     set = type == XdsType::kSecret ? entry->sets_[index_of(type)] : shared(std::move(set));
   }
   const bool changed = !entry->built_ || result.sets != entry->sets_;
@@ -159,7 +160,7 @@ void ClassTable::catch_up(const ProxyClassPtr& entry) {
   entry->missed_endpoints_.clear();
 }
 
-// Classes whose sets are equal hold the same one: the endpoints of permissive mode, above all.
+// Classes with equal sets share one set, above all the endpoints of permissive mode.
 ResourceSetPtr ClassTable::shared(ResourceSetPtr set) {
   if (!set) return set;
   std::weak_ptr<const ResourceSet>& known = sets_[set->version()];
@@ -201,7 +202,7 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
 
 void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
   const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
-  if (!certificate) return;  // the source tells when it is there
+  if (!certificate) return;  // the source notifies when it is there
   state.facts = {certificate->issuer_id, digest_of(certificate->trust_bundle_pem),
                  model::trust_domain_of(certificate->subject.spiffe_id)};
   std::vector<EncodedPtr> resources;
@@ -250,7 +251,7 @@ ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamI
     entry->touched_at_ = deps_.clock.steady_now();
   }
   const bool stale = entry->touched_ || !entry->touched_endpoints_.empty();
-  // Nobody kept it current while it had no members: its sets count again once they are rebuilt.
+  // A class without members was not kept current: its sets count again after they are rebuilt.
   if (stale && entry->members_.empty()) entry->built_ = false;
   entry->members_.insert(member);
   entry->idle_since_.reset();

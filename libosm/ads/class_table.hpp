@@ -1,8 +1,8 @@
-// The classes that connected proxies belong to, and what each class holds now. A snapshot touches
-// classes through a reverse index of what they read, never by a scan; touched classes are built on
-// the executor's pool, a bounded number at a time, each always from the newest snapshot.
+// The classes of connected proxies, and the present resource sets of each class. A snapshot touches
+// classes through an index from services to their readers, never by a scan. Touched classes are
+// built on the executor's pool, a limited number at a time, always from the newest snapshot.
 //
-// Thread: everything on the strand but the builds themselves.
+// Thread: everything on the strand, except the builds themselves.
 #pragma once
 
 #include <chrono>
@@ -31,39 +31,39 @@ namespace osm::inline v1::ads {
 
 using StreamId = std::uint64_t;
 
-// Metrics are in seconds.
+// Seconds, the unit of time in metrics.
 inline double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// What the secrets of an identity were made from.
+// Origin of an identity's secrets.
 struct SecretFacts {
   std::string issuer_id;  // certificate::Certificate::issuer_id
-  Digest trust_bundle;    // of its text
+  Digest trust_bundle;    // hash of its text
   TrustDomain trust_domain;
 };
 
 class ProxyClassEntry;
 using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
 
-// The services that some classes read, ordered, and those classes. In permissive mode one such list
-// serves all of them.
+// The services that some classes read, ordered, and those classes. In permissive mode all classes
+// share one list.
 using ReadList = std::pair<const std::vector<ServiceName>, std::set<ProxyClassPtr>>;
 
 class ProxyClassEntry {
  public:
   const translate::ProxyClass& proxy_class() const { return class_; }
-  // Null sets until the first build; the secrets are null until they are issued.
+  // The class's sets: null until the first build; the secrets are null until they are issued.
   const ResourceSets& sets() const { return sets_; }
   bool ready() const { return built_; }
   const std::set<StreamId>& members() const { return members_; }
-  // When the change that led to the newest sets was noticed.
+  // Time at which the change behind the newest sets was noticed.
   SteadyTime changed_at() const { return changed_at_; }
-  // The generation whose sets were replaced last: newer ones had changed nothing of them.
+  // The generation whose sets were replaced last; newer generations had not changed them.
   std::uint64_t superseded() const { return superseded_; }
-  // Whether its sets are those of the newest snapshot.
+  // True if its sets are those of the newest snapshot.
   bool current() const { return built_ && !touched_ && !building_ && touched_endpoints_.empty(); }
-  // The services that its sets are made of, ordered.
+  // The services that its sets depend on, ordered.
   const std::vector<ServiceName>& reads() const {
     static const std::vector<ServiceName> kNone;
     return reads_ ? reads_->first : kNone;
@@ -79,13 +79,14 @@ class ProxyClassEntry {
   std::set<StreamId> members_;
   ReadList* reads_ = nullptr;  // null: not built yet
   std::set<ServiceName> touched_endpoints_;
-  // Changed while a build from an older snapshot runs: matters if that build turns out to read it.
+  // Services that changed while a build from an older snapshot runs. They matter if that build
+  // turns out to read them.
   std::set<ServiceName> missed_services_;
   std::set<ServiceName> missed_endpoints_;
   bool touched_ = true;
   bool queued_ = false;
   bool building_ = false;
-  std::uint64_t held_ = 0;  // while not current(): the generation whose sets it has
+  std::uint64_t held_ = 0;  // while not current(): the generation of its sets
   std::uint64_t superseded_ = 0;
   SteadyTime touched_at_{};
   SteadyTime changed_at_{};
@@ -99,38 +100,38 @@ struct ClassTableDependencies {
   MetricsSink& metrics;
   model::SecretSource& secrets;
   const ResourceHook* hook;  // null: none
-  // The sets of this class changed, or are there for the first time. Called on the strand.
+  // Called on the strand when the sets of a class changed, or exist for the first time.
   std::function<void(const ProxyClassPtr&)> on_changed;
-  // A build found that nothing of them is different. Called on the strand.
+  // Called on the strand when a build changed none of the sets.
   std::function<void(const ProxyClassPtr&)> on_unchanged;
 };
 
 class ClassTable {
  public:
-  // Builds that run at the same time.
+  // Number of simultaneous builds.
   static constexpr std::size_t kParallelBuilds = 4;
-  // How long a class without proxies is kept, so that a reconnecting one finds it, and its keys.
+  // Time for which a class without proxies is kept, with its keys, for proxies that reconnect.
   static constexpr std::chrono::seconds kIdle{60};
 
   explicit ClassTable(ClassTableDependencies dependencies);
   ~ClassTable();
   ClassTable(const ClassTable&) = delete;
 
-  // A newer snapshot. Result: the members of every class whose services were touched (their own
-  // class may be another one now).
+  // Takes a newer snapshot. Result: the members of every class whose services were touched (they
+  // may belong to another class now).
   std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                                  const model::Changes& changes);
   void on_secrets(const ServiceIdentity& identity);
-  // The hook answers differently from now on: builds every class again.
+  // Builds every class again, because the hook would give other resources.
   void rebuild_all();
 
-  // The newest generation whose sets the class has; costs nothing per generation and class. 0:
-  // none.
+  // The newest generation whose sets the class has. Generations that do not touch the class cost
+  // nothing. 0: none.
   std::uint64_t generation_of(const ProxyClassEntry& entry) const {
     return entry.current() ? snapshot_->generation : entry.held_;
   }
 
-  // Null until its secrets are issued.
+  // Origin of the identity's secrets; null until they are issued.
   const SecretFacts* secret_facts(const ServiceIdentity& identity) const;
 
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
@@ -164,7 +165,7 @@ class ClassTable {
   ClassTableDependencies deps_;
   ResourceCache cache_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  std::uint64_t untouched_ = 0;  // the generation before what touches classes now
+  std::uint64_t untouched_ = 0;  // the generation before the changes that touch classes now
   std::map<translate::ProxyClass, ProxyClassPtr> classes_;
   std::map<std::vector<ServiceName>, std::set<ProxyClassPtr>> read_lists_;
   std::map<ServiceName, std::set<ReadList*>> readers_;

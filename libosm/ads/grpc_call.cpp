@@ -9,7 +9,7 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// A request for a certificate has 16 kB at most.
+// A certificate request has at most 16 kB.
 constexpr std::size_t kMaxRequest = 32 * 1024;
 
 }  // namespace

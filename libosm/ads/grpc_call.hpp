@@ -1,4 +1,4 @@
-// One unary gRPC call: reads its one request, and ends once with what it is given.
+// One unary gRPC call: reads one request and sends one answer.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -13,10 +13,10 @@
 
 namespace osm::inline v1::ads {
 
-// Called on gRPC's threads; may not block.
+// Called on gRPC's threads; must not block.
 struct GrpcCallEvents {
   std::function<void(PeerCertificate, std::string bytes, std::shared_ptr<UnaryCall>)> on_request;
-  std::function<void()> on_done;  // the last call: gRPC has let go of it
+  std::function<void()> on_done;  // the last call: gRPC has released the call object
 };
 
 class GrpcCall final : public grpc::ServerGenericBidiReactor,
@@ -33,7 +33,7 @@ class GrpcCall final : public grpc::ServerGenericBidiReactor,
   void OnReadDone(bool ok) override;
   void OnCancel() override { finish(CloseCode::kCancelled, "the caller left", {}); }
   void OnDone() override {
-    const auto self = shared_from_this();  // who is told may let go of it
+    const auto self = shared_from_this();  // the callback may release the last other reference
     events_.on_done();
   }
 

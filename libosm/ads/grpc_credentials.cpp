@@ -13,7 +13,7 @@ class MutualTls final : public grpc::ServerCredentials {
   explicit MutualTls(std::function<certificate::CertificatePtr()> certificate)
       : certificate_(std::move(certificate)) {}
 
-  // gRPC's other way to authenticate; mutual TLS is the only one here.
+  // Not supported: mutual TLS is the only authentication.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:

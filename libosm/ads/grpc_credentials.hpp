@@ -1,5 +1,5 @@
-// Mutual TLS for the ADS server, with the certificate read from memory at every handshake: a
-// rotation needs no restart and no file.
+// Mutual TLS for the ADS server. It reads the certificate from memory at every handshake, so a
+// renewal needs neither a restart nor a file.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -12,7 +12,7 @@
 namespace osm::inline v1::ads {
 
 // Clients must present a certificate that the trust bundle verifies. TLS 1.2 at least.
-// Lifetime: must outlive the server, which gRPC does not see to.
+// Lifetime: must outlive the server; gRPC does not ensure that.
 std::shared_ptr<grpc::ServerCredentials> mutual_tls(
     std::function<certificate::CertificatePtr()> server_certificate);
 

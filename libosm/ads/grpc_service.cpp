@@ -10,7 +10,7 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// Which variant of xDS a method speaks; none: it is not served.
+// The xDS variant of a method; none: the method is not served.
 std::optional<XdsVariant> variant_of(std::string_view method) {
   constexpr std::string_view kService = "/envoy.service.discovery.v3.AggregatedDiscoveryService/";
   if (!method.starts_with(kService)) return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<XdsVariant> variant_of(std::string_view method) {
   return std::nullopt;
 }
 
-// A call that is over before it began.
+// Refuses a call at its start.
 class RefusedCall final : public grpc::ServerGenericBidiReactor {
  public:
   RefusedCall(grpc::StatusCode code, const std::string& text) { Finish(grpc::Status(code, text)); }
@@ -62,7 +62,7 @@ void GrpcService::leave(StreamId id) {
 
 grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
-  // The handshake refuses peers without a certificate; this holds if it ever does not.
+  // The handshake refuses peers without a certificate; this check is a second line of defence.
   if (!context->auth_context() || !context->auth_context()->IsPeerAuthenticated())
     return new RefusedCall(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
   const std::optional<XdsVariant> variant = variant_of(context->method());

@@ -1,6 +1,6 @@
-// The methods of the ADS server, as one generic service: authenticated streams of
+// The methods of the ADS server as one generic service. Authenticated streams of
 // StreamAggregatedResources and DeltaAggregatedResources and calls of one unary method go to the
-// strand, every other method is UNIMPLEMENTED.
+// strand; every other method is UNIMPLEMENTED.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -19,28 +19,29 @@
 
 namespace osm::inline v1::ads {
 
-// A proxy has one stream, and another while that ends. Streams and calls that are opened and reset
-// faster than they are let go of (HTTP/2 rapid reset) count until then, which HTTP/2's own limit
-// does not.
+// A proxy has one stream, and a second one while the first ends. Streams and calls count until gRPC
+// has released them. HTTP/2's own limit does not count those that are reset faster than they are
+// released (rapid reset).
 inline constexpr std::size_t kMaxStreamsPerCertificate = 16;
 
 class GrpcService final : public grpc::CallbackGenericService {
  public:
   using OnOpen = std::function<void(StreamId, PeerCertificate, std::shared_ptr<ProxyStream>)>;
 
-  // The one unary method; no path: there is none.
+  // The one unary method. Empty path: none.
   struct UnaryMethod {
     std::string path;
     decltype(GrpcCallEvents::on_request) on_request;
   };
 
-  // `on_open` and `on_request` are called on gRPC's threads; `events.on_done` is the service's own.
+  // `on_open` and `on_request` are called on gRPC's threads. The service sets `events.on_done`
+  // itself.
   GrpcService(OnOpen on_open, GrpcStreamEvents events, UnaryMethod unary);
 
-  // Ends every stream and call, and refuses new ones. Only when nobody else uses the streams any
-  // more.
+  // Ends every stream and call, and refuses new ones. Precondition: no other code uses the streams
+  // any more.
   void close_all(CloseCode code, const std::string& text);
-  // Waits until gRPC has let go of all of them. Result: false when `timeout` passed first.
+  // Waits until gRPC has released all of them. Result: false if `timeout` passed first.
   bool wait_until_empty(std::chrono::milliseconds timeout);
 
  private:
@@ -63,7 +64,7 @@ class GrpcService final : public grpc::CallbackGenericService {
   bool closed_ = false;
   StreamId last_id_ = 0;
   std::map<StreamId, Open> open_;
-  std::map<std::string, std::size_t> held_;  // how many of them by holder
+  std::map<std::string, std::size_t> held_;  // number of them by holder
 };
 
 }  // namespace osm::inline v1::ads

@@ -9,11 +9,11 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// For as long as a connection lives, gRPC keeps room in it for as many slices as its largest
-// message had (measured: 20 kB after one of 200 clusters). Below this size, copying is cheaper.
+// gRPC keeps room in a connection for as many slices as its largest message had (measured: 20 kB
+// after one of 200 clusters). Below this size, copying is cheaper.
 constexpr std::size_t kWorthSharing = 32 * 1024;
 
-// A slice over bytes that `owner` keeps alive: nothing is copied.
+// A slice over bytes that `owner` keeps alive, without a copy.
 template <class Owner>
 grpc::Slice slice_of(const std::string& bytes, Owner owner) {
   return grpc::Slice(

@@ -1,7 +1,7 @@
-// One gRPC stream: copies bytes between gRPC's threads and the strand, and decides nothing.
+// One gRPC stream: copies bytes between gRPC's threads and the strand. It takes no decisions.
 //
-// Only the strand starts operations (after Strand::stop(), only the one who stopped it), and gRPC
-// calls OnDone() only after finish(): hence no operation can start on a call that is gone.
+// Only the strand starts operations (after Strand::stop(), only its caller), and gRPC calls
+// OnDone() only after finish(). So no operation can start on a destroyed call.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -16,7 +16,7 @@
 
 namespace osm::inline v1::ads {
 
-// Called on gRPC's threads; they post to the strand.
+// Called on gRPC's threads; the callbacks post to the strand.
 struct GrpcStreamEvents {
   std::function<void(StreamId, std::string bytes)> on_request;
   std::function<void(StreamId)> on_write_done;

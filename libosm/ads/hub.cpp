@@ -92,7 +92,7 @@ void Hub::admit(Stream& stream) {
   if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
   if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
   if (stream.wait) return;
-  // Each holds a request as long as it waits: of one certificate's streams only the newest may.
+  // Each waiting stream holds a request, so only the newest stream of a certificate may wait.
   std::set<StreamId>& waiting = waiting_[stream.key()];
   const std::set<StreamId> older = waiting;
   waiting.insert(stream.id);
@@ -158,7 +158,7 @@ void Hub::classify(Stream& stream) {
   if (stream.proxy_class->ready()) give_sets(stream, std::nullopt);
 }
 
-// --- what the mesh says ---
+// --- events of the mesh ---
 
 void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes) {
@@ -174,11 +174,11 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   for (StreamId id : regroup)
     if (auto at = streams_.find(id); at != streams_.end() && at->second.session)
       classify(at->second);
-  progressed_.notify(nullptr);  // whoever is not touched has this generation
+  progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
 }
 
-// Workloads that came, went or changed.
+// Checks workloads that were added, removed or changed.
 void Hub::recheck(const model::Changes& changes) {
   std::set<model::ProxyKey> keys = changes.workloads;
   if (changes.everything) {
@@ -241,14 +241,14 @@ void Hub::give_sets(Stream& stream, std::optional<SteadyTime> changed_at) {
   queue_.push(stream.id);
 }
 
-// --- what the proxy says ---
+// --- messages of the proxy ---
 
 void Hub::on_request(StreamId id, const std::string& bytes) {
   auto at = streams_.find(id);
   if (at == streams_.end()) return;
   Stream& stream = at->second;
   if (!stream.session) {
-    stream.first_bytes = bytes;  // the next is not read before this one is answered
+    stream.first_bytes = bytes;  // the next one is not read before this one is answered
     return;
   }
   handle(stream, bytes);
@@ -273,7 +273,7 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
 }
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
-  if (on_trial(stream)) return;  // that is what it is for
+  if (on_trial(stream)) return;  // a trial provokes refusals
   deps_.metrics.add("osm_nack_total", {{"type", xds_type_text(type)}, {"object_kind", "unknown"}},
                     1);
   const model::ProxyKey key = stream.key();
@@ -292,13 +292,14 @@ void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detai
 // --- writing ---
 
 void Hub::pump() {
-  // close() and class changes within a turn come back here; the outer loop sees what they queued.
+  // close() and class changes within a turn call this function again; the outer loop sees what they
+  // queued.
   if (std::exchange(pumping_, true)) return;
   while (const std::optional<StreamId> id = queue_.pop()) {
     auto at = streams_.find(*id);
     if (at == streams_.end() || !at->second.session) continue;
     Stream& stream = at->second;
-    if (stream.session->writing()) continue;  // its turn comes when the write is done
+    if (stream.session->writing()) continue;  // it gets its turn when the write is done
     if (auto response = stream.session->next_response(deps_.clock.steady_now())) {
       write(stream, *response);
     } else if (stream.session->emptied()) {
@@ -381,7 +382,7 @@ void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) 
   pump();
 }
 
-// The write before the status is done, or has taken too long.
+// Called when the write before the status is done, or has taken too long.
 void Hub::end(StreamId id, bool cut) {
   const auto node = ending_.extract(id);
   if (node.empty()) return;
@@ -419,7 +420,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
 
 void Hub::close_all(CloseCode code, const std::string& text) {
   while (!streams_.empty()) close(streams_.begin()->first, code, text);
-  while (!ending_.empty()) end(ending_.begin()->first);  // who waits for them bounds the wait
+  while (!ending_.empty()) end(ending_.begin()->first);  // the caller's wait has a deadline
 }
 
 void Hub::tick() {

@@ -1,5 +1,5 @@
-// All streams of one replica: admits them, gives each the sets of its class, lets sessions decide
-// and transports write. The heart of the ADS server, without gRPC.
+// All streams of one replica: the hub admits them, gives each the sets of its class, lets sessions
+// decide and transports write. It is the ADS server without gRPC.
 //
 // Thread: every function on the strand. After Strand::stop() the owner may call close_all().
 #pragma once
@@ -49,11 +49,11 @@ class Hub {
  public:
   Hub(const HubOptions& options, const HubDependencies& dependencies);
 
-  // Of whom this peer is the proxy, now. Failure: kCertificateExpired, kNotReady, kUnknownProxy,
-  // kIdentityMismatch.
+  // The workload of which this peer is the proxy. Failure: kCertificateExpired, kNotReady,
+  // kUnknownProxy, kIdentityMismatch.
   Result<std::shared_ptr<const model::WorkloadEntry>> workload_of(const Peer& peer) const;
 
-  // Transport side. `peer` is what TLS proved, or why that is not a proxy.
+  // Transport side. `peer`: the verified peer, or the reason why it is not a proxy.
   void open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport);
   void on_request(StreamId id, const std::string& bytes);
   void on_write_done(StreamId id);
@@ -64,13 +64,13 @@ class Hub {
                    const model::Changes& changes);
   void on_secrets(const ServiceIdentity& identity);
   void on_hook_changed() { classes_.rebuild_all(); }
-  // Proxies of these trust domains are let in from now on; others that are there are not kept.
+  // Admits proxies of these trust domains from now on, and ends the streams of others.
   void accept(std::vector<TrustDomain> domains);
   const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
 
   void close_all(CloseCode code, const std::string& text);
 
-  // A connected proxy with what it was sent and what it acknowledged, by type (null: nothing).
+  // A connected proxy with its sent and acknowledged sets by type (null: none).
   struct View {
     Proxy proxy;
     ResourceSets sent;
@@ -103,27 +103,29 @@ class Hub {
     StreamId id = 0;
     std::shared_ptr<ProxyStream> transport;
     Peer peer;
-    std::optional<Session> session;  // from admission on
+    std::optional<Session> session;  // set at admission
     ProxyClassPtr proxy_class;
     std::shared_ptr<const model::WorkloadEntry> workload;
     Subscription wait;        // for an unknown workload
-    std::string first_bytes;  // of a request that came before admission
+    std::string first_bytes;  // a request that came before admission
     WallTime connected_at;
     std::array<WallTime, kXdsTypes.size()> updated{};
     std::optional<SteadyTime> write_started;
     std::size_t write_bytes = 0;
-    std::optional<SteadyTime> unsettled_since;  // a change of the mesh on its way to this proxy
-    bool warned = false;                        // its certificate is about to end
-    bool settled = false;           // holds all that its class holds, and is as far as that
-    std::uint64_t applied = 0;      // the newest generation it was settled with, see applied()
-    ResourceSetPtr whole_clusters;  // with these it held everything they name
+    std::optional<SteadyTime>
+        unsettled_since;   // time of a mesh change that is on its way to this proxy
+    bool warned = false;   // a warning about the end of its certificate was logged
+    bool settled = false;  // holds everything that its class holds, so it is as far as its class
+    std::uint64_t applied = 0;  // the newest generation with which it was settled, see applied()
+    ResourceSetPtr
+        whole_clusters;  // with these clusters and listeners it held everything that they name
     ResourceSetPtr whole_listeners;
 
     model::ProxyKey key() const { return {peer.identity.account.ns, peer.identity.id}; }
   };
 
-  // A stream that ended while a response was being written: its status follows the write, which
-  // may be stuck.
+  // A stream that ended while a response was being written. Its status follows the write, which may
+  // be stuck.
   struct Ending {
     std::shared_ptr<ProxyStream> transport;
     CloseCode code{};
@@ -132,7 +134,7 @@ class Hub {
     std::size_t write_bytes = 0;
   };
 
-  // Whether a stream may be served now.
+  // Result of the check if a stream may be served now.
   struct Verdict {
     enum { kServe, kWait, kRefuse } what = kServe;
     CloseCode code{};
@@ -189,14 +191,16 @@ class Hub {
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::uint64_t generation_before_ = 0;  // of snapshot_
-  // The generation in which trust domains were others than before; 0: they were not.
+  // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;
   std::map<StreamId, Stream> streams_;
   std::map<StreamId, Ending> ending_;
   std::map<model::ProxyKey, StreamId> serving_;
-  std::map<model::ProxyKey, SteadyTime> returning_;  // told to reconnect, and when
+  std::map<model::ProxyKey, SteadyTime>
+      returning_;  // proxies that were told to reconnect, with the time
   std::map<model::ProxyKey, std::set<StreamId>> waiting_;
-  std::map<ServiceName, std::set<StreamId>> selected_by_;  // services whose workload is a stream's
+  std::map<ServiceName, std::set<StreamId>>
+      selected_by_;  // services that select a stream's workload
   bool pumping_ = false;
   std::map<StreamId, Trial> trials_;
   std::uint64_t last_trial_ = 0;

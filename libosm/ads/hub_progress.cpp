@@ -1,8 +1,8 @@
-// The hub's part of progress: as of which generation each stream holds everything.
+// The hub's part of progress: the generation of which each stream holds everything.
 //
-// A settled stream holds all that its class holds, so it is as far as its class, and a generation
-// that does not touch the class costs nothing. When the class is to hold something else, the stream
-// remembers how far it was.
+// A settled stream holds everything that its class holds, so it is as far as its class, and a
+// generation that does not touch the class costs nothing. When the class gets other content, the
+// stream records how far it was.
 #include <algorithm>
 
 #include "ads/hub.hpp"
@@ -11,7 +11,7 @@ namespace osm::inline v1::ads {
 namespace {
 
 constexpr std::chrono::seconds kBehind{10};
-// A proxy that was told to reconnect is waited for so long: Envoy tries every two seconds at most.
+// Time to wait for a proxy that was told to reconnect: Envoy tries every two seconds at most.
 constexpr std::chrono::seconds kReturnBound{10};
 
 }  // namespace
@@ -21,13 +21,13 @@ std::uint64_t Hub::applied(const Stream& stream) const {
   return std::max(stream.applied, classes_.generation_of(*stream.proxy_class));
 }
 
-// It is about to be given or sent something else; what it holds was good until `generation`.
+// The stream is about to get other content; its present content was current until `generation`.
 void Hub::unsettle(Stream& stream, std::uint64_t generation) {
   if (!std::exchange(stream.settled, false)) return;
   stream.applied = std::max(stream.applied, generation);
 }
 
-// It is as far as its class without being sent anything.
+// The stream is as far as its class without a new response.
 void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members())
     if (auto at = streams_.find(id); at != streams_.end() && at->second.settled) {
@@ -37,7 +37,7 @@ void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
   release_trials();
 }
 
-// Nothing is due for it.
+// No response is due for the stream.
 void Hub::note_settled(Stream& stream) {
   if (!stream.session->settled()) return;
   if (!stream.settled && !on_trial(stream) && stream.proxy_class->ready() && is_whole(stream)) {
@@ -51,9 +51,9 @@ void Hub::note_settled(Stream& stream) {
   stream.unsettled_since.reset();
 }
 
-// A proxy asks for listeners once its clusters are warm, and for routes once it has listeners: one
-// that has answered everything may not have asked for everything yet. Looked at again only when it
-// was sent other clusters or listeners.
+// A proxy asks for listeners when its clusters are warm, and for routes when it has listeners. So a
+// proxy that answered everything may not have asked for everything yet. The check is repeated only
+// after other clusters or listeners were sent.
 bool Hub::is_whole(Stream& stream) {
   const ResourceSetPtr clusters = stream.session->acknowledged(XdsType::kCluster);
   const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
@@ -70,7 +70,7 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
   for (const model::ProxyKey& key : proxies) {
     const auto at = serving_.find(key);
     if (at == serving_.end()) {
-      // It still has what it is to be told is gone.
+      // It still has resources that it will be told to remove.
       if (returning_.contains(key)) out.push_back({key, 0, false, {}});
       continue;
     }
@@ -89,7 +89,7 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
   return out;
 }
 
-// What a proxy holds may be of a replica before this one, which knew fewer.
+// A proxy's content may come from a previous replica that knew fewer trust domains.
 void Hub::note_domains(const model::MeshSnapshot* before) {
   const auto& accepted = snapshot_->accepted_domains;
   const auto& allowed = snapshot_->allowed_domains;
@@ -99,7 +99,7 @@ void Hub::note_domains(const model::MeshSnapshot* before) {
   if (others) domains_changed_ = snapshot_->generation;
 }
 
-// Whether it applied configuration that names the peers of `domains`.
+// True if it applied configuration that names the peers of `domains`.
 bool Hub::has_domains(const Stream& stream, const TrustDomains& domains) const {
   return snapshot_->accepted_domains == domains.accepted &&
          snapshot_->allowed_domains == domains.allowed && applied(stream) >= domains_changed_;
@@ -109,7 +109,7 @@ CertificateProgress Hub::certificate_progress(const CertificateGoal& goal) const
   constexpr std::size_t kNamed = 10;
   const Digest bundle = digest_of(goal.trust_bundle_pem);
   CertificateProgress progress;
-  if (!snapshot_) {  // whose proxies there are is not known
+  if (!snapshot_) {  // the mesh's workloads are not known
     progress.bundle_lag = progress.leaf_lag = 1;
     progress.lagging = {"the mesh is not read yet"};
     return progress;
@@ -119,7 +119,8 @@ CertificateProgress Hub::certificate_progress(const CertificateGoal& goal) const
   for (const auto& [key, id] : serving_) {
     const Stream& stream = streams_.at(id);
     const SecretFacts* facts = classes_.secret_facts(stream.proxy_class->proxy_class().identity);
-    // Who has not asked for secrets may hold some from before, until all it has is known.
+    // A proxy that has not asked for secrets may hold some from before, until its whole content is
+    // known.
     const bool holds_none = stream.settled && stream.session->state(XdsType::kSecret).state ==
                                                   SyncState::kNotSubscribed;
     const bool newest = facts && (holds_none || stream.session->holds_newest(XdsType::kSecret));

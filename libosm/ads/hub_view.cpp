@@ -1,4 +1,4 @@
-// What the hub tells of its proxies.
+// The hub's answers about its proxies.
 #include <algorithm>
 
 #include "ads/hub.hpp"

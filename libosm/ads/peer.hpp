@@ -1,4 +1,4 @@
-// Who is at the other end of a stream, by its certificate alone.
+// The peer of a stream, by its certificate alone.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ namespace osm::inline v1::ads {
 struct Peer {
   model::ProxyIdentity identity;
   CommonName common_name;
-  std::string address;  // as the transport writes it: "ipv4:10.0.0.7:41234"
+  std::string address;  // in the transport's form: "ipv4:10.0.0.7:41234"
   WallTime not_before;
   WallTime not_after;
-  std::string issuer_key_id{};  // authorityKeyIdentifier, hex: which CA key signed it
-  TrustDomain trust_domain{};   // of its identity
+  std::string issuer_key_id{};  // authorityKeyIdentifier, hex: the CA key that signed it
+  TrustDomain trust_domain{};   // trust domain of its identity
 };
 
-// What TLS verified: the leaf's fields as the transport hands them over.
+// The fields of the verified leaf certificate, as the transport passes them.
 struct PeerCertificate {
   std::vector<std::string> uris;  // URI SANs
   std::string common_name;
@@ -30,8 +30,8 @@ struct PeerCertificate {
   std::string address;
 };
 
-// Failure: kWrongCertificateKind unless its only URI SAN is a proxy identity of one of these trust
-// domains; kInvalidCertificate when the PEM cannot be read.
+// Identifies a peer. Failure: kWrongCertificateKind unless its only URI SAN is a proxy identity of
+// one of these trust domains; kInvalidCertificate if the PEM cannot be read.
 Result<Peer> identify_peer(const std::vector<TrustDomain>& accepted,
                            const PeerCertificate& certificate);
 

@@ -1,4 +1,4 @@
-// How far proxies are behind the mesh: which generation each has acknowledged completely.
+// Progress of proxies: the newest generation that each has acknowledged completely.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,35 @@
 
 namespace osm::inline v1::ads {
 
-// A proxy that is connected, or about to be again.
+// A proxy that is connected, or about to reconnect.
 struct ProxyProgress {
   model::ProxyKey proxy;
-  // It acknowledged everything that this generation, and so any before it, has for it. 0: nothing
-  // on this stream yet.
+  // It acknowledged everything that this generation, and any before it, has for it. 0: nothing on
+  // this stream yet.
   std::uint64_t generation = 0;
-  bool refused = false;  // it keeps older configuration, because it refused the newest
-  std::string detail;    // the proxy's words
+  bool refused = false;  // it refused the newest configuration and keeps an older one
+  std::string detail;    // the proxy's message
 };
 
 class ProgressHost {
  public:
   virtual ~ProgressHost() = default;
 
-  // Those of `proxies` that are connected, or were just told to reconnect, in the same order.
+  // Progress of those of `proxies` that are connected or were just told to reconnect, in the same
+  // order.
   // Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<ProxyProgress> progress(
       const std::vector<model::ProxyKey>& proxies) const = 0;
 
-  // As ControlPlane's. Thread: any but the executor's. Blocking: briefly.
+  // As ControlPlane::certificate_progress(). Thread: any but the executor's. Blocking: briefly.
   virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;
 
   // As ControlPlane::recall_proxies(). Thread: any. Blocking: no.
   virtual void recall(const std::string& issuer_key_id) = 0;
 
-  // Calls `on_progress` when a proxy may have come further, refused, or gone; null: any of them
-  // may. Thread: of the executor, one call at a time; must not block. Lifetime: until the handle
-  // dies.
+  // Calls `on_progress` when a proxy may have progressed, refused or disconnected; null: any proxy
+  // may have.
+  // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe_progress(
       std::function<void(const model::ProxyKey*)> on_progress) = 0;
 };

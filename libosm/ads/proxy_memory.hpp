@@ -1,5 +1,4 @@
-// What is remembered of a proxy between its streams: doubts about what it holds, and where it
-// connected from.
+// State of a proxy between its streams: doubts about its content, and its addresses.
 #pragma once
 
 #include <map>
@@ -13,13 +12,14 @@ namespace osm::inline v1::ads {
 
 class ProxyMemory {
  public:
-  // Two holders of one key take turns: so many changes of address within kFlapWindow.
+  // Two holders of one key connect in turn: this number of address changes within kFlapWindow
+  // counts as an alarm.
   static constexpr int kFlaps = 3;
   static constexpr std::chrono::seconds kFlapWindow{60};
 
   struct Arrival {
     bool again = false;     // it was connected before
-    bool flapping = false;  // it keeps changing between addresses: raise the alarm
+    bool flapping = false;  // it alternates between addresses: raise the alarm
     std::string previous_host;
   };
   Arrival arrived(const model::ProxyKey& key, std::string_view host, SteadyTime now) {

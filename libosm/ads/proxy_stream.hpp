@@ -1,5 +1,5 @@
-// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes; of xDS it
-// knows only which method it was opened with.
+// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes. Of xDS it
+// knows only the method of the stream.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ enum class CloseCode {
   kUnauthenticated = 16,
 };
 
-// What an error is to who called.
+// Status code for an error.
 CloseCode close_code(ErrorCode code);
 
 // All calls come from the strand. After close() nothing else is called.
@@ -31,11 +31,11 @@ class ProxyStream {
   virtual ~ProxyStream() = default;
 
   XdsVariant variant() const { return variant_; }
-  // The next message may come in. Once per message, and once at first.
+  // Allows the transport to read the next message. Called once per message, and once at first.
   virtual void read_next() = 0;
-  // One at a time: not again before the transport reports the write as done.
+  // Writes a response. Not called again before the transport reports the write as done.
   virtual void write(const Response& response) = 0;
-  // `cut`: at once, even when a write is stuck; else after it.
+  // Closes the stream. `cut`: at once, even if a write is stuck; else after the write.
   virtual void close(CloseCode code, const std::string& text, bool cut) = 0;
 
  private:

@@ -1,5 +1,5 @@
-// Whose turn it is to be written to: first come, first served, one response a turn, while the bytes
-// of unfinished writes stay under a global bound (TLS keeps a copy of them per connection).
+// Order of writes to streams: first come, first served, one response per turn, while the bytes of
+// unfinished writes stay under a global limit (TLS keeps a copy of them per connection).
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class PushQueue {
   explicit PushQueue(std::size_t max_unfinished_bytes = kMaxUnfinishedBytes)
       : max_bytes_(max_unfinished_bytes) {}
 
-  // Puts a stream at the end, unless it is waiting already.
+  // Appends a stream, unless it is in the queue.
   void push(std::uint64_t stream) {
     if (waiting_.insert(stream).second) order_.push_back(stream);
   }
 
-  // The next stream; none while nobody waits or the bound is reached.
+  // The next stream; none if the queue is empty or the limit is reached.
   std::optional<std::uint64_t> pop() {
     while (unfinished_ < max_bytes_ && !order_.empty()) {
       const std::uint64_t stream = order_.front();

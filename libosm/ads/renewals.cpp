@@ -31,7 +31,7 @@ void Renewals::answer(Result<Peer> peer, const std::string& bytes,
                   {"detail", question.error().message}});
     return refuse(*call, question.error());
   }
-  std::shared_ptr<void> place;  // in the queue, until the answer is there or nobody will give it
+  std::shared_ptr<void> place;  // place in the queue until the call is answered or dropped
   if (!question->request.request_pem().empty()) {
     if (too_often(question->workload->proxy))
       return call->finish(CloseCode::kResourceExhausted,

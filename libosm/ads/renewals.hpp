@@ -1,7 +1,7 @@
-// Proxies that ask about their own certificate: who may ask, and how often. What is answered is
-// the business of whoever issues.
+// Renewal of proxies' own certificates: decides which proxies may ask, and how often. A callback
+// issues the certificates.
 //
-// Thread: every function on the strand; the answer may come on any.
+// Thread: every function on the strand; the callback's answer may come on any thread.
 #pragma once
 
 #include <atomic>
@@ -24,33 +24,34 @@ namespace osm::inline v1::ads {
 inline constexpr const char* kRenewMethod =
     "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
 
-// Of one proxy, within a minute; questions without a request for a certificate do not count.
+// Limit per proxy. Calls without a certificate request do not count.
 inline constexpr unsigned kMaxCertificatesPerMinute = 10;
-// Of all proxies, at once.
+// Limit over all proxies for waiting requests.
 inline constexpr std::size_t kMaxWaitingRenewals = 256;
 
 using RenewalRequest = openservicemesh::certificate::v1::RenewCertificateRequest;
 using RenewalAnswer = Result<openservicemesh::certificate::v1::RenewCertificateResponse>;
 
-// Who asks is proven: the certificate by TLS, the workload by the mesh of now.
+// A question of an authenticated proxy: TLS proved the certificate, and the present mesh has the
+// workload.
 struct RenewalQuestion {
   Peer peer;
   std::shared_ptr<const model::WorkloadEntry> workload;
   RenewalRequest request;
 };
 
-// Answers once, at once or later, on any thread; one that drops `done` answers nothing. Must not
+// Calls `done` once, at once or later, on any thread. Dropping `done` means no answer. Must not
 // block.
 using RenewCertificate =
     std::function<void(RenewalQuestion question, std::function<void(RenewalAnswer)> done)>;
 
 class Renewals {
  public:
-  // All outlive it; `renew` empty: nobody issues.
+  // Lifetime: everything borrowed outlives the object. `renew` empty: no certificates are issued.
   Renewals(const Hub& hub, const Clock& clock, LogSink& log, const RenewCertificate& renew)
       : hub_(hub), clock_(clock), log_(log), renew_(renew) {}
 
-  // `peer` is what TLS proved, or why that is not a proxy.
+  // Answers one call. `peer`: the verified peer, or the reason why it is not a proxy.
   void answer(Result<Peer> peer, const std::string& bytes, const std::shared_ptr<UnaryCall>& call);
 
  private:
@@ -66,7 +67,7 @@ class Renewals {
   const Clock& clock_;
   LogSink& log_;
   const RenewCertificate& renew_;
-  std::map<model::ProxyKey, Window> windows_;  // those of the last minute or two
+  std::map<model::ProxyKey, Window> windows_;  // windows of the last minute or two
   SteadyTime forgotten_at_{};
   std::shared_ptr<std::atomic<std::size_t>> waiting_ =
       std::make_shared<std::atomic<std::size_t>>(0);

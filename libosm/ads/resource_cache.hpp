@@ -1,6 +1,5 @@
-// Encoded resources by the key of their input: each is encoded once for everybody. Holds them
-// weakly; the resource sets of the classes and of the sessions keep alive what is in use, and
-// nothing else is kept.
+// Encoded resources by the key of their input; each is encoded once for all classes. The cache
+// holds weak pointers: the resource sets of classes and sessions keep used resources alive.
 //
 // Thread: any. A second caller for a key that is being encoded waits for that encoding.
 #pragma once

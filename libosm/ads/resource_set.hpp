@@ -1,6 +1,6 @@
-// An immutable, ordered set of encoded resources of one type, with its version: what a class has,
-// what a proxy was sent, what it acknowledged. Sets are shared by pointer; operations that change
-// nothing return the set they were given.
+// An immutable, ordered set of encoded resources of one type, with its version: the content of a
+// class, or the content that a proxy was sent or acknowledged. Sets are shared by pointer; an
+// operation without effect returns its argument.
 #pragma once
 
 #include <functional>
@@ -33,16 +33,16 @@ using ResourceSetPtr = std::shared_ptr<const ResourceSet>;
 
 class ResourceSet {
  public:
-  // `resources` in any order, names unique, pointers not null.
+  // Makes a set from `resources`, in any order, with unique names and no null pointers.
   static ResourceSetPtr make(std::vector<EncodedPtr> resources);
   static const ResourceSetPtr& none();  // the empty set
 
   const std::vector<EncodedPtr>& resources() const { return resources_; }
   bool empty() const { return resources_.empty(); }
-  EncodedPtr find(std::string_view name) const;  // null: not there
+  EncodedPtr find(std::string_view name) const;  // null: not in the set
 
-  // SHA-256, first 128 bits, hex, over the ordered (name, hash) of all resources. Every replica
-  // computes the same, and a proxy that holds exactly this claims exactly this.
+  // First 128 bits of SHA-256, in hex, over the ordered (name, hash) of all resources. Every
+  // replica computes the same version, and a proxy that holds exactly this set claims this version.
   const std::string& version() const { return version_; }
 
  private:
@@ -55,17 +55,17 @@ class ResourceSet {
 // The resources of `set` for which `keep` holds.
 ResourceSetPtr filtered(const ResourceSetPtr& set,
                         const std::function<bool(const EncodedResource&)>& keep);
-// Those that `names` holds / does not hold.
+// The resources of `set` that are in `names`, and those that are not.
 ResourceSetPtr only(const ResourceSetPtr& set, const NameSet& names);
 ResourceSetPtr without(const ResourceSetPtr& set, const NameSet& names);
 
-// `set` with `additions` put in, each in place of the resource of its name.
+// `set` with `additions`, each in place of the resource of its name.
 ResourceSetPtr merged(const ResourceSetPtr& set, std::vector<EncodedPtr> additions);
 
 // The resources of `to` that `from` does not hold with the same bytes. A null `from` holds nothing.
 std::vector<EncodedPtr> changed(const ResourceSetPtr& from, const ResourceSet& to);
 
-// The names that `from` has and `to` has not. A null `from` has none.
+// The names in `from` that are not in `to`. A null `from` has none.
 NameSet vanished(const ResourceSetPtr& from, const ResourceSet& to);
 
 // Interns name sets: a thousand proxies that subscribe to the same names share one set.

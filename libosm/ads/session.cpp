@@ -13,7 +13,7 @@ NameSet references(const std::vector<EncodedPtr>& resources, XdsType type) {
   return ordered(std::move(names));
 }
 
-// --- what the proxy says ---
+// --- messages of the proxy ---
 
 Result<Session::Heard> Session::on_message(std::string_view bytes) {
   const auto about = [this](const auto& request) {
@@ -33,8 +33,8 @@ Result<Session::Heard> Session::on_message(std::string_view bytes) {
   return heard;
 }
 
-// The first request of a type is the first whatever its nonce: one from an earlier stream means
-// nothing here.
+// The first request of a type counts as first, whatever its nonce: nonces of earlier streams have
+// no meaning here.
 void Session::begin(XdsType type, Claim claim) {
   TypeState& s = of(type);
   const Doubt& doubt = doubts_[index_of(type)];
@@ -50,7 +50,8 @@ void Session::begin(XdsType type, Claim claim) {
   }
 }
 
-// What is no longer subscribed the proxy forgets; subscribed again, it must be sent again.
+// A proxy forgets resources that it no longer subscribes to; if it subscribes again, they must be
+// sent again.
 void Session::keep_only_subscribed(TypeState& s) {
   if (s.wildcard) return;
   for (ResourceSetPtr* set : {&s.delivered, &s.sent, &s.acked, &s.good, &s.lingering})
@@ -93,8 +94,9 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   s.uncertain = true;
 }
 
-// A response before the last was refused. Parts of it are applied: what the proxy holds is unknown.
-// Sent again at once, it would be overtaken by the answers still to come.
+// A response before the last one was refused, and parts of it are applied: the proxy's content is
+// unknown. Do not send it again at once: answers that are still on their way would be taken for
+// answers to it.
 void Session::on_overtaken_nack(XdsType type) {
   of(type).overtaken_nack = true;
   if (type == XdsType::kCluster)
@@ -103,7 +105,7 @@ void Session::on_overtaken_nack(XdsType type) {
     of(XdsType::kSecret).delivered = of(XdsType::kRoute).delivered = nullptr;
 }
 
-// --- what it is sent ---
+// --- responses ---
 
 void Session::set_resources(const ResourceSets& sets) {
   for (XdsType type : kXdsTypes) of(type).base = sets[index_of(type)];
@@ -136,7 +138,7 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   s.responded.clear();
   if (!refused_as_a_whole(type))
     for (const EncodedPtr& resource : resources)
-      // What is kept though it left the mesh was accepted before: it is no culprit.
+      // A kept resource that left the mesh was accepted before, so it cannot be the refused one.
       if (const EncodedPtr input = s.base->find(resource->name))
         s.responded.push_back({resource, input->hash});
   if (type == XdsType::kCluster) note_warming(*goal);
@@ -154,19 +156,21 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   return Response{type, s.announced, s.nonce, std::move(resources), variant_, {}};
 }
 
-// What the proxy will wait for again because of this response. In SotW Envoy re-asks with a request
-// that cannot be told from an ACK, or drops and renews a subscription between two requests; in
-// delta it asks for what it renews, and not for the endpoints of a changed cluster. So these count
-// as undelivered, and follow at once.
+// Resources that the proxy will wait for again because of this response. In SotW Envoy requests
+// them with a message that looks like an ACK, or drops and renews a subscription between two
+// requests. In delta it requests what it renews, but not the endpoints of a changed cluster. So
+// they count as undelivered and follow at once.
 void Session::undeliver_dependants(XdsType type, const ResourceSet& goal) {
   if (!is_whole(type)) return;
   const ResourceSetPtr& before = of(type).delivered;
   undeliver(XdsType::kEndpoint, references(changed(before, goal), XdsType::kEndpoint));
   if (variant_ == XdsVariant::kDelta) return;
-  // Routes and secrets outlive a change of who names them, but not a time when nobody does.
+  // Routes and secrets survive a change of the resources that name them, but not a time without
+  // any.
   for (XdsType dependent : {XdsType::kSecret, XdsType::kRoute}) {
     NameSet then;
-    // Clusters and listeners share their secrets: what the others hold is not asked for anew.
+    // Clusters and listeners share their secrets: the proxy does not request again secrets that the
+    // other type holds.
     for (const ResourceSetPtr& held :
          {before, of(type == XdsType::kCluster ? XdsType::kListener : XdsType::kCluster).delivered})
       if (held) then = joined(then, references(held->resources(), dependent));
@@ -201,7 +205,7 @@ ProxyTypeState Session::state(XdsType type) const {
   state.state = withheld(type) ? SyncState::kStale
                 : awaits(s)    ? SyncState::kPending
                 : s.sent       ? SyncState::kSynced
-                               : SyncState::kNotSubscribed;  // there was nothing to send
+                               : SyncState::kNotSubscribed;  // nothing was sent
   state.last_sent_version = s.announced;
   if (s.acked) state.last_applied_version = s.acked->version();
   state.last_nonce = s.nonce;
@@ -210,8 +214,8 @@ ProxyTypeState Session::state(XdsType type) const {
   return state;
 }
 
-// Of a type of which it watches nothing any more, Envoy answers no empty response, and another one
-// in SotW with a request that looks like no answer.
+// Envoy does not answer an empty response of a type of which it watches nothing. In SotW it answers
+// other responses of that type with a request that does not look like an answer.
 bool Session::awaits(const TypeState& s) { return s.awaiting && (s.wildcard || !s.names->empty()); }
 
 bool Session::settled() const {
@@ -235,12 +239,13 @@ Doubts Session::doubts() const {
     const TypeState& s = of(type);
     Doubt& doubt = doubts[index_of(type)];
     if (!s.subscribed || s.claim) {
-      // What names it was sent, and it was not answered: an older claim says nothing of it.
+      // A response that names this type was sent and not answered yet, so an older claim proves
+      // nothing.
       const XdsType named_by = type == XdsType::kRoute ? XdsType::kListener : XdsType::kCluster;
       if (!is_whole(type) && !of(named_by).nonce.empty()) doubt.unsure = true;
       continue;
     }
-    // Asked for and not sent yet: the proxy may have dropped it, and would claim to have it.
+    // Requested and not sent yet: the proxy may have dropped it and would still claim it.
     const bool undelivered =
         !is_whole(type) && s.base && !changed(s.delivered, *only(s.base, *s.names)).empty();
     doubt.unsure = s.awaiting || s.uncertain || undelivered;

@@ -1,16 +1,17 @@
-// One ADS stream as a state machine without I/O: requests and resource sets go in, at most one
+// One ADS stream as a state machine without I/O. Requests and resource sets go in; at most one
 // response at a time comes out. docs/adr/0008, 0011 and 0012 explain versions, removals and
-// additions; 0013 what the two variants of xDS share.
+// additions; 0013 explains the common parts of the two xDS variants.
 //
-// Level-triggered: for each type there is a target (what this proxy should hold of it now) and what
-// it was delivered; a response is due while they differ. Every due type is answered as soon as the
-// write before it is done, in the order SDS, CDS, EDS, LDS, RDS. What is asked for never waits for
-// the ACK of another type, because Envoy acknowledges clusters only when SDS and EDS have warmed
-// them; an unasked change of a listener or route that starts to name such clusters does (0012).
+// The session is level-triggered. For each type there is a target (the content that this proxy
+// should have now) and the delivered content; a response is due while they differ. Every due type
+// is answered as soon as the previous write is done, in the order SDS, CDS, EDS, LDS, RDS. A
+// requested resource never waits for the ACK of another type, because Envoy acknowledges clusters
+// only after SDS and EDS have warmed them. An unrequested change of a listener or route that starts
+// to name such clusters waits (0012).
 //
 // The variant decides how a request changes the subscription, what a first request claims, what a
 // refusal refuses, and how a difference becomes a response: session_sotw.cpp, session_delta.cpp.
-// All else is theirs in common: session_targets.cpp (what the proxy should hold), session.cpp.
+// The rest is common: session_targets.cpp (the target content), session.cpp.
 //
 // Thread: one at a time (the hub's strand).
 #pragma once
@@ -30,15 +31,15 @@
 
 namespace osm::inline v1::ads {
 
-// What one class of proxies holds: by XdsType, secrets included. A null set is not known yet.
+// Content of one class of proxies, by XdsType, with secrets. A null set is not known yet.
 using ResourceSets = std::array<ResourceSetPtr, kXdsTypes.size()>;
 constexpr std::size_t index_of(XdsType type) { return static_cast<std::size_t>(type); }
 
-// The proxy may hold something else than it acknowledged: its last stream ended with a response
-// unanswered or refused. Outlives the session, per proxy certificate.
+// The proxy may hold something else than it acknowledged: its last stream ended with an unanswered
+// or refused response. Kept per proxy certificate, longer than the session.
 struct Doubt {
   bool unsure = false;
-  NameSet unclaimed;  // delta: names it may hold without saying so
+  NameSet unclaimed;  // delta: names that it may hold and does not claim
 
   friend bool operator==(const Doubt&, const Doubt&) = default;
 };
@@ -46,72 +47,73 @@ using Doubts = std::array<Doubt, kXdsTypes.size()>;
 
 class Session {
  public:
-  // How long removed clusters are kept for listeners and routes that are not acknowledged.
+  // Time for which removed clusters are kept for unacknowledged listeners and routes.
   static constexpr std::chrono::seconds kExpandedBound{10};
-  // How long listeners and routes that start to name new clusters wait for those to be warm.
+  // Time for which listeners and routes wait until the clusters that they start to name are warm.
   static constexpr std::chrono::seconds kWarmingBound{5};
 
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
       : variant_(variant), pool_(pool), doubts_(doubts) {}
 
-  // What a request turned out to be.
+  // Meaning of a request.
   enum class Effect { kUnknownType, kInitial, kStale, kSubscription, kAck, kNack };
   // Views into the message.
   struct Heard {
     Effect effect{};
     std::string_view type_url;
-    std::optional<XdsType> type;  // none: not one of the mesh's
+    std::optional<XdsType> type;  // none: not a type of the mesh
     std::optional<std::string_view> error;
-    std::optional<SteadyTime> sent_at;  // kAck, kNack: of the response it answers
+    std::optional<SteadyTime> sent_at;  // kAck, kNack: time of the answered response
   };
-  // Failure: kInvalidArgument (no request of this variant, or too many names): end the stream.
+  // Handles a message. Failure: kInvalidArgument (no request of this variant, or too many names):
+  // end the stream.
   Result<Heard> on_message(std::string_view bytes);
-  // The same, read already.
+  // Handles a parsed request.
   Effect on_request(const Request& request);
   Result<Effect> on_request(const DeltaRequest& request);
 
-  // The newest sets; they replace those before. Pointer-equal sets cost nothing.
+  // Replaces the target sets. Pointer-equal sets cost nothing.
   void set_resources(const ResourceSets& sets);
 
-  // The response to write now; none while one is being written or nothing is due.
+  // The response to write now; none if one is being written or none is due.
   std::optional<Response> next_response(SteadyTime now);
   void on_write_done() { writing_ = false; }
   bool writing() const { return writing_; }
 
-  // All clusters or listeners vanished. That is never pushed: the stream is to be closed, and the
-  // proxy is told when it reconnects and asks. Looked at after next_response().
+  // All clusters or listeners vanished. An empty set is never pushed: the caller closes the stream,
+  // and the proxy gets the empty set when it reconnects and asks. Check it after next_response().
   bool emptied() const { return emptied_; }
 
-  // Something changes by itself at this time: call next_response() then.
+  // Time at which to call next_response() again without any event.
   std::optional<SteadyTime> deadline() const;
 
   XdsVariant variant() const { return variant_; }
   ProxyTypeState state(XdsType type) const;
-  // Everything subscribed is acknowledged, nothing is due or withheld.
+  // True if everything subscribed is acknowledged and nothing is due or withheld.
   bool settled() const;
-  // A response has not been answered yet.
+  // True if a response has not been answered yet.
   bool unanswered() const;
-  // Something is subscribed of a type, and acknowledged in its newest content.
+  // True if the proxy subscribes to something of the type and acknowledged its newest content.
   bool holds_newest(XdsType type) const;
   Doubts doubts() const;
 
-  // For the config dump; null: none.
+  // Sent resources, for the config dump; null: none.
   ResourceSetPtr sent(XdsType type) const { return of(type).sent; }
   ResourceSetPtr acknowledged(XdsType type) const { return of(type).acked; }
 
  private:
-  // A resource that was sent, and the hash its input had then (a stand-in's is another).
+  // A sent resource, and the hash of its input at that time (a stand-in has another hash).
   struct Responded {
     EncodedPtr resource;
     Digest input;
   };
-  // Envoy names no culprit, so a refused response is withheld as a whole: until one of its inputs
-  // changes.
+  // A refused response. Envoy does not name the refused resource, so the whole response is withheld
+  // until one of its inputs changes.
   struct Refusal {
     std::vector<Responded> response;
     bool holds_for(const ResourceSet& base) const;
   };
-  // What a first request says the proxy holds already.
+  // Content that the first request claims.
   struct Claim {
     std::string version;                                       // SotW
     std::map<std::string, std::string, std::less<>> versions;  // delta: by name
@@ -119,36 +121,36 @@ class Session {
 
   struct TypeState {
     bool subscribed = false;
-    bool wildcard = false;  // CDS, LDS: all there is; else, or beside it, `names`
-    bool asked = false;     // CDS, LDS: a first request is to be answered even with nothing
-    bool awaiting = false;  // the last response is unanswered
-    bool overtaken_nack =
-        false;               // a response before the last was refused: resend once it is answered
-    bool uncertain = false;  // after a NACK, until the next ACK: what the proxy holds is unknown
-    NameSetPtr names;        // from the first request on
-    std::optional<Claim> claim;  // of the first request, not judged yet
+    bool wildcard = false;  // CDS, LDS: subscribed to all; else, or in addition, to `names`
+    bool asked = false;  // CDS, LDS: a first request is answered even if there is nothing to send
+    bool awaiting = false;        // the last response is unanswered
+    bool overtaken_nack = false;  // a response before the last one was refused: send again after
+                                  // the last one is answered
+    bool uncertain = false;      // after a NACK, until the next ACK: the proxy's content is unknown
+    NameSetPtr names;            // set by the first request
+    std::optional<Claim> claim;  // of the first request, not checked yet
     std::string announced;       // version of the last response or of a believed claim
     std::string nonce;           // of the last response
-    ResourceSetPtr base;         // of the class: the newest inputs
-    ResourceSetPtr delivered;    // what the proxy needs not be sent again
-    ResourceSetPtr sent;         // what it holds once it accepts the last response
+    ResourceSetPtr base;         // the newest inputs of the class
+    ResourceSetPtr delivered;    // content that need not be sent again
+    ResourceSetPtr sent;         // its content after it accepts the last response
     ResourceSetPtr acked;
-    ResourceSetPtr good;               // acknowledged before a NACK: stands in for what was refused
-    ResourceSetPtr lingering;          // RDS: left the set, and may still be named by a listener
-    std::string sent_base;             // version of the inputs of the last response
+    ResourceSetPtr good;       // acknowledged before a NACK; replaces refused resources
+    ResourceSetPtr lingering;  // RDS: removed from the set, but a listener may still name them
+    std::string sent_base;     // version of the inputs of the last response
     std::vector<Responded> responded;  // the last response, until it is answered
     std::vector<Refusal> refusals;     // of refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
-    std::optional<SteadyTime> held_since;  // LDS, RDS: changes wait for clusters to be warm
+    std::optional<SteadyTime> held_since;  // LDS, RDS: start of the wait for warm clusters
     // SotW only.
-    Digest raw_names;          // of the request's own order, to tell repetitions without sorting
-    std::string refused_base;  // CDS, LDS: version of the inputs that were refused
+    Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
+    std::string refused_base;  // CDS, LDS: version of the refused inputs
     // Delta only.
-    NameSet leftovers;   // what the proxy may hold beyond `sent`
-    NameSet unanswered;  // names in responses that it has not answered
-    NameSet owed;        // asked for: if there is no such resource, the proxy is told so
-    // Memo of the target without NACKs and expansion.
+    NameSet leftovers;   // names that the proxy may hold beyond `sent`
+    NameSet unanswered;  // names in unanswered responses
+    NameSet owed;        // requested names; a missing one is answered as removed
+    // Cache of the target without NACKs and expansion.
     ResourceSetPtr wanted_base;
     NameSetPtr wanted_names;
     ResourceSetPtr wanted;
@@ -157,7 +159,7 @@ class Session {
   TypeState& of(XdsType type) { return types_[index_of(type)]; }
   const TypeState& of(XdsType type) const { return types_[index_of(type)]; }
 
-  // What both variants do with requests: session.cpp.
+  // Common handling of requests: session.cpp.
   void begin(XdsType type, Claim claim);
   void on_ack(XdsType type);
   void on_nack(XdsType type, std::string_view detail);
@@ -170,7 +172,7 @@ class Session {
   void undeliver_dependants(XdsType type, const ResourceSet& goal);
   void undeliver(XdsType type, const NameSet& names);
 
-  // session_sotw.cpp. Result: whether the names are other ones than before.
+  // session_sotw.cpp. Result: true if the names changed.
   bool subscribe(XdsType type, const Request& request);
   void refuse_sotw(XdsType type);
   void judge_sotw(XdsType type);
@@ -202,20 +204,20 @@ class Session {
   std::uint64_t last_nonce_ = 0;
   bool writing_ = false;
   bool emptied_ = false;
-  // CDS: removed clusters are kept since then, for this base.
+  // CDS: start of keeping removed clusters for this base.
   std::optional<SteadyTime> expanded_since_;
   std::string expanded_base_;
-  // CDS: sent since the last answer, and not there before.
+  // CDS: clusters sent since the last answer that the proxy did not have before.
   NameSet warming_;
   // SotW only.
   std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
   bool sent_expanded_ = false;                    // the last CDS response kept removed clusters
-  std::string expansion_refused_;  // version of the inputs for which that was refused
-  // Delta only: what clusters wait for, sent before their endpoints were asked for.
+  std::string expansion_refused_;  // version of the inputs for which the kept clusters were refused
+  // Delta only: resources that clusters wait for, sent before the proxy asked for their endpoints.
   NameSet rewarmed_;
 };
 
-// CDS and LDS: a proxy holds all there are, unless it names some.
+// CDS and LDS: a proxy holds all resources, unless it names some.
 constexpr bool is_whole(XdsType type) {
   return type == XdsType::kCluster || type == XdsType::kListener;
 }

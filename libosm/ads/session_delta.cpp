@@ -1,6 +1,7 @@
-// Delta: DeltaAggregatedResources. A response carries what changed and names what is gone; a
-// request changes the subscription and answers one response; the first of a type says which version
-// of each resource the proxy holds. What a refused response did not carry stays as it was.
+// Delta: DeltaAggregatedResources. A response carries changed resources and the names of removed
+// ones. A request changes the subscription and answers one response; the first of a type names the
+// version of each resource that the proxy holds. Resources outside a refused response are not
+// affected.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kAll = "*";
 
-// Only clusters and listeners can be asked for without naming them.
+// Only clusters and listeners can be requested without names.
 bool asks_for_all(XdsType type, const std::vector<std::string_view>& names) {
   return is_whole(type) && std::find(names.begin(), names.end(), kAll) != names.end();
 }
@@ -23,7 +24,7 @@ NameSet named(XdsType type, const std::vector<std::string_view>& names) {
   return ordered(std::move(all));
 }
 
-// Whose resources refer to those of this type.
+// Types whose resources refer to resources of this type.
 std::vector<XdsType> parents_of(XdsType type) {
   if (type == XdsType::kEndpoint) return {XdsType::kCluster};
   if (type == XdsType::kSecret) return {XdsType::kCluster, XdsType::kListener};
@@ -73,28 +74,30 @@ Status Session::subscribe(XdsType type, const DeltaRequest& request) {
     const auto forgotten = [&](const std::string& name) { return !contains(*s.names, name); };
     std::erase_if(s.leftovers, forgotten);
     std::erase_if(s.owed, forgotten);
-    std::erase_if(s.unanswered, forgotten);  // should it be refused, it is not removed again
-    if (s.leftovers.empty() && !s.awaiting) s.uncertain = false;  // what it refused, it dropped
+    std::erase_if(s.unanswered, forgotten);  // if it is refused, it is not removed again
+    if (s.leftovers.empty() && !s.awaiting)
+      s.uncertain = false;  // the proxy dropped the refused resources
   }
-  // Asked for again, it may have been dropped in between. Dropped beside a wildcard, the proxy
-  // waits to hear whether it is part of that.
+  // A name that is requested again may have been dropped in between. If the proxy drops a name
+  // beside a wildcard, it waits to learn if the wildcard includes the name.
   const NameSet asked = s.wildcard ? joined(added, dropped) : added;
   if (s.delivered) s.delivered = without(s.delivered, asked);
   s.owed = joined(s.owed, asked);
   if (!s.claim) return {};
-  // For what it claims to hold, the proxy waits for nothing.
+  // The proxy waits for nothing that it claims to hold.
   std::erase_if(s.owed, [&](const std::string& name) { return s.claim->versions.contains(name); });
   return {};
 }
 
-// Envoy applies the good members of a refused response and claims none of them: of each it may hold
-// either. What it had accepted before is sent again; what was new to it stays, if it was good.
+// Envoy applies the good members of a refused response and claims none of them, so of each it may
+// hold the old or the new version. Resources that it had accepted before are sent again; new ones
+// stay applied if they were good.
 void Session::refuse_delta(XdsType type) {
   TypeState& s = of(type);
   const NameSet names = std::exchange(s.unanswered, {});
   const std::vector<Responded> responded = std::exchange(s.responded, {});
   const bool kept = type == XdsType::kCluster && sent_expanded_;
-  // Refused removals are not repeated, unless a response before them was refused too.
+  // Do not repeat refused removals, unless a response before them was refused too.
   if (responded.empty() && !kept && !s.overtaken_nack) return;
   std::vector<EncodedPtr> held;
   for (const std::string& name : names) {
@@ -103,7 +106,7 @@ void Session::refuse_delta(XdsType type) {
     if (stand_in) held.push_back(stand_in);
   }
   NameSet undelivered = names;
-  // A stand-in that is refused too is not sent a third time.
+  // Do not send a refused stand-in a third time.
   for (const Responded& part : responded)
     if (std::find(held.begin(), held.end(), part.resource) != held.end())
       std::erase(undelivered, part.resource->name);
@@ -112,7 +115,7 @@ void Session::refuse_delta(XdsType type) {
   s.leftovers = joined(s.leftovers, names);
   if (s.acked) s.acked = without(s.acked, names);
   if (s.delivered) s.delivered = without(s.delivered, undelivered);
-  // A kept cluster may be the culprit: the response without it gets a chance of its own.
+  // A kept cluster may be the cause: send the response once more without it.
   if (kept) {
     expansion_refused_ = s.sent_base;
   } else if (!responded.empty()) {
@@ -120,8 +123,8 @@ void Session::refuse_delta(XdsType type) {
   }
 }
 
-// Per resource: whoever lets go of one drops its version, so what is claimed is held. Except by a
-// cluster that was sent on this stream already: it waits for its endpoints anew.
+// Judge per resource. A proxy that drops a resource drops its version, so claims are true. The
+// exception is a cluster that was already sent on this stream: it waits for its endpoints again.
 void Session::judge_delta(XdsType type) {
   TypeState& s = of(type);
   const auto versions = std::exchange(s.claim, std::nullopt)->versions;
@@ -139,7 +142,7 @@ void Session::judge_delta(XdsType type) {
   s.asked = false;
 }
 
-// Names that the proxy holds, or may hold, or asked for, and that are not there.
+// Missing names that the proxy holds, may hold or requested.
 NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   const TypeState& s = of(type);
   const auto absent = [&](const std::string& name) { return !goal.find(name); };
@@ -147,9 +150,9 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   std::copy_if(s.leftovers.begin(), s.leftovers.end(), std::back_inserter(names), absent);
   // Envoy keeps routes for listeners that drain, and reports their removal as an error.
   if (type == XdsType::kRoute) names.clear();
-  // Withheld is not gone.
+  // Withheld resources are not removed.
   std::erase_if(names, [&](const std::string& name) { return s.base->find(name) != nullptr; });
-  // What clusters and listeners name, a proxy lets go of by itself, after them.
+  // A proxy drops the resources that clusters and listeners name by itself, after those.
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
     if (names.empty() || !p.subscribed) continue;

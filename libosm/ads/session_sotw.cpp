@@ -1,6 +1,6 @@
 // State of the world: StreamAggregatedResources. CDS and LDS responses carry the whole set, and a
-// request without names means all of it. EDS, RDS and SDS carry changed or newly asked resources
-// only, and no names means none.
+// request without names means all of it. EDS, RDS and SDS responses carry only changed or newly
+// requested resources, and a request without names means none.
 #include <algorithm>
 #include <utility>
 
@@ -32,7 +32,8 @@ Session::Effect Session::on_request(const Request& request) {
     subscribe(*type, request);
     return Effect::kInitial;
   }
-  // An empty nonce can come again before the first response arrived; it then only changes names.
+  // Another request with an empty nonce can arrive before the first response did; it only changes
+  // names.
   if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) {
     if (!request.error) return Effect::kStale;
     on_overtaken_nack(*type);
@@ -45,14 +46,14 @@ Session::Effect Session::on_request(const Request& request) {
     effect = Effect::kNack;
   }
   const bool renamed = subscribe(*type, request);
-  // Repeated though nothing is unanswered: the proxy dropped and renewed a subscription. Clusters
-  // that re-warm make such requests for endpoints all the time; those are followed up on CDS's
-  // side.
+  // A repeated request without an unanswered response: the proxy dropped and renewed a
+  // subscription. Clusters that re-warm send such requests for endpoints all the time; the CDS side
+  // handles those.
   if (!renamed && !answers && !s.awaiting &&
       (*type == XdsType::kSecret || *type == XdsType::kRoute))
     s.delivered = nullptr;
   // After a NACK Envoy changes subscriptions under the refused nonce and the old version, without
-  // an error: only the version tells an ACK.
+  // an error: only the version identifies an ACK.
   if (answers && !request.error && request.version == s.announced) {
     on_ack(*type);
     effect = Effect::kAck;
@@ -75,22 +76,23 @@ void Session::refuse_sotw(XdsType type) {
   TypeState& s = of(type);
   const bool stand_in_refused = is_whole(type) && withheld(type) && s.sent == s.good;
   s.good = stand_in_refused ? nullptr : s.acked;
-  // A kept cluster may be the culprit: the set without it gets a chance of its own.
+  // A kept cluster may be the cause: send the set once more without it.
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
   } else {
     s.refused_base = s.sent_base;
   }
   if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
-  // Envoy applies the good members of a refused response: nothing is known to be delivered.
+  // Envoy applies the good members of a refused response, so nothing counts as delivered.
   s.acked = s.delivered = nullptr;
 }
 
 void Session::judge_sotw(XdsType type) {
   TypeState& s = of(type);
   const std::string claim = std::exchange(s.claim, std::nullopt)->version;
-  // Whoever names them must have been skipped too: a cluster that is sent waits for its endpoints
-  // again, and what a proxy stopped naming for a while it dropped, but still claims.
+  // The types that name these resources must have been skipped too: a cluster that is sent waits
+  // for its endpoints again, and a proxy still claims resources that it dropped while it did not
+  // name them.
   const bool clusters = skipped_[index_of(XdsType::kCluster)];
   const bool listeners = skipped_[index_of(XdsType::kListener)];
   if (type == XdsType::kEndpoint && !clusters) return;
@@ -117,8 +119,8 @@ std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& go
     news = goal->resources();
   } else {
     news = changed(s.delivered, *goal);
-    // After a removal the proxy still claims the version of the larger set, and would be sent
-    // everything when it reconnects. One unchanged resource brings it the new version.
+    // After a removal the proxy still claims the version of the larger set, and would get
+    // everything when it reconnects. One unchanged resource gives it the new version.
     if (news.empty()) {
       if (goal->empty() || goal->version() == s.announced) return std::nullopt;
       news.push_back(goal->resources().front());

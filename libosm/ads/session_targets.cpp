@@ -1,6 +1,6 @@
-// What a proxy should hold: what its class holds and it subscribes to; less what it refused
-// (the last good content stands in); clusters kept while they are named (docs/adr/0011); listeners
-// and routes held while the clusters they start to name are warming (0012).
+// Target content of a proxy: its class's content that it subscribes to, with the last good content
+// in place of refused resources, with clusters kept while they are named (docs/adr/0011), and with
+// listeners and routes held back while the clusters that they start to name are warming (0012).
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -19,7 +19,7 @@ const ResourceSetPtr& Session::wanted(TypeState& s) {
   return s.wanted;
 }
 
-// A SotW response of clusters or listeners is refused as what it is: a whole set.
+// In SotW a response of clusters or listeners is refused as a whole set.
 bool Session::refused_as_a_whole(XdsType type) const {
   return variant_ == XdsVariant::kSotw && is_whole(type);
 }
@@ -43,7 +43,7 @@ void Session::end_refusals(TypeState& s) {
   std::erase_if(s.refusals, [&](const Refusal& refusal) {
     if (refusal.holds_for(*s.base)) return false;
     if (variant_ == XdsVariant::kSotw || !s.delivered) return true;
-    // A stand-in that was refused too counts as delivered, and may not be.
+    // A refused stand-in counts as delivered, though the proxy may not hold it.
     NameSet names;
     for (const Responded& part : refusal.response) names.push_back(part.resource->name);
     s.delivered = without(s.delivered, names);
@@ -60,7 +60,7 @@ ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
   return type == XdsType::kCluster ? expanded(all, now) : all;
 }
 
-// What is wanted, with the last good content in place of what was refused.
+// The wanted set, with the last good content in place of refused resources.
 ResourceSetPtr Session::acceptable(XdsType type) {
   TypeState& s = of(type);
   const ResourceSetPtr& all = wanted(s);
@@ -78,8 +78,8 @@ ResourceSetPtr Session::acceptable(XdsType type) {
     if (!was_refused(*resource)) {
       acceptable.push_back(resource);
     } else if (s.good) {
-      // In delta, what is missing here would be removed: that its stand-in was refused as well is
-      // seen to by counting it as delivered.
+      // In delta, a resource that is missing here would be removed. A refused stand-in stays and
+      // counts as delivered.
       EncodedPtr last_good = s.good->find(resource->name);
       if (last_good && (variant_ == XdsVariant::kDelta || !was_refused(*last_good)))
         acceptable.push_back(std::move(last_good));
@@ -88,8 +88,8 @@ ResourceSetPtr Session::acceptable(XdsType type) {
   return ResourceSet::make(std::move(acceptable));
 }
 
-// Make before break: clusters that left the set stay while listeners or routes that the proxy
-// holds, or may hold, still name them.
+// Make before break: removed clusters stay while listeners or routes that the proxy holds, or may
+// hold, still name them.
 ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
   const ResourceSetPtr& sent = of(XdsType::kCluster).sent;
   if (base->version() != expanded_base_) {
@@ -113,7 +113,8 @@ ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
     return base;
   }
   if (!expanded_since_) expanded_since_ = now;
-  // A proxy that does not answer is waited for so long; one that refused keeps using what it has.
+  // Bounds the wait for a proxy that does not answer. A proxy that refused keeps using its old
+  // content.
   const bool refused = withheld(XdsType::kListener) || withheld(XdsType::kRoute);
   if (!refused && now - *expanded_since_ >= kExpandedBound) return base;
   return merged(base, std::move(leaving));
@@ -129,8 +130,8 @@ NameSet Session::clusters_in_use() const {
   return names;
 }
 
-// A cluster that is new to the proxy is of use once CDS is acknowledged. One that went and came
-// back between two answers is new again.
+// A cluster that is new to the proxy can be used after CDS is acknowledged. A cluster that was
+// removed and added between two answers is new again.
 void Session::note_warming(const ResourceSet& goal) {
   const ResourceSetPtr& before = of(XdsType::kCluster).sent;
   NameSet warming;
@@ -140,13 +141,14 @@ void Session::note_warming(const ResourceSet& goal) {
   warming_ = std::move(warming);
 }
 
-// Make before break: a listener or route that the proxy holds keeps its older version while the new
-// one starts to name clusters that warm. Traffic sent to those would get 503.
+// Make before break: a listener or route keeps its older version while the new one starts to name
+// clusters that are warming. Requests to those would get 503.
 ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
   TypeState& s = of(type);
   std::vector<EncodedPtr> older;
   const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
-  // A proxy that renews a subscription is sent everything again, and still holds what it accepted.
+  // A proxy that renews a subscription is sent everything again, and still holds its accepted
+  // content.
   const ResourceSetPtr& before = s.delivered ? s.delivered : s.acked;
   if (may_wait && goal && before && !s.asked && !warming_.empty()) {
     const auto is_warming = [&](const auto& reference) {

@@ -1,4 +1,4 @@
-// Where a transport brings its streams: gRPC in production, memory in tests.
+// Receives the streams of a transport: gRPC in production, memory in tests.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace osm::inline v1::ads {
 
-// Ids are the transport's, never used twice. Thread: any. Blocking: no.
+// The transport chooses ids and never uses one twice. Thread: any. Blocking: no.
 class StreamHost {
  public:
   virtual ~StreamHost() = default;
 
-  // A stream of an authenticated peer; `stream` is then used on the host's strand only.
+  // Opens a stream of an authenticated peer. `stream` is then used on the host's strand only.
   virtual void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) = 0;
   virtual void on_request(StreamId id, std::string bytes) = 0;
   virtual void on_write_done(StreamId id) = 0;

@@ -1,4 +1,4 @@
-// A call with one request and one answer under what answers it: gRPC's reactor, or memory in tests.
+// A call with one request and one answer: gRPC's reactor, or memory in tests.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ class UnaryCall {
  public:
   virtual ~UnaryCall() = default;
 
-  // Ends the call: with `bytes` when the code is kOk, else with `text`. Only the first one counts.
+  // Ends the call: with `bytes` if the code is kOk, else with `text`. Only the first call of this
+  // function counts.
   virtual void finish(CloseCode code, const std::string& text, const std::string& bytes) = 0;
 };
 

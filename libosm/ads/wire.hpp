@@ -1,6 +1,6 @@
-// The few fields of the xDS messages that a session needs, read and written without building the
-// messages: a request is scanned in place, a response is a small head of its own and resources that
-// all proxies share.
+// Reads and writes the few fields of xDS messages that a session needs, without building the
+// messages. Requests are scanned in place. A response is a small head and resources that all
+// proxies share.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace osm::inline v1::ads {
 
-// So many resource names at most stand in one request, and in one type's subscription.
+// Limit for resource names in one request, and in one type's subscription.
 inline constexpr std::size_t kMaxNames = 65'536;
 
 // envoy.service.discovery.v3.DiscoveryRequest. Views into the bytes it was read from.
@@ -41,7 +41,7 @@ struct DeltaRequest {
   std::optional<std::string_view> error;  // error_detail.message: a NACK, even when empty
 };
 
-// Failure: kInvalidArgument (not such a message, or more than kMaxNames names).
+// Parses a request. Failure: kInvalidArgument (not such a message, or more than kMaxNames names).
 Result<Request> parse_request(std::string_view bytes);
 Result<DeltaRequest> parse_delta_request(std::string_view bytes);
 
@@ -55,15 +55,15 @@ struct Response {
   std::vector<std::string> removed;  // delta only
 };
 
-// The version of one resource in delta: the same on every replica.
+// The version of one resource in delta; equal on every replica.
 std::string resource_version(const EncodedResource& resource);
 
 // All fields but `resources`, serialized.
 std::string response_head(const Response& response);
-// What precedes each resource's `any` in the serialized response.
+// The bytes before each resource's `any` in the serialized response.
 std::string resource_prefix(XdsVariant variant, const EncodedResource& resource);
 std::size_t response_size(const Response& response);
-// The whole message in one string: tests and small transports.
+// The whole message in one string, for tests and small transports.
 std::string serialize(const Response& response);
 
 }  // namespace osm::inline v1::ads
