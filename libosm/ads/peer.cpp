@@ -14,7 +14,7 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// An error left in the queue would fail the thread's next TLS handshake.
+// Clears OpenSSL's error queue: an error in it would fail the thread's next TLS handshake.
 struct CleanErrorQueue {
   ~CleanErrorQueue() { ERR_clear_error(); }
 };

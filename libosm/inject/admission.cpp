@@ -16,12 +16,12 @@ namespace json = boost::json;
 
 constexpr std::string_view kApiVersion = "admission.k8s.io/v1";
 constexpr std::size_t kMaxMessageBytes = 16 * 1024;
-// What an API server passes on; it drops the rest without a word.
+// Limit of an API server, which drops the rest silently.
 constexpr std::size_t kMaxWarningBytes = 256;
 constexpr std::size_t kMaxWarnings = 16;
 constexpr std::size_t kMaxCauseBytes = 1024;
 
-// No fewer than the text has: containers' openings and the separators between values.
+// Upper bound of the number of values: openings of containers and separators between values.
 std::size_t count_values(std::string_view text) {
   std::size_t count = 1;
   bool quoted = false;
@@ -114,7 +114,7 @@ json::array causes_of(const AdmissionResponse& response) {
   return causes;
 }
 
-// `uid` is set as soon as it is known, also when the rest is wrong.
+// Sets `uid` as soon as it is known, also if the rest is invalid.
 Result<AdmissionRequest> read_request(json::value review, std::string& uid) {
   spec::Findings findings;
   const spec::Field root(&review, "", findings);
@@ -156,7 +156,7 @@ Result<AdmissionRequest> read_request(json::value review, std::string& uid) {
   return read;
 }
 
-// Of an API server's own making, if at all: no object is at fault.
+// Response for a request that cannot be decoded: a fault of the API server, not of an object.
 AdmissionResponse undecodable(const Error& error) {
   AdmissionResponse response = AdmissionResponse::refused(error);
   if (response.code == 422) response.code = 400;

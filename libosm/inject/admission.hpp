@@ -1,7 +1,8 @@
-// AdmissionReview (admission.k8s.io/v1), in and out: what the two webhooks share. Pure.
+// AdmissionReview (admission.k8s.io/v1), request and response: common parts of the two webhooks.
+// Pure.
 //
-// What arrives is an API server's, but made of what anybody wrote: size, depth and the number of
-// values are bounded before anything is kept, and what a decision throws never leaves.
+// The request comes from an API server but contains user input. Size, depth and number of values
+// are limited before anything is kept, and exceptions of a decision do not leave this room.
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 #pragma once
 
@@ -18,19 +19,19 @@
 
 namespace osm::inline v1::inject {
 
-// An API server takes objects of 3 MB; an update brings the old one along.
+// An API server accepts objects of 3 MB; an update also contains the old object.
 inline constexpr std::size_t kMaxReviewBytes = 7 * 1024 * 1024;
 inline constexpr std::size_t kMaxReviewDepth = 66;  // an object's 64, inside "request"
 inline constexpr std::size_t kMaxReviewValues = 200'000;
 
 struct AdmissionRequest {
-  std::string uid;        // of this request; the response repeats it
+  std::string uid;        // identifies the request; the response repeats it
   std::string operation;  // "CREATE", "UPDATE", "DELETE", "CONNECT"
-  std::string group;      // of the object's kind; empty: core
+  std::string group;      // group of the object's kind; empty: core
   std::string version;
   std::string kind;
-  std::string ns;    // empty: cluster-scoped. An object in creation may lack its own.
-  std::string name;  // empty: the server has still to generate one
+  std::string ns;    // empty: cluster-scoped. A new object may lack its own namespace.
+  std::string name;  // empty: the server generates one later
   bool dry_run = false;
   boost::json::object object;      // empty at DELETE
   boost::json::object old_object;  // empty at CREATE
@@ -44,26 +45,26 @@ struct AdmissionCause {
 
 struct AdmissionResponse {
   bool allowed = true;
-  int code = 200;         // of the refusal, as HTTP's
-  std::string message{};  // of the refusal: what is wrong and what to do, shown to whoever asked
+  int code = 200;         // HTTP status of the refusal
+  std::string message{};  // message of the refusal, shown to the user: the fault and the remedy
   std::vector<std::string> warnings{};   // shown by kubectl; each is cut at 256 bytes
-  boost::json::array patch{};            // JSON Patch (RFC 6902); empty: as it is
-  std::vector<AdmissionCause> causes{};  // of the refusal
+  boost::json::array patch{};            // JSON Patch (RFC 6902); empty: no change
+  std::vector<AdmissionCause> causes{};  // causes of the refusal
 
-  // 403 for kPermissionDenied, 422 for what is wrong with an object, 503 for what may pass, ...
+  // 403 for kPermissionDenied, 422 for faults of an object, 503 for errors that may pass, ...
   static AdmissionResponse refused(const Error& error);
 };
 
 // Failure: kTooLarge, kInvalidSyntax, kInvalidField naming the field.
 Result<AdmissionRequest> parse_admission_review(std::string_view body);
 
-// The review that answers the request `uid`.
+// The review with the response to the request `uid`.
 std::string admission_review(std::string_view uid, const AdmissionResponse& response);
 
 using Decide = std::function<AdmissionResponse(const AdmissionRequest&)>;
 
-// 400 for an empty body; else 200 with what `decide` makes of the review, or with a refusal of the
-// same uid, as far as it can be read, when it is none.
+// 400 for an empty body; else 200 with the response of `decide`. A body that is no review is
+// refused with its uid, if that can be read.
 AdmissionAnswer answer_admission(std::string_view body, const Decide& decide);
 
 }  // namespace osm::inline v1::inject

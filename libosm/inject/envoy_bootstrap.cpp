@@ -36,7 +36,7 @@ std::string_view tls_version(TlsVersion version) {
   return "TLSv1_3";
 }
 
-// A flow sequence of strings, which JSON's are too; left out when empty.
+// A YAML flow sequence of strings (JSON strings are valid there); nothing if empty.
 template <class Texts>
 std::string sequence(std::string_view key, const Texts& texts) {
   if (texts.empty()) return {};
@@ -64,8 +64,8 @@ std::string certificate_sds(const std::string& directory) {
                      directory, kCertificateFile, kProxyKeyFile);
 }
 
-// Envoy takes these names and those of the bootstrap, which it read when it started: perhaps before
-// the trust domain changed.
+// Envoy accepts these names in addition to those of the bootstrap, which it read at its start,
+// perhaps before the trust domain changed.
 std::string validation_sds(const std::string& directory, const std::vector<TrustDomain>& domains) {
   std::string names;
   for (const TrustDomain& domain : domains)
@@ -82,8 +82,8 @@ std::string validation_sds(const std::string& directory, const std::vector<Trust
                      directory, kTrustBundleFile, names);
 }
 
-// The connection to the control plane. The peer's identity is pinned here and not only beside the
-// trust bundle, so that renewing the bundle cannot lose it.
+// Cluster for the control plane. It pins the peer's identity here, in addition to the file with the
+// trust bundle, so that a renewal of the bundle cannot remove the pin.
 std::string controller_cluster(const EnvoyBootstrap& input) {
   const HostPort& controller = input.controller;
   const bool literal = model::is_ipv4(controller.host) || model::is_ipv6(controller.host);

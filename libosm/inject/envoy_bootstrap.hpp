@@ -1,4 +1,4 @@
-// Envoy's bootstrap and the files beside it: of a machine and of a pod.
+// Envoy's bootstrap and its other files, for a machine and for a pod.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-// "192.0.2.1:15128", "[fd00::1]:15128", "osm-controller.osm-system.svc:15128".
-// Failure: kInvalidArgument for what no proxy can dial.
+// Parses "192.0.2.1:15128", "[fd00::1]:15128" or "osm-controller.osm-system.svc:15128".
+// Failure: kInvalidArgument for an address that no proxy can dial.
 Result<HostPort> parse_controller(const std::string& text);
 
 struct EnvoyBootstrap {
@@ -31,24 +31,24 @@ struct EnvoyBootstrap {
   ServiceAccount account;
   TrustDomains trust_domain;
   HostPort controller;
-  std::string directory;  // where the files will be; no quotes, checked
-  TlsSettings tls{};      // towards the controller
+  std::string directory;  // directory of the files, checked: it holds no quotes
+  TlsSettings tls{};      // TLS towards the controller
   XdsVariant xds = XdsVariant::kDelta;
-  // Whether nothing is served, probes neither, until the mesh's configuration is there.
+  // true: Envoy serves nothing, not even probes, before it has the mesh's configuration
   bool wait_for_mesh = false;
   std::string clusters{};   // YAML, items of static_resources.clusters
   std::string listeners{};  // of static_resources.listeners
 };
 
-// The files that another certificate replaces, but for its key: the chain, the trust bundle, and
-// the names that the control plane may have from now on. `directory`: where they will be.
+// The files that a renewal replaces, without the key: the chain, the trust bundle, and the names
+// that the control plane may have from now on. `directory`: their directory.
 std::vector<BootstrapFile> certificate_files(const certificate::Certificate& certificate,
                                              const TrustDomains& trust_domain,
                                              const std::string& directory);
 
-// What a proxy reads, but for its key (kProxyKeyFile): the certificate with its SDS files, and
-// bootstrap.yaml.
-// Failure: kInvalidArgument naming the field of what would not stand in YAML, or is empty.
+// The files that a proxy reads, without its key (kProxyKeyFile): the certificate with its SDS
+// files, and bootstrap.yaml.
+// Failure: kInvalidArgument naming a field that is empty or cannot be written in YAML.
 Result<std::vector<BootstrapFile>> proxy_files(const EnvoyBootstrap& bootstrap);
 
 }  // namespace osm::inline v1::inject

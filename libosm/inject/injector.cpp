@@ -73,7 +73,8 @@ class InjectorImpl final : public Injector {
   Result<AdmissionResponse> inject(const AdmissionRequest& request, const InjectionNamespace& ns) {
     OSM_TRY(const MeshConfig config, options_.mesh_config());
     OSM_TRY(const bool metrics, wants_metrics(ns));
-    // Of the request, so that one that is sent again meets the Secret it made.
+    // Derive the UUID from the request, so that a repeated request finds the Secret of the first
+    // one.
     const auto derived = [&](const char* what) {
       return model::derived_proxy_id(options_.trust_domain, {request.ns, what + request.uid});
     };

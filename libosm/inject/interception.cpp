@@ -13,8 +13,8 @@
 namespace osm::inline v1::inject {
 namespace {
 
-constexpr std::size_t kPortsPerRule = 15;     // of iptables' multiport match
-constexpr std::size_t kInterfaceLength = 15;  // of the kernel's IFNAMSIZ
+constexpr std::size_t kPortsPerRule = 15;     // limit of iptables' multiport match
+constexpr std::size_t kInterfaceLength = 15;  // limit of the kernel's IFNAMSIZ
 
 enum class Family { kIpv4, kIpv6 };
 
@@ -53,7 +53,7 @@ Status check_ports(std::string_view option, const std::vector<Port>& ports) {
                fmt::format("{}: 0 is not a port: use 1 to 65535", option)};
 }
 
-// What iptables takes for an interface and a shell for nothing else.
+// Accepts names that iptables takes for an interface and that have no meaning to a shell.
 Status check_interfaces(const std::vector<std::string>& interfaces) {
   for (const std::string& name : interfaces) {
     const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
@@ -94,7 +94,7 @@ Status check_interception(const InterceptionOptions& options) {
 
 namespace {
 
-// "-A <chain> -p tcp -m multiport --dports a,b,... -j RETURN", as many as the ports need.
+// Rules "-A <chain> -p tcp -m multiport --dports a,b,... -j RETURN", as many as the ports need.
 std::string return_ports(std::string_view chain, const std::vector<Port>& ports) {
   const std::set<Port> unique(ports.begin(), ports.end());
   std::string rules;
@@ -126,7 +126,7 @@ std::string return_interfaces(std::string_view chain, std::string_view direction
   return rules;
 }
 
-// What reaches the machine without the proxy: what was excluded, and the proxy's own public ports.
+// Ports that reach the machine without the proxy: excluded ones, and the proxy's own public ports.
 std::vector<Port> spared_inbound(const InterceptionOptions& options) {
   std::vector<Port> ports = options.inbound_excluded;
   ports.push_back(kPrometheusPort);
@@ -140,7 +140,7 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
   constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
   std::string rules;
   if (!workload_address.empty()) {
-    // But for its own administration, which listens on loopback alone.
+    // The proxy's admin port listens on loopback only.
     rules += fmt::format(
         "-A {} -o lo -d 127.0.0.1/32 -p tcp ! --dport {} -m owner --uid-owner {} -j DNAT "
         "--to-destination {}\n",
@@ -151,7 +151,7 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
     rules += fmt::format("-A {} -d {}/32 -p tcp --dport {} -m owner --uid-owner {} -j RETURN\n",
                          kChain, controller, number(port), options.proxy_uid);
   }
-  // The proxy dialling one of its own machine's addresses is a client like any other: inbound.
+  // A proxy that dials an address of its own machine is an inbound client like any other.
   rules += fmt::format(
       "-A {0} -o lo ! -d 127.0.0.0/8 -p tcp -m owner --uid-owner {1} -j OSM_PROXY_IN_REDIRECT\n"
       "-A {0} -o lo -j RETURN\n"
@@ -192,7 +192,7 @@ COMMIT
                      jump("iptables", kJumpsV4[1]), jump("iptables", kJumpsV4[2]));
 }
 
-// What leaves over IPv6 to where the mesh is; the proxy's own does not, as over IPv4.
+// Rules for IPv6 connections to the mesh. The proxy's own are exempt, as over IPv4.
 std::string outbound_rules_v6(const InterceptionOptions& options) {
   constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
   if (options.mesh_networks_v6.empty()) return {};
@@ -273,7 +273,7 @@ case "${1-}" in
 esac
 )sh";
 
-// A line that puts the jump in, unless it is there already.
+// A shell line that adds the jump, unless it exists.
 std::string jump_of_script(std::string_view command, const BuiltInJump& jump) {
   return fmt::format("$(jump {} {} {} {})", command, jump.table, jump.built_in, jump.ours);
 }
@@ -288,7 +288,7 @@ InterceptionRules interception_rules(const InterceptionOptions& options, const J
 Result<std::string> interception_script(const InterceptionOptions& options) {
   if (const Status checked = check_interception(options); !checked.ok()) return checked.error();
   const InterceptionRules rules = interception_rules(options, jump_of_script);
-  // Here-documents are expanded (for jump); the rules hold neither '$' nor '`' of their own.
+  // The shell expands here-documents (for jump); the rules contain neither '$' nor '`'.
   return fmt::format(R"sh({}apply() {{
   iptables-restore -w --noflush <<RULES
 {}RULES

@@ -1,5 +1,4 @@
-// The rules of an interception, for what applies them: a machine's script and a pod's init
-// container.
+// The rules of an interception, for a machine's script and a pod's init container.
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 
 namespace osm::inline v1::inject {
 
-// A built-in chain whose TCP goes to one of ours, first in line.
+// A jump from a built-in chain to one of ours, as its first rule for TCP.
 struct BuiltInJump {
   std::string_view table;
   std::string_view built_in;
@@ -32,15 +31,15 @@ inline constexpr std::array<BuiltInJump, 2> kJumpsV6{{
 using Jump = std::function<std::string(std::string_view command, const BuiltInJump& jump)>;
 
 struct InterceptionRules {
-  std::string v4;  // tables as iptables-restore --noflush reads them
+  std::string v4;  // tables in the form of iptables-restore --noflush
   std::string v6;
 };
 
 // Failure: kInvalidArgument naming the option and its value.
 Status check_interception(const InterceptionOptions& options);
 
-// Of options that were checked. With a `workload_address` the proxy's connections to 127.0.0.1 go
-// there instead.
+// The rules for checked options. With a `workload_address` the proxy's connections to 127.0.0.1 go
+// to that address.
 InterceptionRules interception_rules(const InterceptionOptions& options, const Jump& jump,
                                      std::string_view workload_address = {});
 

@@ -1,4 +1,4 @@
-// Reaching into JSON, and saying what changed in it.
+// Access to nested JSON, and differences as patches.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -9,18 +9,19 @@
 
 namespace osm::inline v1::inject {
 
-// The value at that path of members; null when there is none.
+// The value at that path of members; null if there is none.
 boost::json::value* find(boost::json::object& object, std::initializer_list<std::string_view> path);
 
-// The map at that path, made where it is missing or null. Precondition: nothing else is there.
+// The map at that path; created if it is missing or null. Precondition: no value of another type is
+// there.
 boost::json::object& map_at(boost::json::object& object,
                             std::initializer_list<std::string_view> path);
 // The same for a list.
 boost::json::array& list_at(boost::json::object& object,
                             std::initializer_list<std::string_view> path);
 
-// The JSON Patch (RFC 6902) that makes `to` of `from`. Members are set by "add", which API servers
-// take for what was null too; a list of another length is replaced whole.
+// The JSON Patch (RFC 6902) from `from` to `to`. Members are set by "add", which API servers also
+// accept for null members. A list of another length is replaced whole.
 boost::json::array json_patch(const boost::json::object& from, const boost::json::object& to);
 
 }  // namespace osm::inline v1::inject

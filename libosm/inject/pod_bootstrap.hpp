@@ -1,4 +1,4 @@
-// What a pod's sidecar starts with, as the content of its Secret.
+// Bootstrap of a pod's sidecar, as the content of its Secret.
 #pragma once
 
 #include <string>
@@ -18,8 +18,9 @@ namespace osm::inline v1::inject {
 struct PodBootstrapInput {
   ServiceAccount account;
   TrustDomains trust_domain;
-  std::string osm_namespace;                    // where osm-controller is
-  const certificate::Certificate& certificate;  // the proxy certificate; its CN is the node id
+  std::string osm_namespace;  // namespace of osm-controller
+  const certificate::Certificate&
+      certificate;  // the proxy certificate; its common name is the node id
   const std::vector<Probe>& probes;
   TlsSettings tls{};
   XdsVariant xds = XdsVariant::kDelta;

@@ -12,11 +12,11 @@
 namespace osm::inline v1::inject {
 namespace {
 
-// Longer than any pod is likely to live; the CA's own end caps it.
+// Longer than any pod is likely to live; the end of the CA limits it.
 constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
 
-// After 7/12 to 2/3 of its life, by its fingerprint: many that were issued in one minute are not
-// renewed in one.
+// After 7/12 to 2/3 of its life, depending on its fingerprint: certificates that were issued within
+// one minute are not all renewed within one minute.
 WallTime renew_after(const certificate::Certificate& certificate) {
   const std::chrono::nanoseconds life = certificate.not_after - certificate.not_before;
   const int share = digest_of(certificate.fingerprint).bytes[0];
@@ -41,7 +41,7 @@ Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                      model::proxy_spiffe_id(trust_domain, {proxy, account}),
                                      certificate::Usage::kProxy};
   auto issued = manager.issue_certificate(subject, kProxyValidity);
-  // The Secret keeps it, nobody else.
+  // Only the Secret keeps the certificate.
   manager.release_certificate(subject.common_name);
   if (!issued.ok()) return issued.error().with_context("the proxy certificate");
   return issued;

@@ -1,4 +1,4 @@
-// A pod's proxy certificate: issued at admission, and again for as long as the pod lives.
+// A pod's proxy certificate: issued at admission, and renewed while the pod lives.
 #pragma once
 
 #include <map>
@@ -13,16 +13,16 @@
 
 namespace osm::inline v1::inject {
 
-// As issue_pod_certificate(), for who makes the rest of the Secret as well.
+// As issue_pod_certificate(), for callers that also make the rest of the Secret.
 Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                                   const TrustDomain& trust_domain,
                                                   const ProxyId& proxy,
                                                   const ServiceAccount& account);
 
-// Its key.
+// The file of its key.
 BootstrapFile key_file(const certificate::Certificate& certificate);
 
-// What the Secret that holds it says of it.
+// Annotations of the Secret that contains it.
 std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
                                                   const TrustDomains& trust_domain);
 

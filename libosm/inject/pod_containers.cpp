@@ -17,7 +17,7 @@ std::string jump_of_pod(std::string_view, const BuiltInJump& jump) {
   return fmt::format("-I {} 1 -p tcp -j {}", jump.built_in, jump.ours);
 }
 
-// Lines that take a jump out again: an init container may run a second time in the same sandbox.
+// Shell lines that remove the jumps: an init container may run a second time in the same sandbox.
 template <std::size_t N>
 std::string undo_jumps(std::string_view indent, std::string_view command,
                        const std::array<BuiltInJump, N>& jumps) {
@@ -35,7 +35,7 @@ esac
 )sh";
   const bool pod_ip = mode == LocalProxyMode::kPodIp;
   const InterceptionRules rules = interception_rules(options, jump_of_pod, pod_ip ? "$POD_IP" : "");
-  // Here-documents are expanded; the rules hold no '$' but that of POD_IP.
+  // The shell expands here-documents; the rules contain no '$' except that of POD_IP.
   return fmt::format(R"sh(set -eu
 fail() {{ echo "osm-init: $*" >&2; exit 1; }}
 undo() {{ # COMMAND TABLE BUILT-IN OURS
@@ -67,8 +67,8 @@ json::object quantities(const std::map<std::string, std::string>& resources) {
   return map;
 }
 
-// The same for both: what runs before the sidecar costs a pod nothing then, and namespaces whose
-// quota wants limits have them.
+// Equal resources for both containers: then the init container does not raise the pod's request,
+// and namespaces with quotas on limits accept the pod.
 void set_resources(json::object& container, const SidecarConfig& config) {
   json::object resources;
   if (!config.limits.empty()) resources["limits"] = quantities(config.limits);
@@ -124,8 +124,7 @@ json::object envoy_container(const ContainerImages& images, const SidecarConfig&
       {"image", images.envoy},
       {"imagePullPolicy", images.pull_policy},
       {"command", {"envoy"}},
-      // Two workers are plenty for a sidecar; Envoy's own choice is one for each of the node's
-      // CPUs.
+      // Two workers are enough for a sidecar; Envoy's default is one per CPU of the node.
       {"args",
        {"--log-level", config.log_level, "--config-path",
         std::string(kBootstrapDirectory) + "/bootstrap.yaml", "--concurrency", "2",
@@ -135,7 +134,7 @@ json::object envoy_container(const ContainerImages& images, const SidecarConfig&
         from_field("POD_NAMESPACE", "metadata.namespace"), from_field("POD_IP", "status.podIP"),
         from_field("SERVICE_ACCOUNT", "spec.serviceAccountName")}},
       {"ports", std::move(ports)},
-      // Two minutes for the control plane to answer; then kubelet tries another start.
+      // The control plane has two minutes to answer; then kubelet restarts the sidecar.
       {"startupProbe", probe(ProbeKind::kStartup, 1, 120)},
       {"readinessProbe", probe(ProbeKind::kReadiness, 5, 3)},
       {"securityContext",

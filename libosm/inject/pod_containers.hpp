@@ -15,12 +15,12 @@ struct ContainerImages {
   std::string pull_policy = "IfNotPresent";
 };
 
-// osm-init: puts the pod's interception in place, with /bin/sh and iptables-restore and nothing
-// else. `interception` was checked.
+// osm-init: installs the pod's interception. It needs only /bin/sh and iptables-restore.
+// `interception` was checked.
 boost::json::object init_container(const ContainerImages& images, const SidecarConfig& config,
                                    const InterceptionOptions& interception);
 
-// The sidecar. Native: an init container that runs as long as the pod's own containers do.
+// The sidecar. Native: an init container that runs as long as the pod's containers.
 boost::json::object envoy_container(const ContainerImages& images, const SidecarConfig& config,
                                     bool native, bool has_liveness_probes);
 

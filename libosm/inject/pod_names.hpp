@@ -1,5 +1,5 @@
-// What an injected pod's parts are called. Users, dashboards and the API server's objects know
-// these names.
+// Names of the parts of an injected pod. Users, dashboards and the API server's objects depend on
+// them.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ inline constexpr std::string_view kIncludedRangesAnnotation =
 inline constexpr std::string_view kInterfacesAnnotation =
     "openservicemesh.io/network-interface-exclusion-list";
 
-// What the sidecar listens on; no container of its pod can.
+// Ports of the sidecar; no container of its pod can use them.
 inline constexpr std::array kSidecarPorts{kAdminPort,  kOutboundPort, kInboundPort, kPrometheusPort,
                                           Port{15901}, Port{15902},   Port{15903},  Port{15904}};
 

@@ -20,9 +20,10 @@ namespace {
 namespace json = boost::json;
 using spec::Field;
 
-constexpr std::size_t kMaxListed = 256;            // ports or networks of one annotation
-constexpr std::int64_t kDefaultGraceSeconds = 30;  // Kubernetes', of a pod's end
-constexpr std::int64_t kMaxDrainSeconds = 30;      // Envoy's --drain-time-s
+constexpr std::size_t kMaxListed = 256;  // ports or networks of one annotation
+constexpr std::int64_t kDefaultGraceSeconds =
+    30;  // Kubernetes' default for terminationGracePeriodSeconds
+constexpr std::int64_t kMaxDrainSeconds = 30;  // Envoy's --drain-time-s
 
 Error refusal(spec::Findings findings) {
   std::string text = "the pod cannot have a sidecar:";
@@ -34,7 +35,7 @@ Error refusal(spec::Findings findings) {
   return {ErrorCode::kInvalidField, text};
 }
 
-// "enabled" and "disabled", as they have always been written.
+// Value of a switch: "enabled" and "disabled", and the older forms that OSM accepts.
 std::optional<bool> switch_of(std::string text) {
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -106,7 +107,7 @@ void add_ports(const Field& annotation, std::vector<Port>& ports) {
   }
 }
 
-// Networks or interfaces, which the interception's own check knows.
+// Adds networks or interfaces; check_interception() validates them.
 void add_texts(const Field& annotation, std::vector<std::string> InterceptionOptions::*member,
                InterceptionOptions& options) {
   InterceptionOptions alone;
@@ -137,7 +138,7 @@ InterceptionOptions interception_of(const TrafficExclusions& mesh, const Field& 
   return options;
 }
 
-// One admission's work on a pod.
+// Patches the pod of one admission request.
 class Patcher {
  public:
   explicit Patcher(PodPatchInput input) : input_(std::move(input)), root_(std::move(input_.pod)) {}
@@ -192,7 +193,7 @@ class Patcher {
     return images;
   }
 
-  // What is reached into below is there as it should be, or is not there.
+  // Checks that every accessed value has the right type, or is absent.
   void check_shape() {
     for (const char* list : {"containers", "initContainers", "volumes"})
       for (const Field& item : root()["spec"][list].list())
@@ -200,7 +201,7 @@ class Patcher {
     for (const char* map : {"labels", "annotations"}) root()["metadata"][map].text_map();
   }
 
-  // Of containers by name: those of a sidecar, whoever brought it.
+  // True for the sidecar's containers, by name, whoever added them.
   static bool is_sidecars(const json::value& container) {
     const json::object& fields = container.as_object();
     const json::string& name = fields.at("name").as_string();
@@ -256,7 +257,7 @@ class Patcher {
 
   bool is_native() {
     if (input_.native_sidecars) return true;
-    // An API server that keeps such containers has them.
+    // An API server that stores such containers supports them.
     const std::vector<Field> containers = root()["spec"]["initContainers"].list();
     return std::any_of(containers.begin(), containers.end(), [](const Field& container) {
       return container["restartPolicy"].text() == "Always";
@@ -280,8 +281,8 @@ class Patcher {
     }
   }
 
-  // A container's sidecar is told to end with all others: it stays for half of the time that the
-  // pod has, so that what was asked before is answered and what still comes is not refused.
+  // kubelet stops a sidecar together with all other containers. The sidecar stays for half of the
+  // pod's grace period, to answer running requests and not to refuse new ones.
   std::int64_t drain_seconds() {
     const auto grace = root()["spec"]["terminationGracePeriodSeconds"].integer(0, INT64_MAX);
     return std::min(grace.value_or(kDefaultGraceSeconds) / 2, kMaxDrainSeconds);
@@ -313,7 +314,7 @@ class Patcher {
     if (native) {
       init.insert(init.begin() + 1, std::move(envoy));
     } else {
-      // Last, so that kubectl's commands mean the pod's own container unless told otherwise.
+      // Append it last: kubectl's commands use the first container by default.
       list_at(pod(), {"spec", "containers"}).push_back(std::move(envoy));
     }
     list_at(pod(), {"spec", "volumes"})

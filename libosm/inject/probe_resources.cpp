@@ -1,4 +1,4 @@
-// Probes as Envoy serves them: a static listener for each kind, a cluster for each probe.
+// Envoy resources for probes: a static listener for each kind, a cluster for each probe.
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>
@@ -11,7 +11,7 @@
 namespace osm::inline v1::inject {
 namespace {
 
-// JSON's strings are YAML's.
+// JSON strings are valid in YAML.
 std::string quoted(std::string_view text) {
   return boost::json::serialize(boost::json::string(text));
 }
@@ -37,7 +37,7 @@ std::string cluster_head(std::string_view name, Port port, std::int64_t timeout_
                      quoted(name), number(port), timeout_s);
 }
 
-// As kubelet asks: over a connection of its own, and any certificate will do.
+// Probe like kubelet: over a new connection each, accepting any certificate.
 std::string passed_on(const Probe& probe) {
   constexpr std::string_view kConnections = R"(    typed_extension_protocol_options:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
@@ -57,7 +57,7 @@ std::string passed_on(const Probe& probe) {
 }
 
 // Checked at the probe's period while it succeeds and every second while it fails. No requests pass
-// here, so it is Envoy's "no traffic" intervals that count.
+// this cluster, so Envoy's "no traffic" intervals apply.
 std::string checked(const Probe& probe) {
   constexpr std::string_view kHttp2 = R"(    typed_extension_protocol_options:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
@@ -83,7 +83,7 @@ std::string checked(const Probe& probe) {
            : "tcp_health_check: {}");
 }
 
-// Envoy counts what a filter waits for as a part of the request.
+// Envoy counts a filter's wait as part of the request.
 constexpr std::string_view kNoTimeout = "0s";
 
 std::string match(const std::string& path) {
@@ -100,8 +100,8 @@ std::string route(const std::string& path, std::string_view cluster, const std::
                      quoted(cluster), quoted(rewritten), timeout_s);
 }
 
-// kubelet sets hooks no limit but the pod's end. It sends postStart while the application starts,
-// once, and takes any answer for done: that of a sidecar that finds nobody must be the last resort.
+// kubelet limits hooks only by the pod's end. It sends postStart once, while the application
+// starts, and takes any answer for success. So Envoy retries before it answers with its own error.
 std::string hook_route(const Probe& hook) {
   constexpr std::string_view kAgain =
       ", retry_policy: {retry_on: connect-failure, num_retries: 60, "
@@ -114,7 +114,7 @@ std::string hook_route(const Probe& hook) {
              hook.kind == ProbeKind::kPostStart ? kAgain : std::string_view());
 }
 
-// A response that takes its time.
+// Route with a delayed response.
 std::string wait_route(const Probe& hook) {
   return match(hook.asked) + "                direct_response: {status: 200}\n";
 }
@@ -140,7 +140,8 @@ std::string answer(const Probe& probe) {
                      quoted(cluster_name(probe)), quoted(probe.asked));
 }
 
-// A redirect is success to kubelet once it leads elsewhere, and nothing else is served here.
+// kubelet counts a redirect to another host as success, and the listener serves nothing else; so
+// drop Location.
 std::string listener(std::string_view name, Port port, const std::string& routes,
                      const std::string& answers, std::string_view request_timeout) {
   return fmt::format(R"(  - name: {0}_listener
@@ -171,7 +172,7 @@ std::string listener(std::string_view name, Port port, const std::string& routes
                      request_timeout);
 }
 
-// What one listener serves.
+// Routes and clusters of one listener.
 struct Served {
   std::string routes;
   std::string answers;

@@ -35,10 +35,10 @@ constexpr std::array kKinds{
 
 const KindInfo& info_of(ProbeKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
-// What kubelet's handlers are called; exec and sleep are none of ours.
+// kubelet's handlers that are rewritten; exec and sleep are not.
 constexpr std::array<std::string_view, 3> kHandlers{"httpGet", "tcpSocket", "grpc"};
 
-// Every container that may have probes.
+// Visits every container that may have probes.
 template <class Visit>
 void each_container(json::object& pod, spec::Findings& findings, const Visit& visit) {
   json::value* spec = pod.if_contains("spec");
@@ -78,7 +78,7 @@ std::optional<Port> port_of_number(std::string_view text) {
   return Port{port};
 }
 
-// A number, or the name of a port of the same container: as kubelet resolves it.
+// Resolves a number, or the name of a port of the same container, as kubelet does.
 std::optional<Port> resolve_port(const Field& port, const Field& container) {
   if (port.value() == nullptr || !port.value()->is_string()) {
     if (!port.present()) port.refuse("required");
@@ -100,7 +100,7 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// A path as kubelet writes it into a request: escaped where it was not, and rooted.
+// The path as in kubelet's request: with escapes and a leading slash.
 std::string request_path(std::string_view path) {
   constexpr std::string_view kPlain = "/-_.~$&+,:;=@!'()*";
   constexpr std::string_view kHex = "0123456789ABCDEF";
@@ -125,7 +125,7 @@ bool has_control_characters(std::string_view text) {
                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-// Text that a request or YAML could not carry is refused.
+// Refuses text that a request or YAML cannot contain.
 std::string plain_text(const Field& field) {
   const std::string text = field.text().value_or("");
   if (has_control_characters(text)) field.refuse("must not hold control characters");
@@ -139,8 +139,8 @@ json::object sidecar_request(const Probe& probe, std::string_view query = {}) {
       {"path", path}, {"port", std::int64_t{number(probe_port(probe.kind))}}, {"scheme", "HTTP"}};
 }
 
-// Reads one handler into `probe`. Result: what it becomes; nothing for those that stay: exec, what
-// asks another host, and what is refused.
+// Reads one handler into `probe`. Result: the new handler; nothing for handlers that stay: exec,
+// those that name another host, and refused ones.
 std::optional<json::object> read_http(const Field& get, const Field& container, Probe& probe) {
   if (!get["host"].text().value_or("").empty()) return std::nullopt;
   const std::string scheme = get["scheme"].text().value_or("HTTP");
@@ -179,7 +179,7 @@ std::optional<json::object> read_grpc(const Field& grpc, const Field& container,
   return sidecar_request(probe);
 }
 
-// Kubernetes' defaults; an hour bounds what the sidecar is told.
+// Number of seconds with Kubernetes' default; at most an hour.
 std::int64_t seconds_of(const Field& field, std::int64_t otherwise) {
   const std::int64_t seconds = field.integer(0, INT32_MAX).value_or(0);
   return seconds == 0 ? otherwise : std::min<std::int64_t>(seconds, 3600);
@@ -250,7 +250,7 @@ std::vector<Probe> rewrite_probes(json::object& pod, const std::string& hook_key
           handler = "httpGet";
           request = read_http(field[handler], container, probe);
         } else if (is_hook(kind.kind)) {
-          return;  // kubelet itself knows no hook of kind tcpSocket
+          return;  // kubelet itself does not support tcpSocket hooks
         } else if (field["tcpSocket"].present()) {
           handler = "tcpSocket";
           request = read_tcp(field[handler], container, probe);

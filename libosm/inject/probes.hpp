@@ -1,13 +1,13 @@
-// Health probes and lifecycle hooks of an injected pod. kubelet knows no mutual TLS, so each
+// Health probes and lifecycle hooks of an injected pod. kubelet does not speak mutual TLS, so each
 // becomes an HTTP request to the sidecar, on the port of its kind, with the container in its path:
 //
 //   readinessProbe of web → GET :15902/osm-readiness-probe/web
 //
-// HTTP and HTTPS probes are passed on to the container; TCP and gRPC probes are answered from
-// checks that the sidecar makes at the probe's own period. exec probes stay.
+// The sidecar forwards HTTP and HTTPS probes to the container. It answers TCP and gRPC probes from
+// its own checks at the probe's period. exec probes stay.
 //
-// Hooks of kind httpGet are passed on likewise, under a path that nobody can guess, since they
-// change what a container does: what may reach them is what the mesh guards.
+// httpGet hooks are forwarded likewise, under a path that cannot be guessed: a hook changes what a
+// container does, so the mesh must guard access to it.
 // docs/adr/0021-probes-are-requests-to-the-sidecar.md
 #pragma once
 
@@ -24,16 +24,16 @@ namespace osm::inline v1::inject {
 enum class ProbeKind { kLiveness, kReadiness, kStartup, kPostStart, kPreStop };
 enum class ProbeMethod { kHttp, kHttps, kTcp, kGrpc, kWait };
 
-// Where kubelet asks the sidecar, and what the sidecar asks the container.
+// Request of kubelet to the sidecar, and request of the sidecar to the container.
 struct Probe {
   std::string container;
   ProbeKind kind = ProbeKind::kLiveness;
   ProbeMethod method = ProbeMethod::kHttp;
   std::string asked{};         // the path at the sidecar
-  Port port{};                 // of the container
+  Port port{};                 // port of the container
   std::string path{};          // kHttp, kHttps: as sent, without its query
   std::string grpc_service{};  // kGrpc
-  std::int64_t timeout_s = 1;  // kWait: the sidecar itself answers, after this
+  std::int64_t timeout_s = 1;  // kWait: time after which the sidecar itself answers
   std::int64_t period_s = 10;
 
   friend bool operator==(const Probe&, const Probe&) = default;
@@ -46,28 +46,27 @@ std::string_view probe_word(ProbeKind kind);  // "liveness", "readiness", "start
 std::string probe_path(ProbeKind kind, const std::string& container,
                        const std::string& hook_key = {});
 
-// Rewrites the probes and hooks of the pod's containers in place (of its init containers those that
-// are sidecars themselves) and keeps what they were in an annotation. What cannot be understood is
+// Rewrites the probes and hooks of the pod's containers in place (of init containers, those that
+// are sidecars) and keeps the originals in an annotation. Handlers that cannot be understood are
 // refused in `pod`'s findings.
 std::vector<Probe> rewrite_probes(boost::json::object& pod, const std::string& hook_key,
                                   spec::Findings& findings);
 
-// Undoes it: the pod is as it was before rewrite_probes(). A rewritten probe that the annotation
-// does not have is refused.
+// Undoes rewrite_probes(). A rewritten probe without an original in the annotation is refused.
 void restore_probes(boost::json::object& pod, spec::Findings& findings);
 
-// The sidecar's side of them, and of its own readiness: YAML items of static_resources.clusters and
-// .listeners.
+// Envoy resources for these probes and for the sidecar's own readiness: YAML items of
+// static_resources.clusters and .listeners.
 struct ProbeResources {
   std::string clusters;
   std::string listeners;
 };
 ProbeResources probe_resources(const std::vector<Probe>& probes);
 
-// What kubelet asks of the sidecar itself, as a container's field: "readinessProbe".
+// Probe of the sidecar itself, as a container's field: "readinessProbe".
 boost::json::object sidecar_probe(ProbeKind kind);
 
-// What keeps a sidecar that ends together with its pod's containers for `seconds` more.
+// Hook that keeps a sidecar for `seconds` more when the pod ends.
 Probe sidecar_drain(std::int64_t seconds, const std::string& hook_key);
 boost::json::object sidecar_lifecycle(const Probe& drain);
 

@@ -1,4 +1,4 @@
-// How this room says what is wrong with what it was given.
+// Error texts of this room for invalid input.
 #pragma once
 
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 namespace osm::inline v1::inject {
 namespace {
 
-// One CA, and the one that takes over from it.
+// One CA and its successor.
 constexpr std::size_t kMostInUse = 2;
 
 bool in_use(const MeshRootCertificate* root) {

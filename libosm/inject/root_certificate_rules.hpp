@@ -1,5 +1,5 @@
-// What a MeshRootCertificate may become, given what it was and the others that are declared
-// (docs/adr/0024). Pure; what one object alone shows is its decoder's.
+// Permitted changes of a MeshRootCertificate, given its previous value and the other declared ones
+// (docs/adr/0024). Pure; the decoder checks an object by itself.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ namespace osm::inline v1::inject {
 
 struct RootCertificateChange {
   const ObjectKey& key;
-  const MeshRootCertificate* before;  // null: it is created, or was invalid
-  const MeshRootCertificate* after;   // null: it is removed, or is invalid
+  const MeshRootCertificate* before;  // null: new, or invalid before
+  const MeshRootCertificate* after;   // null: removed, or invalid now
 };
 
-// Why the change is refused; empty: it is not. `declared`: all that there are, itself included.
+// Reasons to refuse the change; empty: none. `declared`: all existing ones, with this one.
 std::vector<Problem> check_change(const RootCertificateChange& change,
                                   const SharedList<MeshRootCertificate>& declared);
 

@@ -15,7 +15,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kLastAdded = "xxxxx";  // as long as what a server adds to generateName
+constexpr std::string_view kLastAdded =
+    "xxxxx";  // length of the suffix that a server adds to generateName
 
 template <class T>
 ObjectCheck check_by(spec::Decoded<T> (*decode)(const Object&)) {
@@ -40,7 +41,7 @@ json::value spec_of(const json::object& object) {
   return spec == nullptr ? json::value() : *spec;
 }
 
-// What is written, as a store will hand it out, should it be allowed.
+// The written object in the form that a store will return.
 Object object_of(const AdmissionRequest& request, const json::object& written) {
   const json::object& metadata = map_at(written, "metadata");
   Object object;
@@ -64,8 +65,8 @@ std::optional<T> decoded(const AdmissionRequest& request, const json::object& wr
   return written.empty() ? std::nullopt : decode(object_of(request, written)).value;
 }
 
-// An invalid object that was stored before must remain deletable: whoever only touches its
-// metadata, or takes its finalizers away, is not the one to repair it.
+// An invalid object that was stored before must remain deletable: an author who only changes its
+// metadata, or removes its finalizers, need not repair it.
 bool leaves_the_spec(const AdmissionRequest& request) {
   if (map_at(request.object, "metadata").if_contains("deletionTimestamp") != nullptr) return true;
   return request.operation == "UPDATE" && spec_of(request.object) == spec_of(request.old_object);
@@ -98,7 +99,7 @@ class MeshValidator final : public Validator {
   AdmissionAnswer review(std::string_view body) const override {
     return answer_admission(body, [this](const AdmissionRequest& request) {
       AdmissionResponse response = decide(request);
-      // Kinds are what anybody writes: a label's values are not.
+      // Count known kinds only: users choose kind names, and label values must be bounded.
       metrics_.add("osm_admission_webhook_response_total",
                    {{"kind", checks_.contains(request.kind) ? request.kind : "other"},
                     {"success", response.allowed ? "true" : "false"}},
@@ -140,7 +141,7 @@ class MeshValidator final : public Validator {
     return response;
   }
 
-  // Whatever is stored may go, but for the CA that signs.
+  // Any stored object may be deleted, except the CA that signs.
   AdmissionResponse decide_deletion(const AdmissionRequest& request) const {
     std::vector<Problem> refusals;
     add_root_conflicts(request, refusals);
@@ -173,7 +174,8 @@ class MeshValidator final : public Validator {
            "; take the kind out of the ValidatingWebhookConfiguration's rules";
   }
 
-  // What an object alone cannot show. References to what is not there are no fault: it may follow.
+  // Adds conflicts with other objects. References to missing objects are no fault: those may follow
+  // later.
   void add_conflicts(const Object& object, std::vector<Problem>& problems) const {
     if (object.key.kind != spec::kTrafficSplit) return;
     const auto split = spec::decode_traffic_split(object).value;
@@ -199,7 +201,8 @@ class MeshValidator final : public Validator {
       problems.push_back(std::move(problem));
   }
 
-  // A policy that is stored and says the same; the stored ones are decoded, as they are few.
+  // Adds conflicts with stored policies that have the same claim. It decodes the stored ones, since
+  // they are few.
   void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
     if (store_ == nullptr || !spec::is_unobeyed(object.key.kind)) return;
     const auto policy = spec::decode_policy(object).value;

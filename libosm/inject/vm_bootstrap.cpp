@@ -13,7 +13,8 @@
 namespace osm::inline v1::inject {
 namespace {
 
-// Text that stands in YAML double quotes, in a comment and in shell quotes: refused when it cannot.
+// The directory is written in YAML double quotes, in a comment and in shell quotes; refuses it if
+// that is impossible.
 Status check_directory(const std::string& directory) {
   if (directory.empty() || directory.front() != '/') {
     return invalid("directory", fmt::format("'{}' is not an absolute path", directory));
@@ -32,7 +33,7 @@ Status check(const VmBootstrapInput& input) {
     return invalid("workload.namespace", fmt::format("'{}' is no name", input.workload.ns));
   if (!is_dns_subdomain(input.workload.name))
     return invalid("workload.name", fmt::format("'{}' is no name", input.workload.name));
-  // The specification lets no others in; a host that lists Services itself may not have asked it.
+  // MeshSpec guarantees this; a host that lists Services itself may not.
   for (const Service& service : input.services) {
     const bool named = is_dns_label(service.name.ns) && is_dns_label(service.name.name);
     const bool addressed = service.cluster_ip.empty() || model::is_ipv4(service.cluster_ip) ||
@@ -47,7 +48,8 @@ Status check(const VmBootstrapInput& input) {
   return {};
 }
 
-// Host names of the mesh as this machine resolves them: its own namespace's also by short name.
+// Host names of the mesh, as this machine resolves them: those of its own namespace also by short
+// name.
 std::string hosts(const VmBootstrapInput& input) {
   std::vector<Service> services = input.services;
   std::sort(services.begin(), services.end(),

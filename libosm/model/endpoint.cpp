@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxQuoted = 80;
 
-// What a platform wrote, for a message: bounded, and nothing that could pass for another line.
+// Text of a platform, for a message: bounded, and without line breaks.
 std::string quoted(const std::string& text) {
   std::string out = "'" + text.substr(0, kMaxQuoted);
   std::replace_if(
@@ -41,7 +41,7 @@ Status check_endpoint(const ServiceName& service, const Endpoint& endpoint) {
 }
 
 Result<ServiceName> parse_service_name(std::string ns, std::string name) {
-  // Not <cctype>'s: that depends on the locale.
+  // Do not use <cctype>: it depends on the locale.
   const auto lower = [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   };

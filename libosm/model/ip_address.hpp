@@ -1,5 +1,5 @@
-// Whether a text is the literal of an IP address: all of it. inet_pton reads up to a NUL, so that
-// what follows one would be taken along into scripts and proxies' configuration unseen.
+// True if the whole text is the literal of an IP address. inet_pton stops at a NUL, so the rest
+// would reach scripts and proxies' configuration unchecked.
 #pragma once
 
 #include <string_view>

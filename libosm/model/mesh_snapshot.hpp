@@ -1,5 +1,5 @@
-// The mesh at one moment: plain immutable data, built by catalog, read by translate and ads.
-// Equal inputs give equal snapshots (but for `generation` and `changes`) on every replica.
+// The mesh at one moment: plain immutable data, built by catalog, read by translate and ads. Equal
+// inputs give equal snapshots (except for `generation` and `changes`) on every replica.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,23 @@
 
 namespace osm::inline v1::model {
 
-// One Service, resolved. Conflicts with other services are already settled: over the whole mesh,
-// (address, port) pairs are unique, and so are protocols per target port of a workload.
+// One Service, resolved. Conflicts with other services are settled: (address, port) pairs are
+// unique over the whole mesh, and so are protocols per target port of a workload.
 struct ServiceEntry {
   ServiceName name;
   std::string cluster_ip;  // empty when headless
   bool headless = false;
-  std::vector<std::string> addresses;  // headless only: of its endpoints, ordered, unique
+  std::vector<std::string> addresses;  // headless only: addresses of its endpoints, ordered, unique
   std::vector<MeshService> ports;      // ordered by port; target ports resolved
-  // Ports whose target is a name: port name → the workload's port name. See own_ports.hpp.
+  // Ports with a named target: port name → the workload's port name. See own_ports.hpp.
   std::map<std::string, std::string> named_targets;
-  // Headless only: where such a port has another number than its target port says:
-  // port name → address → number.
+  // Headless only: addresses where such a port has another number than its target port: port name →
+  // address → number.
   std::map<std::string, std::map<std::string, Port>> other_targets;
-  std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
-  std::vector<WeightedCluster> split;       // as apex of a TrafficSplit: its backends; sum > 0
-  std::vector<ServiceName> apexes;          // apexes that split to this service, ordered
+  std::vector<ServiceIdentity>
+      identities;                      // accounts behind it, ordered: all that a client may meet
+  std::vector<WeightedCluster> split;  // as apex of a TrafficSplit: its backends; sum > 0
+  std::vector<ServiceName> apexes;     // apexes that split to this service, ordered
 
   const ServiceName& key() const { return name; }
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
@@ -52,11 +53,11 @@ struct ServiceEndpoints {
   friend bool operator==(const ServiceEndpoints&, const ServiceEndpoints&) = default;
 };
 
-// One service a client may see.
+// One service that a client may see.
 struct Upstream {
   ServiceName service;
-  bool dialled = true;         // false: only a split sends here; no listener chain or virtual host
-  bool every_identity = true;  // else only endpoints of:
+  bool dialled = true;  // false: only a split sends here, without a listener chain or virtual host
+  bool every_identity = true;            // false: only endpoints of `allowed`
   std::vector<ServiceIdentity> allowed;  // ordered
 
   friend bool operator==(const Upstream&, const Upstream&) = default;
@@ -64,7 +65,7 @@ struct Upstream {
 using UpstreamList =
     std::shared_ptr<const std::vector<Upstream>>;  // ordered by service; never null
 
-// What SMI lets one identity do. Only identities that a TrafficTarget names have one.
+// Permissions of one identity under SMI. Only identities that a TrafficTarget names have one.
 struct IdentityPolicy {
   ServiceIdentity identity;
   UpstreamList upstreams;
@@ -76,18 +77,19 @@ struct IdentityPolicy {
   }
 };
 
-// One TrafficTarget, resolved: what list_smi_policies and policy check report. Proxies depend on
-// IdentityPolicy only, so Changes does not speak of these.
+// One TrafficTarget, resolved, for list_smi_policies() and policy check. Proxies depend on
+// IdentityPolicy only, so Changes does not include targets.
 struct TargetEntry {
   ServiceIdentity destination;
-  InboundTrafficPolicy policy;  // without routes and tcp: all its rules vanished, grants nothing
+  InboundTrafficPolicy
+      policy;  // without routes and tcp: all its rules vanished, so it grants nothing
 
   const smi::ObjectName& key() const { return policy.target; }
   bool grants() const { return !policy.http_routes.empty() || policy.tcp; }
   friend bool operator==(const TargetEntry&, const TargetEntry&) = default;
 };
 
-// A workload by what its proxy certificate proves: namespace and UUID.
+// Key of a workload, as its proxy certificate proves it: namespace and UUID.
 using ProxyKey = std::pair<std::string, ProxyId>;
 
 struct WorkloadEntry {
@@ -100,18 +102,18 @@ struct WorkloadEntry {
 
 inline constexpr const char* kWorkloadKind = "Workload";
 
-// What differs from the generation before. Readers that skip generations merge them.
+// Differences from the previous generation. Readers that skip generations merge them.
 struct Changes {
   bool everything = false;               // mode, egress, TLS, trust domains, the first snapshot
   std::set<ServiceName> services;        // ServiceEntry added, changed or removed
   std::set<ServiceName> endpoints;       // ServiceEndpoints added, changed or removed
   std::set<ServiceIdentity> identities;  // IdentityPolicy added, changed or removed
   std::set<ProxyKey> workloads;          // WorkloadEntry added, changed or removed
-  // What people wrote that was added, changed or removed, with or without any effect: the keys of
-  // the specification, and of workloads (whatever their platform calls them) with kWorkloadKind.
+  // Objects that were added, changed or removed, with or without effect: the keys of the
+  // specification, and of workloads (on any platform) with kWorkloadKind.
   std::set<ObjectKey> objects;
 
-  // Whether no proxy can be concerned.
+  // True if no proxy can be concerned.
   bool empty() const {
     return !everything && services.empty() && endpoints.empty() && identities.empty() &&
            workloads.empty();
@@ -121,7 +123,7 @@ struct Changes {
 
 struct MeshSnapshot {
   std::uint64_t generation = 0;
-  // Of peers that connect, and of peers that are connected: TrustDomains.
+  // Trust domains at handshakes, and on open connections: see TrustDomains.
   std::vector<TrustDomain> accepted_domains;
   std::vector<TrustDomain> allowed_domains;
   MeshConfig config;
@@ -132,10 +134,10 @@ struct MeshSnapshot {
   Table<WorkloadEntry> workloads;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
-  std::shared_ptr<const SpecObjects> objects;            // what this was made of
+  std::shared_ptr<const SpecObjects> objects;  // the objects that this snapshot was built from
   Changes changes;
 
-  // What `identity` may call in the current mode. Never null.
+  // Services that `identity` may call in the current mode. Never null.
   UpstreamList upstreams_of(const ServiceIdentity& identity) const;
 };
 

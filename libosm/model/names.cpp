@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::size_t kUuidLength = 36;
 
-// The namespace of every UUID this project derives (RFC 9562, section 5.5). Never changes: the
-// proxies of running machines carry ids made with it. "3b9d0f4e-7c52-4f6a-9a1e-5d8c2b7e61f0"
+// The namespace of every UUID that this project derives (RFC 9562, section 5.5):
+// "3b9d0f4e-7c52-4f6a-9a1e-5d8c2b7e61f0". It never changes: the proxies of running machines have
+// ids from it.
 constexpr std::array<std::uint8_t, 16> kUuidNamespace{
     0x3b, 0x9d, 0x0f, 0x4e, 0x7c, 0x52, 0x4f, 0x6a, 0x9a, 0x1e, 0x5d, 0x8c, 0x2b, 0x7e, 0x61, 0xf0};
 
@@ -89,7 +90,7 @@ CommonName pod_common_name(const ProxyId& id, std::string_view ns) {
 
 // Exported for the other libraries of this project.
 OSM_API ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload) {
-  // A '/' cannot be part of a trust domain, a namespace or a name, so the parts stay apart.
+  // Unambiguous: '/' cannot be part of a trust domain, a namespace or a name.
   const std::string name = domain.str() + '/' + workload.str();
   std::string input(kUuidNamespace.begin(), kUuidNamespace.end());
   input += name;

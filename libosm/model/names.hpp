@@ -1,4 +1,4 @@
-// Names and the SPIFFE ids of the mesh's participants: the one place that writes and reads them.
+// Names and SPIFFE ids of the mesh's participants. Only this file writes and reads them.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace osm::inline v1::model {
 
-// What a proxy certificate proves.
+// The identity that a proxy certificate proves.
 struct ProxyIdentity {
   ProxyId id;
   ServiceAccount account;  // with its namespace
@@ -23,20 +23,20 @@ SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy);
 // Failure: kWrongCertificateKind for any other text, another trust domain included.
 Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::string_view uri);
 
-// Of whose identities this is one; empty: of nobody's.
+// Trust domain of an identity; empty: it is none.
 TrustDomain trust_domain_of(const SpiffeId& id);
 
 SpiffeId controller_spiffe_id(const TrustDomain& domain);  // ".../osm/controller"
 SpiffeId admin_spiffe_id(const TrustDomain& domain);       // ".../osm/admin"
 
-// "<account>.<namespace>.<trust-domain>": of a service certificate.
+// "<account>.<namespace>.<trust-domain>": common name of a service certificate.
 CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity& identity);
-// "<proxy-uuid>.<service>.<service-namespace>": of a VM's proxy certificate.
+// "<proxy-uuid>.<service>.<service-namespace>": common name of a VM's proxy certificate.
 CommonName proxy_common_name(const ProxyId& id, const ServiceName& service);
-// "<pod-uuid>.<pod-namespace>": of a pod's.
+// "<pod-uuid>.<pod-namespace>": common name of a pod's proxy certificate.
 CommonName pod_common_name(const ProxyId& id, std::string_view ns);
 
-// The UUID of a workload that names none: UUIDv5 of (trust domain, "<namespace>/<name>").
+// Default UUID of a workload: UUIDv5 of (trust domain, "<namespace>/<name>").
 ProxyId derived_proxy_id(const TrustDomain& domain, const WorkloadName& workload);
 
 }  // namespace osm::inline v1::model

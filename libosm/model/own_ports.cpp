@@ -44,7 +44,7 @@ OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workl
   claims.erase(std::unique(claims.begin(), claims.end()), claims.end());
 
   OwnPorts own;
-  const MeshService* first = nullptr;  // of the current target port
+  const MeshService* first = nullptr;  // the first claim on the current target port
   for (const MeshService& claim : claims) {
     if (!first || first->target_port != claim.target_port) first = &claim;
     if (can_share_port(first->protocol, claim.protocol)) {

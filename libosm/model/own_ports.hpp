@@ -1,6 +1,6 @@
-// Which ports of its services one workload serves: target ports resolved on that very workload, and
-// conflicting claims on one target port settled. Translation configures the ports that are kept;
-// the catalog reports the claims that are not. Both call this, so they cannot disagree.
+// Ports of its services that one workload serves. Target ports are resolved on that workload, and
+// conflicting claims on one target port are settled. Translation configures the kept ports; the
+// catalog reports the other claims. Both call this function, so they agree.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace osm::inline v1::model {
 
-// Two claims on one target port in protocols that cannot share it.
+// Two claims on one target port with protocols that cannot share it.
 struct PortConflict {
   MeshService kept;
   MeshService left_out;
@@ -28,13 +28,12 @@ struct OwnPorts {
   friend bool operator==(const OwnPorts&, const OwnPorts&) = default;
 };
 
-// HTTP and gRPC share a port: one HTTP connection manager serves both. Any other pair must be
-// equal.
+// True for equal protocols, and for HTTP with gRPC: one HTTP connection manager serves both.
 bool can_share_port(Protocol a, Protocol b);
 
-// A named target port is looked up in `workload.ports` and left out where the workload lacks it.
-// Services of the workload that are not in `services` are left out. Of conflicting claims the
-// first by port name wins, then by service, then by port.
+// Looks up named target ports in `workload.ports`; leaves out those that the workload lacks, and
+// services that are not in `services`. Of conflicting claims the first by port name wins, then by
+// service, then by port.
 OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workload);
 
 }  // namespace osm::inline v1::model

@@ -1,4 +1,4 @@
-// Where ads gets the secrets of an identity. Keys come this way only and never enter a snapshot.
+// Source of identities' secrets for ads. Keys use this path only and never enter a snapshot.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ class SecretSource {
   virtual ~SecretSource() = default;
 
   // Result: the identity's current certificate with its trust bundle; null while it is being
-  // issued (asking starts that; subscribers are told when it is there).
+  // issued. The first call starts that, and subscribers are notified when it is there.
   // Thread: any. Blocking: no.
   virtual certificate::CertificatePtr certificate_for(const ServiceIdentity& identity) = 0;
 
-  // No proxy of this identity is left: forget its certificate. Thread: any. Blocking: no.
+  // Forgets the identity's certificate: no proxy of it is left. Thread: any. Blocking: no.
   virtual void release(const ServiceIdentity& identity) = 0;
 
   // Calls `on_change` with each identity whose certificate or trust bundle changed.

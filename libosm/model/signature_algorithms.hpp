@@ -1,6 +1,6 @@
-// What proxies of the mesh accept as proof of a peer's key: what BoringSSL does by itself but for
-// SHA-1, and Ed25519, which it does not. The same for every kind of key the mesh is configured to
-// make, so that a change of it cuts off no certificate that is in use.
+// Signature algorithms that proxies accept from peers: BoringSSL's default without SHA-1, plus
+// Ed25519. The list is equal for every configured kind of key, so a change of that setting breaks
+// no certificate in use.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace osm::inline v1::model {
 
-// Names of TLS 1.3, which are Envoy's; the preferred first.
+// Names as in TLS 1.3 and Envoy; the preferred one first.
 inline constexpr std::array<std::string_view, 9> kSignatureAlgorithms{
     "ecdsa_secp256r1_sha256", "ed25519",
     "rsa_pss_rsae_sha256",    "rsa_pkcs1_sha256",

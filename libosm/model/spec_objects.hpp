@@ -1,4 +1,4 @@
-// What people wrote, as one generation of the mesh read it: the decoded objects, shared.
+// The decoded objects of one generation of the mesh, shared.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace osm::inline v1::model {
 
 struct SpecObjects {
   MeshConfig config;
-  std::vector<std::string> namespaces;  // of the mesh
+  std::vector<std::string> namespaces;  // namespaces of the mesh
   SharedList<Service> services;         // these are ordered by name
   SharedList<smi::TrafficTarget> targets;
   SharedList<smi::TrafficSplit> splits;
@@ -25,7 +25,7 @@ struct SpecObjects {
 inline constexpr const char* kMeshConfigKind = "MeshConfig";
 
 // Calls visit(kind, list) with the kind's name and a pointer to its list, for every kind but
-// MeshConfig. Who refers to others comes before them.
+// MeshConfig. A kind that refers to others comes before them.
 template <class Visit>
 void for_each_kind(Visit visit) {
   visit("Service", &SpecObjects::services);
@@ -35,16 +35,16 @@ void for_each_kind(Visit visit) {
   visit("HTTPRouteGroup", &SpecObjects::http_routes);
 }
 
-// The objects of `after` that `before` does not hold with the same value, in the order of
-// for_each_kind(), then by name; a MeshConfig first, without namespace and name. What is gone is
-// not among them.
+// The objects of `after` that `before` lacks or has with another value, in the order of
+// for_each_kind(), then by name; a MeshConfig first, without namespace and name. Removed objects
+// are not included.
 std::vector<ObjectKey> new_in(const SpecObjects& before, const SpecObjects& after);
 
-// `after`, but the objects that `old` names are as in `before`: another value, or not there.
+// `after`, except that the objects of `old` are as in `before`: with another value, or absent.
 SpecObjects mixed(const SpecObjects& before, const SpecObjects& after,
                   const std::set<ObjectKey>& old);
 
-// Nothing but the config, the namespaces and the one object, if it is there.
+// Only the config, the namespaces and the one object, if it exists.
 SpecObjects only(const SpecObjects& objects, const ObjectKey& key);
 
 }  // namespace osm::inline v1::model

@@ -1,5 +1,5 @@
-// An immutable sorted table of shared values: copying it copies one pointer, changing it makes a
-// new one.
+// An immutable sorted table of shared values. A copy copies one pointer; a change makes a new
+// table.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ class Table {
   using Entry = std::shared_ptr<const V>;
 
   Table() = default;
-  // Of entries that are in order already, keys unique.
+  // A table of `entries` that are ordered already, with unique keys.
   static Table sorted(std::vector<Entry> entries) {
     Table out;
     out.adopt(std::move(entries));
     return out;
   }
-  // `entries` in any order, keys unique.
+  // A table of `entries` in any order, with unique keys.
   explicit Table(std::vector<Entry> entries) {
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return a->key() < b->key(); });
@@ -35,7 +35,7 @@ class Table {
     return at != end() && (*at)->key() == key ? *at : nullptr;
   }
 
-  // This table with `value` added or put in place of the one with its key.
+  // This table with `value` added, or in place of the entry with its key.
   Table with(Entry value) const {
     const auto at = lower_bound(value->key());
     const bool replaces = at != end() && (*at)->key() == value->key();

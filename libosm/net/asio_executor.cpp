@@ -60,7 +60,8 @@ void cancel(const std::shared_ptr<Watch>& watch) {
   const bool idle = watch->gate.close();
   {
     std::lock_guard lock(watch->mutex);
-    if (watch->descriptor.is_open()) watch->descriptor.release();  // the descriptor is the caller's
+    if (watch->descriptor.is_open())
+      watch->descriptor.release();  // the descriptor belongs to the caller
   }
   if (idle) watch->on_readable = nullptr;
 }
@@ -86,7 +87,7 @@ Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::funct
 }
 
 Subscription AsioExecutor::watch(int fd, std::function<void()> on_readable) {
-  // Epoll takes no regular files, which Asio would tell only when it waits.
+  // epoll does not support regular files; Asio would report that only at the first wait.
   struct stat status {};
   if (::fstat(fd, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
   auto watch = std::make_shared<Watch>(context_, std::move(on_readable));

@@ -1,4 +1,4 @@
-// What makes the destructor of a handle safe: it waits for the callback, unless it runs inside it.
+// Makes a handle's destructor safe: it waits for the callback, unless it runs inside the callback.
 #pragma once
 
 #include <condition_variable>
@@ -7,7 +7,7 @@
 
 namespace osm::inline v1::net {
 
-// The state shared by a handle and its callback. `mutex` may guard more beside it.
+// State that a handle shares with its callback. `mutex` may also guard other data.
 struct Cancellable {
   std::mutex mutex;
   std::condition_variable idle;
@@ -15,7 +15,7 @@ struct Cancellable {
   bool running = false;
   std::thread::id runner;
 
-  // Around each run of the callback. Result: whether it may run.
+  // Called before each run of the callback. Result: true if it may run.
   bool begin() {
     std::lock_guard lock(mutex);
     if (cancelled) return false;
@@ -24,7 +24,7 @@ struct Cancellable {
     return true;
   }
 
-  // Result: whether it may run again.
+  // Called after each run. Result: true if it may run again.
   bool end() {
     std::lock_guard lock(mutex);
     running = false;
@@ -32,7 +32,8 @@ struct Cancellable {
     return !cancelled;
   }
 
-  // Precondition: lock held, cancelled set. Result: whether nothing runs any more.
+  // Waits for a running callback. Precondition: lock held, cancelled set. Result: true if nothing
+  // runs any more.
   bool wait(std::unique_lock<std::mutex>& lock) {
     if (running && runner == std::this_thread::get_id()) return false;
     idle.wait(lock, [&] { return !running; });

@@ -8,7 +8,7 @@
 namespace osm::inline v1::net {
 
 Result<Response> http_call(const HttpCall& call) {
-  boost::asio::io_context context(1);  // run here and nowhere else
+  boost::asio::io_context context(1);  // runs in this thread only
   AsioExecutor io(context);
   const auto client =
       HttpClient::create({.address = call.address, .connect_timeout = call.deadline}, io);

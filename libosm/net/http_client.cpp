@@ -52,7 +52,7 @@ class HttpClientImpl final : public HttpClient {
     {
       std::lock_guard lock(mutex_);
       if (closed_) return {};                  // from a callback that the destructor waits for
-      if (open_.size() == open_.capacity()) {  // what ended goes, instead of the table growing
+      if (open_.size() == open_.capacity()) {  // remove ended entries before the table grows
         std::erase_if(open_, [](const auto& weak) { return weak.expired(); });
         open_.reserve(2 * open_.size() + 16);
       }

@@ -21,7 +21,7 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using Endpoints = std::vector<StreamProtocol::endpoint>;
 
-// What is smaller goes out together with its head, in one packet and one TLS record.
+// A smaller body is sent together with its head, in one packet and one TLS record.
 constexpr std::size_t kJoinedBody = 16 * 1024;
 
 ErrorCode code_of(const error_code& error) {
@@ -32,7 +32,7 @@ ErrorCode code_of(const error_code& error) {
   return ErrorCode::kUnavailable;
 }
 
-// Blocking, if the host is a name.
+// Blocks if the host is a name.
 Result<Endpoints> endpoints_of(asio::io_context& io, const Address& address) {
   asio::ip::tcp::resolver resolver(io);
   error_code error;
@@ -46,14 +46,14 @@ Result<Endpoints> endpoints_of(asio::io_context& io, const Address& address) {
   return endpoints;
 }
 
-// A peer that vanished without a word is noticed within half a minute, also by a stream that is
-// silent. Sooner than that what it sends again when it is back arrives before anything is missed;
-// later it may itself wait for a minute before it tries.
+// Detects a vanished peer within half a minute, also on a silent stream. If the peer returns
+// sooner, its retransmissions arrive before that. If it returns later, it may wait for a minute
+// before it retries.
 void tune(Wire::Socket::socket_type& socket, bool is_unix) {
   if (is_unix) return;
   const int fd = socket.native_handle();
   const auto set = [fd](int level, int name, int value) {
-    ::setsockopt(fd, level, name, &value, sizeof value);  // without it works, too
+    ::setsockopt(fd, level, name, &value, sizeof value);  // the connection works without the option
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -164,8 +164,8 @@ void Connection::exchange(std::string head, std::string_view body, bool head_onl
                                                                             std::size_t) {
                       const tls::CleanErrorQueue clean;
                       if (self->closed_) return;
-                      // A server that refuses early closes while we still write: what it said is
-                      // worth reading.
+                      // A server that refuses early closes while the request is still being
+                      // written; read its response anyway.
                       self->write_error_ = error;
                       self->read_head();
                     });
@@ -174,7 +174,7 @@ void Connection::exchange(std::string head, std::string_view body, bool head_onl
 void Connection::read_head() {
   parser_.emplace();
   parser_->header_limit(kMaxHead);
-  parser_->body_limit(boost::none);  // the receiver counts
+  parser_->body_limit(boost::none);  // the receiver limits the size
   parser_->skip(head_only_);
   http::async_read_header(
       wire_, buffer_, *parser_,
@@ -187,7 +187,7 @@ void Connection::read_head() {
 void Connection::on_head(const ErrorCodeOf& error) {
   if (error) return end(failed(write_error_ ? write_error_ : error), !parser_->got_some());
   const auto& header = parser_->get();
-  if (header.result_int() / 100 == 1) {  // RFC 9110, section 15.2: the real one follows
+  if (header.result_int() / 100 == 1) {  // RFC 9110, section 15.2: the final response follows
     if (header.result_int() == 101 || ++interim_ > kMaxInterim)
       return end(Error{ErrorCode::kUnavailable, "the server does not answer in HTTP/1.1"}, false);
     return read_head();
@@ -201,7 +201,7 @@ void Connection::on_head(const ErrorCodeOf& error) {
 
 void Connection::read_body() {
   if (parser_->is_done()) return end({}, false);
-  // Not eager: an eager parser keeps a piece until it has seen the beginning of the next.
+  // Not eager: an eager parser keeps a piece until it has seen the start of the next one.
   chunk_.resize(kChunk);
   auto& body = parser_->get().body();
   body.data = chunk_.data();
@@ -225,7 +225,7 @@ void Connection::on_body(ErrorCodeOf error) {
 
 void Connection::end(Status status, bool untouched) {
   used_ = true;
-  // Bytes that nobody asked for would be taken for the next response.
+  // Unexpected bytes would be taken for the next response.
   reusable_ = status.ok() && !write_error_ && parser_->keep_alive() && buffer_.size() == 0;
   write_error_ = {};
   parser_.reset();
@@ -249,7 +249,7 @@ bool Connection::is_reusable() {
   if (!reusable_ || closed_) return false;
   char byte = 0;
   const auto got = ::recv(wire_.socket().socket().native_handle(), &byte, 1,
-                          MSG_PEEK | MSG_DONTWAIT);  // 0: closed; a byte: not asked for
+                          MSG_PEEK | MSG_DONTWAIT);  // 0: closed; a byte: unexpected data
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 

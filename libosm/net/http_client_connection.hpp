@@ -1,7 +1,7 @@
-// One connection of the client: it connects, then carries one request after the other.
+// One connection of the client: it connects, then carries requests one after the other.
 //
-// No deadlines, no pool: whoever holds it closes it when it takes too long. Everything runs on the
-// client's strand, and a callback is never called inside the call that asked for it.
+// It has no deadlines and no pool: its user closes it when it takes too long. Everything runs on
+// the client's strand, and no callback runs inside the call that asked for it.
 #pragma once
 
 #include <array>
@@ -26,35 +26,37 @@ namespace osm::inline v1::net {
 
 using ClientStrand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-// Reads one response. The first two say whether to go on; if not, the connection has been closed
-// by then and nothing more comes.
+// Receives one response. The first two functions return true to continue; if they return false,
+// they have closed the connection, and nothing more follows.
 class ResponseReceiver {
  public:
   virtual ~ResponseReceiver() = default;
   virtual bool on_head(Response head, std::optional<std::uint64_t> content_length) = 0;
   virtual bool on_data(std::string_view data) = 0;
-  // Last. `untouched`: it failed before a byte of a response came.
+  // The last call. `untouched`: it failed before the first byte of a response.
   virtual void on_end(Status status, bool untouched) = 0;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The references are the client's, which lives while callbacks may come.
+  // Lifetime: the references belong to the client, which lives while callbacks may run.
   Connection(ClientStrand strand, const HttpClientOptions& options, tls::ClientContexts& contexts);
 
   void connect(std::function<void(Status)> done);
-  // Precondition: connected, the exchange before it has ended. `body` lives until on_end().
+  // Sends a request. Precondition: connected, and the previous exchange has ended. `body` lives
+  // until on_end().
   void exchange(std::string head, std::string_view body, bool head_only,
                 std::shared_ptr<ResponseReceiver> receiver);
-  // No callback comes any more.
+  // Closes the connection; no callback runs any more.
   void close();
 
   bool is_connected() const { return connected_; }
-  // Whether it has carried an exchange before.
+  // True if it has carried an exchange before.
   bool is_used() const { return used_; }
-  // Whether it may carry another one: the last ended well and the server has not closed it since.
+  // True if it may carry another exchange: the last one ended well and the server has not closed
+  // the connection since.
   bool is_reusable();
-  // What connect() waits for, in words.
+  // The step that connect() waits for, as text.
   std::string_view waits_for() const { return waits_for_; }
 
  private:
@@ -91,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool used_ = false;
   bool reusable_ = false;
 
-  // Kept by the operation under way, so that one whose event loop has ended keeps nobody.
+  // The running operation holds the receiver, so that an ended event loop keeps no object alive.
   std::weak_ptr<ResponseReceiver> receiver_;
   std::string head_;
   bool head_only_ = false;

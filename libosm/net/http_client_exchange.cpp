@@ -15,7 +15,7 @@ std::string milliseconds(std::chrono::milliseconds duration) {
   return std::to_string(duration.count()) + " ms";
 }
 
-// What a caller may ask for without overflow; longer is for ever.
+// Longest deadline without overflow; a longer one means none.
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -44,7 +44,7 @@ void Exchange::use(std::shared_ptr<Connection> connection) {
   connection_ = std::move(connection);
   if (connection_->is_connected()) return send();
   limit(std::min(deadline_, Clock::now() + std::min(pool_->options().connect_timeout, kLongest)));
-  // The time limit keeps this exchange meanwhile.
+  // The timer keeps this exchange alive meanwhile.
   connection_->connect([weak = weak_from_this()](Status status) {
     if (const auto self = weak.lock()) self->on_connected(std::move(status));
   });
@@ -95,8 +95,8 @@ bool Exchange::too_large() {
 }
 
 void Exchange::on_end(Status status, bool untouched) {
-  // The server closed it while the request was on its way: not the request's fault.
-  // The new one has not been kept, so that this happens once.
+  // The server closed the connection while the request was on its way; the request itself is fine.
+  // The new connection was not kept before, so this happens only once.
   if (!status.ok() && untouched && was_kept_ && is_idempotent(request_.method))
     return use(pool_->replace(*connection_));
   finish(std::move(status));
@@ -160,7 +160,7 @@ void Exchange::limit(Clock::time_point until) {
   timer_.expires_at(until);
   timer_.async_wait(
       [self = shared_from_this(), use = ++timer_use_](const boost::system::error_code& error) {
-        // One that fired already when it was set anew says nothing any more.
+        // Ignore a timer that had fired already when it was set again.
         if (error || use != self->timer_use_ || self->finished_) return;
         const Error late = self->timed_out();
         if (self->connection_) self->connection_->close();

@@ -1,7 +1,7 @@
 // One request of the client, from send() or open_stream() to its last callback.
 //
-// Its duties: the deadline, cancellation, sending once more over a new connection when a kept one
-// turned out to be closed, and collecting the response of a call.
+// It handles the deadline, cancellation, one repetition over a new connection if a kept one turned
+// out to be closed, and the response of a call.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 
 namespace osm::inline v1::net {
 
-// Who is told: of a call `done`, of a stream the rest.
+// Callbacks of a request: `done` for a call, the others for a stream.
 struct ExchangeCallbacks {
   std::function<void(Result<Response>)> done{};
   HttpStreamEvents stream{};
 };
 
-// All but cancel() on the client's strand.
+// Thread: the client's strand, except for cancel().
 class Exchange final : public ConnectionUser,
                        public ResponseReceiver,
                        public std::enable_shared_from_this<Exchange> {
@@ -32,7 +32,8 @@ class Exchange final : public ConnectionUser,
            ExchangeCallbacks callbacks);
 
   void start();
-  // No callback runs when it returns, but one that calls it, and none will. Thread: any.
+  // Cancels the request. When it returns, no callback runs or will run, except one that made this
+  // call. Thread: any.
   void cancel();
 
  private:
@@ -48,11 +49,11 @@ class Exchange final : public ConnectionUser,
   void abort();
   void finish(Status status);
   bool too_large();
-  // Ends it when `limit` passes before anything else is set.
+  // Ends the request at `until`, unless another limit is set before.
   void limit(std::chrono::steady_clock::time_point until);
   void no_limit();
   Error timed_out() const;
-  // Calls back unless cancelled. Result: whether there is anybody left to call.
+  // Calls back unless cancelled. Result: false if cancelled.
   bool tell(const std::function<void(ExchangeCallbacks&)>& act);
 
   const Kind kind_;
@@ -60,7 +61,7 @@ class Exchange final : public ConnectionUser,
   const HttpRequest request_;
   const std::string where_;  // "GET /path at host:port"
   detail::CallGate gate_;
-  ExchangeCallbacks callbacks_;  // of cancel() when nothing runs, else of the strand
+  ExchangeCallbacks callbacks_;  // used by cancel() if nothing runs, else by the strand
 
   std::string head_;
   std::shared_ptr<Connection> connection_;

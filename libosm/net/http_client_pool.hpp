@@ -1,5 +1,5 @@
-// The connections of a client: kept while they are of use, never more than the bound, given out in
-// the order they were asked for. Everything runs on the client's strand.
+// The connections of a client. It keeps reusable ones, never exceeds the limit, and hands them out
+// in the order of requests. Everything runs on the client's strand.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -13,11 +13,11 @@
 
 namespace osm::inline v1::net {
 
-// Who waits for a connection.
+// Waits for a connection.
 class ConnectionUser {
  public:
   virtual ~ConnectionUser() = default;
-  // It is this user's until it is given back. Maybe not connected yet.
+  // Takes a connection until the user gives it back. It may not be connected yet.
   virtual void use(std::shared_ptr<Connection> connection) = 0;
 };
 
@@ -30,15 +30,15 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
 
   // Calls user.use(), now or when one is free.
   void acquire(std::shared_ptr<ConnectionUser> user);
-  // Waits no more. Nothing happens when it does not wait.
+  // Removes the user from the queue, if it is there.
   void withdraw(const ConnectionUser& user);
-  // Gives back what use() brought: it is kept when it is reusable.
+  // Gives back the connection of use(); the pool keeps it if it is reusable.
   void release(const std::shared_ptr<Connection>& connection);
-  // A new one for whoever holds one of no use; it takes that one's place.
+  // A new connection in place of a broken one.
   std::shared_ptr<Connection> replace(Connection& broken);
-  // One beside the pool, which is closed and not given back.
+  // A connection outside the pool; its user closes it and does not give it back.
   std::shared_ptr<Connection> make();
-  // Closes what is kept, now and from now on.
+  // Closes kept connections, now and from now on.
   void shutdown();
 
  private:

@@ -58,7 +58,7 @@ Result<std::string> request_head(const HttpRequest& request, const Address& addr
   for (const auto& [name, value] : request.headers) {
     if (!is_token(name)) return refused("header", "has a name that is no word of letters");
     if (is_ours(name)) return refused("header " + name, "is set by the client itself");
-    // The value may be a secret: a token with a line break at its end, say.
+    // Do not print the value: it may be a secret, such as a token with a line break at its end.
     if (!is_field_value(value)) return refused("header " + name, "holds a control character");
     head += name + ": " + value + "\r\n";
   }

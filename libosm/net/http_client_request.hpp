@@ -1,4 +1,4 @@
-// A request as it goes over the wire.
+// The wire form of a request.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace osm::inline v1::net {
 
-// Request line and headers, for the server at `address`. Failure: kInvalidArgument for what would
-// say something else to the server than to its caller: line breaks, headers that frame the body.
+// Request line and headers for the server at `address`. Failure: kInvalidArgument for input that
+// the server would read differently than its caller: line breaks, headers that frame the body.
 Result<std::string> request_head(const HttpRequest& request, const Address& address);
 
-// Whether it may be sent again when nobody knows whether it arrived (RFC 9110, section 9.2.2).
+// True if the request may be sent again when it is unknown if it arrived (RFC 9110, section 9.2.2).
 bool is_idempotent(const std::string& method);
 
 }  // namespace osm::inline v1::net

@@ -21,7 +21,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// The accept loop and the table of sessions. Outlives the server while operations are pending.
+// The accept loop and the table of sessions. It outlives the server while operations are pending.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
   Acceptor(asio::io_context& io, int fd, const HttpServerOptions& options)
@@ -30,7 +30,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
         retry_(io),
         options_(options),
         address_(local_address(fd, options.listen)) {
-    error_code never;  // the descriptor is a fresh listening socket
+    error_code never;  // cannot fail: the descriptor is a new listening socket
     acceptor_.assign(StreamProtocol(options.listen.is_unix() ? AF_UNIX : AF_INET, 0), fd, never);
     OSM_CHECK(!never);
   }
@@ -63,7 +63,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     }
     each_session(lock, [](HttpSession& session) { session.finish(); });
     const bool ended = changed_.wait_for(lock, deadline, [&] { return sessions_.empty(); });
-    stopped_ = true;  // requests that still arrive are dropped
+    stopped_ = true;  // drops requests that still arrive
     if (!ended) each_session(lock, [](HttpSession& session) { session.cut(); });
     changed_.wait(lock, [&] { return running_handlers_ == 0; });
     if (ended) return {};
@@ -73,7 +73,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
  private:
-  // Precondition: lock held; it is released meanwhile, since a session may end in between.
+  // Precondition: lock held. The function releases it meanwhile, since a session may end in
+  // between.
   template <class F>
   void each_session(std::unique_lock<std::mutex>& lock, F&& act) {
     std::vector<std::shared_ptr<HttpSession>> alive;
@@ -110,7 +111,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   void retry_later() {
-    // Out of descriptors, say: waiting is all that helps, spinning would starve the rest.
+    // For example out of descriptors: wait, since retrying at once would starve the rest.
     retry_.expires_after(std::chrono::milliseconds(100));
     retry_.async_wait([self = shared_from_this()](const error_code& error) {
       if (error) return;
@@ -120,7 +121,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   void on_accept(const error_code& error, StreamProtocol::socket socket) {
-    std::shared_ptr<HttpSession> session;  // dies after the lock: its end takes the lock
+    std::shared_ptr<HttpSession>
+        session;  // destroyed after the lock is released: its end takes the lock
     std::lock_guard lock(mutex_);
     accepting_ = false;
     if (stopping_) return;

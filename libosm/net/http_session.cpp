@@ -24,7 +24,7 @@ Response refusal(int status, ErrorCode code, std::string message) {
   return response;
 }
 
-// The response to bytes that are not an acceptable request; nullopt: just close.
+// The response to bytes that are no acceptable request; nullopt: close without a response.
 std::optional<Response> refusal_of(const beast::error_code& error,
                                    const HttpServerOptions& options) {
   if (error == http::error::header_limit) {
@@ -44,7 +44,7 @@ std::optional<Response> refusal_of(const beast::error_code& error,
 }
 
 Response run_handler(const SessionContext& context, const Request& request) {
-  // A handler's exception must not take the process down, nor tell a stranger its text.
+  // A handler's exception must neither end the process nor show its text to clients.
   try {
     return context.handler(request);
   } catch (const std::exception& e) {
@@ -91,7 +91,7 @@ void HttpSession::handshake() {
     context_->log.warning("an HTTPS handshake failed", {{"error", session.error().text()}});
     return close();
   }
-  // Head and body of a response are two records; the second must not wait for an ACK of the first.
+  // Head and body of a response are two writes; the second must not wait for an ACK of the first.
   beast::error_code ignored;
   wire_.socket().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   wire_.start_tls(*std::move(session));
@@ -100,7 +100,7 @@ void HttpSession::handshake() {
       asio::ssl::stream_base::server, [self = shared_from_this()](const beast::error_code& error) {
         const tls::CleanErrorQueue clean;
         if (!error) return self->read();
-        // What a stranger can cause at will, so no louder.
+        // Debug level only: anybody can cause this.
         self->context_->log.debug("an HTTPS handshake failed", {{"error", error.message()}});
         self->wire_.socket().close();
       });
@@ -109,7 +109,7 @@ void HttpSession::handshake() {
 void HttpSession::read() {
   if (finishing_) return close();
   if (buffer_.size() > 0) return read_request();
-  // A client may idle until the first byte of a request, and no longer than io_timeout after it.
+  // A client may idle until the first byte of a request; then io_timeout applies.
   wire_.socket().expires_after(context_->options.idle_timeout);
   wire_.async_read_some(
       buffer_.prepare(kFirstRead),
@@ -151,7 +151,7 @@ void HttpSession::handle() {
   const HttpRequest& message = parser_->get();
   const bool keep_alive = message.keep_alive();
   head_ = message.method() == http::verb::head;
-  // Nobody who needs this is a page in a browser: those say where they come from.
+  // Browsers send Origin with requests of pages; legitimate clients are no pages.
   if (message.count(http::field::origin) != 0)
     return respond(refusal(403, ErrorCode::kPermissionDenied, "not for pages of a browser"), false);
   auto request = parse_target({message.target().data(), message.target().size()});
@@ -205,7 +205,7 @@ void HttpSession::on_written(bool keep_alive) {
   close();
 }
 
-// Says that nothing was cut off (RFC 8446, section 6.1).
+// Tells the peer that no data was cut off (RFC 8446, section 6.1).
 void HttpSession::close_tls() {
   wire_.socket().expires_after(std::chrono::seconds(1));
   wire_.async_shutdown([self = shared_from_this()](const beast::error_code&) {

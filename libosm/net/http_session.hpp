@@ -1,4 +1,5 @@
-// One connection of the server: reads a request, has it handled, writes the response, and again.
+// One connection of the server: reads a request, calls the handler, writes the response, and
+// repeats.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
@@ -16,19 +17,19 @@
 
 namespace osm::inline v1::net {
 
-// What all sessions of a server share. Outlives the server while sessions end.
+// Shared state of a server's sessions. It outlives the server while sessions end.
 struct SessionContext {
   HttpServerOptions options;
   Handler handler;
   Executor& handlers;
   LogSink& log;
   const std::shared_ptr<tls::ServerContexts> tls;  // used when options.tls is set
-  // Whether a handler may start; each true is followed by handler_done(). Thread: any.
+  // True if a handler may start; handler_done() follows each true. Thread: any.
   std::function<bool()> begin_handler;
   std::function<void()> handler_done;
 };
 
-// Lives on the strand of its socket; keeps itself alive while an operation is pending.
+// Lives on its socket's strand; keeps itself alive while an operation is pending.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   HttpSession(StreamProtocol::socket socket, std::shared_ptr<const SessionContext> context,
@@ -36,9 +37,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   ~HttpSession();
 
   void run();
-  // Ends it now when it is idle, else after the response that is due. Thread: any.
+  // Ends an idle session now, another after its response. Thread: any.
   void finish();
-  // Ends it now. Thread: any.
+  // Ends the session now. Thread: any.
   void cut();
 
  private:

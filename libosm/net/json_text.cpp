@@ -50,7 +50,7 @@ void append_json_string(std::string& out, std::string_view text) {
       append_escaped(out, text.front());
     } else if (length == 2 && text.starts_with('\xc2') &&
                static_cast<std::uint8_t>(text[1]) < 0xa0) {
-      append_escaped(out, text[1]);  // U+0080 to U+009F: terminals take them for commands, too
+      append_escaped(out, text[1]);  // U+0080 to U+009F: terminals may run them as commands
     } else {
       out += length == 0 ? kReplacement : text.substr(0, length);
     }

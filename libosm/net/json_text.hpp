@@ -6,7 +6,7 @@
 
 namespace osm::inline v1::net {
 
-// Appends `text` as a JSON string, quotes included, on one line whatever it holds.
+// Appends `text` as a JSON string with quotes, always on one line.
 void append_json_string(std::string& out, std::string_view text);
 std::string json_string(std::string_view text);
 

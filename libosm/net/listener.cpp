@@ -61,7 +61,7 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Whether nobody accepts at `path` any more: a socket left behind by a process that died.
+// True if no process accepts at `path`: a dead process left the socket behind.
 bool is_abandoned(const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
@@ -88,7 +88,8 @@ Result<int> open_unix(const Address& address) {
     ::unlink(where.sun_path);
     if (!bind()) return failed(errno, address, "listen on");
   }
-  // Before listen(): nobody can connect until then, so there is no moment of a wider mode.
+  // Set the mode before listen(): no client can connect before, so the socket never has a wider
+  // mode.
   if (::chmod(where.sun_path, S_IRUSR | S_IWUSR) != 0) return failed(errno, address, "protect");
   if (::listen(socket.get(), SOMAXCONN) != 0) return failed(errno, address, "listen on");
   return socket.release();
@@ -109,7 +110,7 @@ Result<int> open_listener(boost::asio::io_context& context, const Address& addre
   const auto endpoint = found.begin()->endpoint();
   Socket socket(endpoint.protocol().family());
   if (socket.get() < 0) return failed(errno, address, "open a socket for");
-  const int on = 1;  // a restart need not wait for the old connections' TIME_WAIT
+  const int on = 1;  // a restart does not wait for TIME_WAIT of old connections
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return failed(errno, address, "listen on");

@@ -1,4 +1,4 @@
-// Opening the socket a server listens on, with errors that say what to do.
+// Opens a server's listening socket, with errors that say what to do.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,10 +11,10 @@ namespace osm::inline v1::net {
 // A listening, non-blocking, close-on-exec socket. Failure: as HttpServer::start.
 Result<int> open_listener(boost::asio::io_context& context, const Address& address);
 
-// Where `fd` really listens.
+// The address on which `fd` really listens.
 Address local_address(int fd, const Address& asked);
 
-// Whether the process at the other end of a Unix socket is of this process's user, or root.
+// True if the process at the other end of a Unix socket runs as this process's user, or as root.
 bool is_trusted_peer(int fd);
 
 }  // namespace osm::inline v1::net

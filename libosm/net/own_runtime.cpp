@@ -14,7 +14,7 @@ class OwnRuntime::Parts {
         io(options.threads),
         blocking(options.blocking_threads) {}
 
-  // Both are joined before either is destroyed: a last task of one may post to the other.
+  // Join both before either is destroyed: a last task of one may post to the other.
   ~Parts() {
     blocking.join();
     io.join();

@@ -29,14 +29,14 @@ void append_escaped(std::string& out, std::string_view text, bool quotes) {
     } else if (c == '"' && quotes) {
       out += "\\\"";
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += "\xef\xbf\xbd";  // the format has no escape for it, and terminals obey it
+      out += "\xef\xbf\xbd";  // the format has no escape for it, and terminals interpret it
     } else {
       out.push_back(c);
     }
   }
 }
 
-// a="1",b="2": ordered by name. nullopt: a name that is invalid, reserved or given twice.
+// Label text ordered by name: a="1",b="2". nullopt: a name is invalid, reserved or duplicate.
 std::optional<std::string> label_text(MetricLabels labels) {
   std::vector<std::pair<std::string_view, std::string_view>> ordered(labels);
   std::sort(ordered.begin(), ordered.end());

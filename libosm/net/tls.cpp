@@ -10,7 +10,7 @@
 namespace osm::inline v1::net::tls {
 namespace {
 
-// In the wire form of ALPN: a length and that many bytes.
+// Wire form of ALPN: a length, then that many bytes.
 constexpr unsigned char kHttp11[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 template <auto kFree>
@@ -24,7 +24,7 @@ using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 using X509Handle = std::unique_ptr<X509, FreeWith<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
 
-// Without it OpenSSL asks at the terminal.
+// Without this callback OpenSSL asks at the terminal.
 int no_passphrase(char*, int, int, void*) { return -1; }
 
 std::string newest_reason() {
@@ -36,7 +36,7 @@ Error unusable(std::string_view what) {
   return {ErrorCode::kInvalidCertificate, std::string(what) + ": " + newest_reason()};
 }
 
-// Reads the text where it lies: no copy is made.
+// Reads the text in place, without a copy.
 Bio reader_of(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
@@ -45,7 +45,7 @@ X509Handle next_certificate(BIO* bio) {
   return X509Handle(PEM_read_bio_X509(bio, nullptr, no_passphrase, nullptr));
 }
 
-// Whether reading stopped because nothing follows, and not at something broken.
+// True if reading stopped at the end, and not at a broken part.
 bool at_end() {
   const unsigned long error = ERR_peek_last_error();
   return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
@@ -55,7 +55,7 @@ Result<Context> make_context(const SSL_METHOD* method) {
   Context context(SSL_CTX_new(method));
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1)
     return Error{ErrorCode::kInternal, "OpenSSL SSL_CTX_new: " + newest_reason()};
-  // A resumed session would go on with a certificate that has been replaced since.
+  // A resumed session would keep using a replaced certificate.
   SSL_CTX_set_options(context.get(),
                       SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -130,7 +130,7 @@ Result<Context> make_client_context(const ClientTls& tls) {
   const CleanErrorQueue clean;
   OSM_TRY(Context context, make_context(TLS_client_method()));
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  // What is trusted is trusted, be it a root, an intermediate or the server's own certificate.
+  // Accept any trusted certificate as the chain's end: a root, an intermediate or the server's own.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context.get()), X509_V_FLAG_PARTIAL_CHAIN);
   SSL_CTX_set_alpn_protos(context.get(), kHttp11, sizeof kHttp11);
   if (auto trusted = trust(*context, tls.trusted_pem); !trusted) return trusted.error();
@@ -168,7 +168,7 @@ Status check_client_ca(const std::string& client_ca_pem) {
 
 Result<Session> make_client_session(SSL_CTX& context, const std::string& name) {
   const CleanErrorQueue clean;
-  // OpenSSL takes an empty name for "any", and one with a NUL for its beginning.
+  // OpenSSL treats an empty name as "any", and ends a name at a NUL.
   if (name.empty() || name.find('\0') != std::string::npos)
     return Error{ErrorCode::kInvalidArgument,
                  "a TLS server needs a name to be verified by: set server_name"};
@@ -181,7 +181,7 @@ Result<Session> make_client_session(SSL_CTX& context, const std::string& name) {
       return Error{ErrorCode::kInvalidArgument, name + " cannot be verified: " + newest_reason()};
     return session;
   }
-  // A trailing dot belongs to DNS, not to certificates (RFC 6066, section 3).
+  // Remove a trailing dot: it belongs to DNS, not to certificates (RFC 6066, section 3).
   const std::string host = name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
   SSL_set_hostflags(session.get(),
                     X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);

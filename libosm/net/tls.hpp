@@ -1,8 +1,8 @@
-// TLS from PEM in memory: contexts, whom a client expects, and failures in words.
+// TLS from PEM in memory: contexts, verification of a server's name, and texts of failures.
 //
-// OpenSSL keeps a queue of errors per thread; what is left there is taken for the failure of
-// somebody else's next handshake (gRPC's). Functions here leave it empty; callbacks of a
-// connection begin by clearing it.
+// OpenSSL keeps a queue of errors per thread. A remaining error would fail the next handshake of
+// other code (gRPC's). Functions here leave the queue empty; callbacks of a connection begin by
+// clearing it.
 #pragma once
 
 #include <openssl/err.h>
@@ -20,7 +20,7 @@
 
 namespace osm::inline v1::net::tls {
 
-// Clears the queue of this thread, on the way in and on the way out.
+// Clears this thread's error queue on construction and destruction.
 class CleanErrorQueue {
  public:
   CleanErrorQueue() { ERR_clear_error(); }
@@ -36,35 +36,37 @@ struct Free {
 using Session = std::unique_ptr<SSL, Free>;
 using Context = std::unique_ptr<SSL_CTX, Free>;
 
-// Both: TLS 1.2 at least, HTTP/1.1 by ALPN, no renegotiation, no resumption.
-// Failure: kInvalidCertificate, saying which part cannot be used; kInternal (out of memory).
+// For both contexts: TLS 1.2 at least, HTTP/1.1 by ALPN, no renegotiation, no resumption.
+// Failure: kInvalidCertificate, naming the unusable part; kInternal (out of memory).
 Result<Context> make_client_context(const ClientTls& tls);
-// `client_ca_pem`: clients must prove to be certified by one of these; empty: they are not asked.
+// `client_ca_pem`: clients must show a certificate of one of these CAs; empty: no client
+// certificate is requested.
 Result<Context> make_server_context(const certificate::Certificate& certificate,
                                     const std::string& client_ca_pem);
 
-// Failure: kInvalidCertificate: `client_ca_pem` is neither empty nor certificates.
+// Failure: kInvalidCertificate, if `client_ca_pem` is neither empty nor certificates.
 Status check_client_ca(const std::string& client_ca_pem);
 
-// A client's side of a connection that goes on only with a server that proves to be `name`, a host
-// name or an address. Failure: kInvalidArgument (a name that nobody can prove).
+// Client side of a connection that only a server with the name `name` (host name or address) can
+// complete. Failure: kInvalidArgument (a name that no certificate can contain).
 Result<Session> make_client_session(SSL_CTX& context, const std::string& name);
 
-// What a handshake, read or write failed of; of a peer that was not accepted, why.
+// Reason of a failed handshake, read or write; for a rejected peer, the reason for the rejection.
 std::string failure_text(const SSL& ssl, const boost::system::error_code& error);
 
-// The client contexts of one client: parsing keys and roots is paid for once, not per connection.
+// The client contexts of one client. Keys and roots are parsed once, not per connection.
 // Thread: one at a time.
 class ClientContexts {
  public:
-  Result<SSL_CTX*> of(ClientTls tls);  // until the next call
+  Result<SSL_CTX*> of(ClientTls tls);  // valid until the next call
 
  private:
   ClientTls made_of_;
   Context context_;
 };
 
-// The server contexts: asked per handshake, made when the certificate is another. Thread: any.
+// The server contexts. Called per handshake; makes a new context when the certificate changed.
+// Thread: any.
 class ServerContexts {
  public:
   explicit ServerContexts(std::string client_ca_pem) : client_ca_pem_(std::move(client_ca_pem)) {}

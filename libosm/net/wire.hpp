@@ -1,4 +1,4 @@
-// A socket, with TLS on it once it was started: one type of stream for Beast either way.
+// A socket with optional TLS, as one stream type for Beast.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -13,7 +13,8 @@ namespace osm::inline v1::net {
 
 using StreamProtocol = boost::asio::generic::stream_protocol;
 
-// Handlers begin with tls::CleanErrorQueue, or ERR_clear_error(). Thread: the socket's strand.
+// Completion handlers begin with tls::CleanErrorQueue, or ERR_clear_error(). Thread: the socket's
+// strand.
 class Wire {
  public:
   using Socket = boost::beast::basic_stream<StreamProtocol>;
@@ -23,10 +24,10 @@ class Wire {
   explicit Wire(SocketOrExecutor&& of) : socket_(std::forward<SocketOrExecutor>(of)) {}
 
   executor_type get_executor() { return socket_.get_executor(); }
-  // Below TLS: its time limits hold for everything.
+  // The socket below TLS. Its time limits apply to everything.
   Socket& socket() { return socket_; }
 
-  // From here on bytes go through `session`, once its handshake is done.
+  // Sends all bytes through `session` from now on; its handshake follows.
   void start_tls(tls::Session session) { tls_.emplace(socket_, session.release()); }
   bool has_tls() const { return tls_.has_value(); }
   // Precondition of these: has_tls().

@@ -14,7 +14,8 @@
 namespace osm::inline v1::testing {
 namespace {
 
-// One posted task; a timer's can be cancelled until it starts and is waited for while it runs.
+// One posted task. A timer's task can be cancelled until it starts; cancelling waits for a running
+// one.
 struct Task {
   explicit Task(std::function<void()> r) : run(std::move(r)) {}
   std::function<void()> run;
@@ -52,7 +53,7 @@ ManualExecutor::ManualExecutor(ManualClock& clock)
     : clock_(clock), state_(std::make_shared<State>()) {}
 
 ManualExecutor::~ManualExecutor() {
-  // Dropped tasks may own handles of this very executor: they are destroyed without the lock.
+  // Dropped tasks may own handles of this executor, so they are destroyed without the lock.
   std::deque<TaskPtr> queue;
   std::map<std::pair<SteadyTime, std::uint64_t>, TaskPtr> timers;
   std::lock_guard lock(state_->mutex);
@@ -92,7 +93,7 @@ bool ManualExecutor::run_one() {
 std::size_t ManualExecutor::run_until_idle() {
   std::size_t ran = 0;
   while (run_one()) {
-    // A test that never becomes idle would hang without a word.
+    // A test that never becomes idle would hang silently.
     OSM_CHECK(++ran < 10'000'000);
   }
   return ran;

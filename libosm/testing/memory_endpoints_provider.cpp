@@ -19,7 +19,7 @@ struct MemoryEndpointsProvider::State {
   Notifier<const std::vector<ServiceName>&> services_changed;
   Notifier<const std::vector<WorkloadName>&> workloads_changed;
 
-  // Whether `slot` was something else.
+  // Sets `slot`. Result: true if that changed it.
   template <class T>
   bool replace(T& slot, T value) {
     std::lock_guard lock(mutex);

@@ -10,7 +10,7 @@
 namespace osm::inline v1::testing {
 namespace {
 
-// How much virtual time passes between two looks, and how many looks find that nothing happens.
+// Virtual time between two checks, and number of checks that prove that nothing happens.
 constexpr std::chrono::milliseconds kRound{100};
 constexpr int kSettleRounds = 20;
 
@@ -171,7 +171,7 @@ bool Bench::returns_in_time(std::function<void()> call) {
     state->changed.notify_all();
   });
   {
-    std::lock_guard lock(callers_mutex_);  // a provider may well announce on two threads
+    std::lock_guard lock(callers_mutex_);  // a provider may announce on two threads
     callers_.push_back(std::move(caller));
   }
   std::unique_lock lock(state->mutex);

@@ -1,4 +1,4 @@
-// What a clause works with: a platform, the provider on it under watch, and a mesh that reads it.
+// Environment of a clause: a platform, the provider on it under watch, and a mesh that reads it.
 #pragma once
 
 #include <chrono>
@@ -47,10 +47,10 @@ inline const char* const kShop = "shop";
 inline const ServiceName kBooks{kShop, "books"};
 inline const ServiceName kMusic{kShop, "music"};
 
-// 10.<n>: another address for each n; on port 8080, for the port "http", as shop/<account>.
+// An endpoint with an address for `n`, on port 8080, for the port "http", as shop/<account>.
 Endpoint endpoint_at(std::size_t n, const std::string& account = "books");
 
-// What a provider tells its surroundings, dropped: in a flood it would count as its memory.
+// Drops a provider's log: in a flood it would count as the provider's memory.
 class NullLog final : public LogSink {
  public:
   bool enabled(LogLevel) const override { return false; }
@@ -64,7 +64,7 @@ class NullMetrics final : public MetricsSink {
   void observe(std::string_view, MetricLabels, double) override {}
 };
 
-// One platform and its provider. A clause about merging has two.
+// One platform and its provider. A clause about merging has two of them.
 class Party {
  public:
   Party(const PlatformFactory& factory, const std::string& suffix);
@@ -85,7 +85,7 @@ class Party {
 
 class Bench {
  public:
-  // `on_step` hears what the clause is about to do, for when that hangs.
+  // `on_step` gets each step of the clause, for the report of a hang.
   Bench(const PlatformFactory& factory, const ConformanceOptions& options,
         std::function<void(std::string)> on_step);
   ~Bench();
@@ -95,7 +95,7 @@ class Bench {
   ProviderPlatform& platform() { return party_.platform(); }
   ProviderWatch& watch() { return party_.watch(); }
   EndpointsProvider& provider() { return party_.provider(); }
-  Party& second();  // made at the first call, not started
+  Party& second();  // created by the first call, not started
   ManualClock& clock() { return clock_; }
   ManualExecutor& executor() { return executor_; }
   CapturingLog& log() { return log_; }
@@ -106,35 +106,36 @@ class Bench {
   // Starts the provider, and a mesh with `services` that reads it, and `others` after it.
   void start(const std::vector<ServiceName>& services,
              const std::vector<EndpointsProvider*>& others = {});
-  // As start(), and waits until the mesh is ready. Result: whether it is; if not, the clause
-  // "synced" says why.
+  // As start(), and waits until the mesh is ready. Result: false if it is not; the clause "synced"
+  // then says why.
   bool start_ready(const std::vector<ServiceName>& services,
                    const std::vector<EndpointsProvider*>& others = {});
 
-  // Lets virtual time and news pass until `condition`. Result: whether within the deadline.
+  // Advances virtual time and delivers events until `condition`. Result: true if within the
+  // deadline.
   bool wait(const std::function<bool()>& condition);
-  // Some rounds of the same, for what must not happen.
+  // Some rounds of the same, to show that something does not happen.
   void settle();
 
-  // Whether the provider comes to say so.
+  // Waits until the provider lists `expected`. Result: false at the deadline.
   bool lists(const ServiceName& service, const Known& expected);
-  // Whether the mesh comes to serve so. It is told to read the service; what a provider fails to
-  // announce is the clause "events"' to find.
+  // Waits until the mesh serves `expected`. The mesh is told to read the service; the clause
+  // "events" finds missing announcements.
   bool serves(const ServiceName& service, const Known& expected);
-  // The same without telling it.
+  // The same without telling the mesh.
   bool comes_to_serve(const ServiceName& service, const Known& expected);
-  // What the mesh serves now: healthy endpoints, in order; nullopt: nobody knows the service.
+  // Healthy endpoints that the mesh serves now, ordered; nullopt: no provider knows the service.
   Known served(const ServiceName& service) const;
   bool ready() const { return loop_ && loop_->snapshots().load() != nullptr; }
   std::shared_ptr<const model::MeshSnapshot> snapshot() const { return loop_->snapshots().load(); }
   std::vector<std::string> waiting_for() const { return loop_->waiting_for(); }
-  // Of the provider under test, as the mesh sees it.
+  // Status of the provider under test, as the mesh sees it.
   ProviderStatus status() const;
-  // The first problem of this code that the mesh has; empty: none.
+  // The mesh's first problem of this code; empty: none.
   std::string problem(ErrorCode code) const;
 
-  // Runs `call` on a thread of its own. Result: whether it returned within the options' call_limit;
-  // it is waited for at the end of the clause.
+  // Runs `call` on a separate thread. Result: true if it returned within the options' call_limit;
+  // the end of the clause waits for it.
   bool returns_in_time(std::function<void()> call);
 
  private:
@@ -146,10 +147,10 @@ class Bench {
   PlatformTraits traits_;
   ManualClock clock_;
   ManualExecutor executor_{clock_};
-  CapturingLog log_;  // of the mesh
+  CapturingLog log_;  // log of the mesh
   CapturingMetrics metrics_;
   MemoryMeshSpec spec_;
-  NullLog quiet_log_;  // of the provider
+  NullLog quiet_log_;  // log of the provider
   NullMetrics quiet_metrics_;
   Party party_;
   std::optional<Party> second_;
@@ -158,7 +159,7 @@ class Bench {
   std::list<std::thread> callers_;
 };
 
-// One clause: how it is called, what it promises, and how that is tried.
+// One clause: its id, its promise and its check.
 struct ClauseEntry {
   const char* id;
   const char* title;

@@ -1,5 +1,5 @@
-// Clauses about what an answer says: unknown or empty, as whom, with which optionals, beside whom,
-// and under which names.
+// Clauses about the content of an answer: unknown or empty services, identities, optional fields,
+// merging and names.
 #include <algorithm>
 #include <random>
 
@@ -10,7 +10,7 @@ namespace {
 
 const ServiceName kMarker{kShop, "marker"};
 
-// Waits until whatever was done to the platform before has reached the provider.
+// Waits until all earlier changes of the platform have reached the provider.
 bool news_arrived(Bench& bench, std::size_t turn) {
   const std::vector<Endpoint> mark{endpoint_at(5000 + turn)};
   bench.platform().set_endpoints(kMarker, mark);
@@ -63,7 +63,7 @@ Verdict identity(Bench& bench) {
   return passed("two accounts, which then exchanged their addresses");
 }
 
-// Endpoints that claim to be somebody they cannot be.
+// Endpoints with identities that they cannot have.
 std::vector<Endpoint> impostors() {
   std::vector<Endpoint> out;
   for (const ServiceIdentity& claim : {ServiceIdentity{"elsewhere", "books"},
@@ -154,7 +154,7 @@ Verdict optionals(Bench& bench) {
   return passed(told);
 }
 
-// Two instances over two platforms, as two regions of one cloud.
+// Two providers over two platforms, as two regions of one cloud.
 Verdict merge(Bench& bench) {
   Party& other = bench.second();
   bench.step("starting a second instance");
@@ -197,7 +197,8 @@ Verdict merge(Bench& bench) {
     return *verdict;
   if (auto verdict = expect({{east, mine}}, {{west, theirs}}, {{east, mine, west}}, "a dispute"))
     return *verdict;
-  // A platform may bring the disputed endpoint after the others: the union is served before.
+  // A platform may list the disputed endpoint later than the others: the mesh serves the union
+  // before.
   std::string problem;
   const bool reported = bench.wait([&] {
     problem = bench.problem(ErrorCode::kConflictingAddress);
@@ -211,7 +212,7 @@ Verdict merge(Bench& bench) {
   return passed(problem);
 }
 
-// Names no Service has. Some a platform may hold all the same.
+// Names that no Service can have. Some platforms may hold them anyway.
 std::vector<ServiceName> strange_names(std::uint64_t seed) {
   std::vector<ServiceName> out{{kShop, "Strange"},
                                {"SHOP", "strange"},

@@ -1,4 +1,4 @@
-// Clauses about a provider's conduct: callbacks, exceptions, floods, the end, and its name.
+// Clauses about a provider's behaviour: callbacks, exceptions, floods, its end and its name.
 #include <malloc.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "testing/provider_bench.hpp"
 
-// The sanitizers' allocators keep their own count; absent without one.
+// The sanitizers' allocators have their own count; the symbol is absent without one.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes() __attribute__((weak));
 
 namespace osm::inline v1::testing {
@@ -22,7 +22,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Keeps a callback running for a moment, so that what must not meet it has the chance to.
+// Keeps a callback running for a moment, so that a race can show.
 void linger(microseconds time) {
   for (const auto end = RealTime::now() + time; RealTime::now() < end;) std::this_thread::yield();
 }
@@ -54,7 +54,7 @@ Verdict callbacks(Bench& bench) {
   return passed(std::to_string(heard) + " callbacks, one at a time");
 }
 
-// The mesh's part: a provider that throws keeps its endpoints and disturbs no other.
+// Checks the mesh's part: a provider that throws keeps its endpoints and does not affect others.
 std::optional<Verdict> mesh_isolates(Bench& bench, MemoryEndpointsProvider& neighbour,
                                      const std::vector<Endpoint>& books) {
   std::atomic<bool> broken = true;
@@ -112,11 +112,11 @@ Verdict errors_are_values(Bench& bench) {
   return passed("nothing thrown; the mesh isolates what does");
 }
 
-// What a subscription hears, and whether after its end.
+// Records the calls of a subscription, and calls after its end.
 struct Ears {
   explicit Ears(bool wait) : wait_for_end(wait) {}
 
-  const bool wait_for_end;  // so that the end surely meets a callback that runs
+  const bool wait_for_end;  // so that the end coincides with a running callback
   std::atomic<int> running = 0;
   std::atomic<int> heard = 0;
   std::atomic<bool> ending = false;
@@ -135,7 +135,7 @@ struct Ears {
   }
 };
 
-// Changes the platform as fast as it can on a thread of its own.
+// Changes the platform as fast as possible on a separate thread.
 class Changer {
  public:
   explicit Changer(Bench& bench)
@@ -211,7 +211,7 @@ Verdict stop(Bench& bench) {
   }));
   bench.platform().set_endpoints(kBooks, {endpoint_at(9000)});
   const bool ended = bench.wait([&] { return handle->ended.load(); });
-  handle->take().reset();  // what was never called back still holds itself
+  handle->take().reset();  // a handle without any callback still holds itself
   if (!ended) return not_judged("events");
   bench.step("ending the mesh");
   return passed(std::to_string(rounds) + " subscriptions ended, " + std::to_string(met) +
@@ -226,9 +226,9 @@ std::size_t allocated_bytes() {
 }
 
 constexpr std::size_t kWarmUp = 100;        // changes before memory is measured
-constexpr std::size_t kLeastChanges = 500;  // of a platform, however slow
+constexpr std::size_t kLeastChanges = 500;  // required of any platform, also a slow one
 
-// The flood, while the mesh's executor stands still. Result: the most that memory grew.
+// The flood, while the mesh's executor stands still. Result: the largest growth of memory.
 struct Flood {
   Bench& bench;
   std::function<std::size_t()> memory;
@@ -244,7 +244,7 @@ struct Flood {
     bench.platform().pump();
   }
   void announce() {
-    // Every other name is one that no platform has: they must not pile up either.
+    // Every other name is unknown to any platform: those must not accumulate either.
     if (++announcements % 2 == 0) {
       invented.front().name = std::to_string(announcements);
       bench.watch().announce(invented);
@@ -275,7 +275,7 @@ struct Flood {
     sample();
   }
   std::size_t growth() const { return most - baseline; }
-  // A slow platform changes less often, and each change it queues weighs more.
+  // A slow platform changes less often, and each queued change uses more memory.
   std::size_t allowance() const {
     const std::size_t most_allowed = bench.options().flood_growth_bytes;
     return std::clamp(32 * changes, std::min<std::size_t>(32 * 1024, most_allowed), most_allowed);

@@ -1,4 +1,4 @@
-// Clauses about what is listed when: the first list, readiness, events and their order.
+// Clauses about the time of lists: the first list, readiness, events and their order.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -20,7 +20,7 @@ Known first_endpoints(std::size_t i) {
   return out;
 }
 
-// Empty when everything the platform holds is listed.
+// Empty if everything on the platform is listed.
 std::string missing_from_first_list(ProviderWatch& watch) {
   std::size_t missing = 0;
   std::string example;
@@ -46,7 +46,7 @@ Verdict synced(Bench& bench) {
   bool synced = false;
   bench.wait([&] {
     if (synced || !bench.watch().synced()) return synced;
-    missing = missing_from_first_list(bench.watch());  // at the first look that finds it synced
+    missing = missing_from_first_list(bench.watch());  // at the first check that finds it synced
     return synced = true;
   });
   if (!synced)
@@ -88,8 +88,8 @@ Verdict not_ready(Bench& bench) {
   return passed("the mesh waited for \"" + named + "\", then served");
 }
 
-// Whether the newest change of `service` has been announced, and how reading it inside the
-// announcement went.
+// Records if the newest change of `service` was announced, and the result of reading it inside the
+// announcement.
 class Reading {
  public:
   Reading(Bench& bench, const ServiceName& service, Known expected)
@@ -97,7 +97,8 @@ class Reading {
     bench_.watch().on_announcement([this](const std::vector<ServiceName>& changed) {
       if (std::find(changed.begin(), changed.end(), service_) == changed.end()) return;
       announced_ = true;
-      // On another thread: a lock that is held while announcing is the clause "callbacks"'.
+      // Read on another thread: the clause "callbacks" finds a lock that is held during an
+      // announcement.
       struct Read {
         std::mutex mutex;
         Answer answer;

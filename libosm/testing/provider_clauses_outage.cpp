@@ -1,4 +1,4 @@
-// Clauses about a platform that goes away and returns, and about time.
+// Clauses about outages of a platform, and about time.
 #include <algorithm>
 #include <chrono>
 
@@ -14,7 +14,7 @@ const std::vector<Endpoint> kBefore{endpoint_at(1), endpoint_at(2)};
 
 Verdict cannot_break() { return not_applicable("the platform cannot be unreachable"); }
 
-// Puts the books on the platform and serves them. Result: the verdict if that did not work.
+// Puts the books service on the platform and serves it. Result: the verdict if that failed.
 std::optional<Verdict> serve_books(Bench& bench, const std::vector<ServiceName>& services) {
   bench.platform().set_endpoints(kBooks, kBefore);
   if (!bench.start_ready(services)) return not_judged("synced");
@@ -22,15 +22,15 @@ std::optional<Verdict> serve_books(Bench& bench, const std::vector<ServiceName>&
   return std::nullopt;
 }
 
-// Takes the platform away. Result: whether the provider noticed.
+// Makes the platform unreachable. Result: true if the provider noticed.
 bool lose(Bench& bench) {
   bench.step("taking the platform away");
   bench.platform().set_reachable(false);
   return bench.wait([&] { return !bench.watch().is_healthy(); });
 }
 
-// What was changed of the books meanwhile, although nobody could know; empty: nothing. A call that
-// throws is the clause "errors-are-values"' to find.
+// Differences of the books service during the outage, although the provider could not know of any;
+// empty: none. The clause "errors-are-values" finds calls that throw.
 std::string no_longer_kept(Bench& bench) {
   const Answer answer = bench.watch().ask(kBooks);
   if (answer.threw.empty() && !answer.is(Known(kBefore)))
@@ -70,7 +70,7 @@ Verdict stale(Bench& bench) {
   };
   const auto healthy = [&] { return !bench.status().stale && metric() == 1; };
   if (!bench.wait(healthy)) return not_judged("recovers");
-  bench.settle();  // no look of the mesh is on its way that could find out by chance
+  bench.settle();  // no pending read of the mesh can find out by chance
   if (!lose(bench)) return not_judged("lost");
   bench.step("waiting for the mesh to mark it stale");
   if (!bench.wait([&] { return bench.status().stale && metric() == 0; }))
@@ -79,7 +79,7 @@ Verdict stale(Bench& bench) {
         "that what is served is stale",
         "healthy() is false, but the mesh has not heard of it");
   const std::string problem = bench.problem(ErrorCode::kUnavailable);
-  // One that throws meanwhile is reported as failing: the clause "errors-are-values"'.
+  // A provider that throws meanwhile is reported as failing: the clause "errors-are-values".
   if (bench.status().failure.empty() && problem.find(bench.watch().id()) == std::string::npos)
     return failed("the mesh must report who is stale", "its problem is '" + problem + "'");
   bench.platform().set_reachable(true);
@@ -119,7 +119,8 @@ Verdict recovers(Bench& bench) {
   return passed("two outages, each with changes");
 }
 
-// An hour at a time, as a machine that sleeps and wakes: timers fire, but not a million times.
+// Advance an hour at a time, like a machine that sleeps and wakes: timers fire, but not a million
+// times.
 void let_a_week_pass(Bench& bench) {
   for (int hour = 0; hour < 7 * 24; ++hour) {
     bench.clock().advance(hours(1));
@@ -162,7 +163,8 @@ Verdict non_blocking(Bench& bench) {
   for (const auto& [name, call] : calls) {
     bench.step(std::string("calling ") + name);
     auto fastest = std::chrono::steady_clock::duration::max();
-    for (int i = 0; i < 5; ++i) {  // the fastest: a busy machine is no fault of the provider's
+    for (int i = 0; i < 5;
+         ++i) {  // take the fastest: the provider is not responsible for a busy machine
       const auto begun = std::chrono::steady_clock::now();
       call();
       fastest = std::min(fastest, std::chrono::steady_clock::now() - begun);

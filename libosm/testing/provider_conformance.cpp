@@ -20,7 +20,7 @@ std::vector<ClauseEntry> all_clauses() {
   return all;
 }
 
-// What a clause's thread and the one that waits for it share; it outlives whichever is longer.
+// State shared by a clause's thread and its waiting thread; it outlives both.
 struct Trial {
   Trial(const ClauseEntry& clause, PlatformFactory platform, ConformanceOptions how)
       : entry(clause), factory(std::move(platform)), options(std::move(how)) {}

@@ -7,7 +7,7 @@ namespace osm::inline v1::testing {
 namespace {
 
 constexpr std::size_t kMaxShown = 4;
-constexpr std::size_t kMaxAnnounced = 10'000;  // remembered; a flood must not fill the watch
+constexpr std::size_t kMaxAnnounced = 10'000;  // limit of recorded announcements in a flood
 constexpr const char* kStranger = "an exception that is no std::exception";
 
 }  // namespace
@@ -44,7 +44,7 @@ ProviderWatch::ProviderWatch(EndpointsProvider& inner, const std::string& suffix
       return inner_.subscribe([this](const std::vector<ServiceName>& changed) { hear(changed); });
     });
   } catch (...) {
-    // Noted; who waits for an announcement will see none.
+    // Recorded; a waiting clause will see no announcement.
   }
 }
 

@@ -1,5 +1,5 @@
-// The provider under test as the clauses and the mesh see it: what it throws is noted, what it
-// announces is counted, and a clause may hold announcements back, make some up, or alter answers.
+// The provider under test between the clauses and the mesh. It records exceptions and counts
+// announcements. A clause may hold announcements back, add its own, or change answers.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace osm::inline v1::testing {
 // nullopt: the service is unknown. Endpoints in order.
 using Known = std::optional<std::vector<Endpoint>>;
 
-// What the provider said when asked, or what it threw.
+// The provider's answer, or its exception.
 struct Answer {
   Known known;
   std::string threw;  // empty: it answered
@@ -37,18 +37,19 @@ class ProviderWatch final : public EndpointsProvider {
   ProviderWatch(EndpointsProvider& inner, const std::string& suffix);
   ~ProviderWatch() override;
 
-  // Asks the provider. What it throws is the answer, and is noted.
+  // Asks the provider. An exception becomes the answer and is recorded.
   Answer ask(const ServiceName& service) const;
-  bool synced() const;      // false when it throws
-  bool is_healthy() const;  // as well
+  bool synced() const;      // false if it throws
+  bool is_healthy() const;  // also false if it throws
 
-  // Tells the mesh, as if the provider had.
+  // Notifies the mesh in place of the provider.
   void announce(const std::vector<ServiceName>& changed) { to_mesh_.notify(changed); }
   // Keeps the provider's own announcements from the mesh.
   void hold_back(bool held) { held_back_ = held; }
-  // Called inside each of the provider's announcements from now on.
+  // Sets a function that is called inside each of the provider's announcements.
   void on_announcement(std::function<void(const std::vector<ServiceName>&)> hook);
-  // Alters what the mesh is answered; it may throw. Set it when the mesh does not run.
+  // Sets a function that changes answers to the mesh; it may throw. Set it while the mesh does not
+  // run.
   void rewrite(std::function<void(const ServiceName&, Known&)> hook) { rewrite_ = std::move(hook); }
 
   std::set<ServiceName> announced() const;

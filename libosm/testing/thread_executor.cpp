@@ -28,7 +28,7 @@ using Order = std::pair<Steady::time_point, std::uint64_t>;
 struct ThreadExecutor::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<Order, TaskPtr> tasks;  // by when they may start, then by age
+  std::map<Order, TaskPtr> tasks;  // by start time, then by age
   std::uint64_t created = 0;
   bool stopped = false;
   std::vector<std::thread> threads;

@@ -68,7 +68,7 @@ std::set<std::string> MachineTable::accept() {
   }
   for (const auto& [name, machine] : former) {
     if (!accepted_.contains(name)) different.insert(name);
-    // Its former labels may have been selected, too.
+    // A Service may have selected its former labels, too.
     if (different.contains(name))
       for (const auto& [service_name, service] : services_)
         if (selects(*service, *machine)) touched_services_.insert(service_name);
@@ -118,7 +118,8 @@ MachineTable::Changes MachineTable::update() {
   Changes changes;
   std::set<std::string> touched_machines;
   if (std::exchange(machines_touched_, false)) touched_machines = accept();
-  // A machine touches the Services that select it now; a Service the machines it selects or did.
+  // A machine touches the Services that select it now; a Service touches the machines that it
+  // selects or selected.
   for (const std::string& name : touched_machines)
     if (const auto at = accepted_.find(name); at != accepted_.end())
       for (const auto& [service_name, service] : services_)

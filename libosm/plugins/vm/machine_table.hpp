@@ -1,5 +1,5 @@
-// The machines and Services of one namespace joined: who is accepted, who selects whom, and what
-// follows from a change. Plain data; not thread-safe.
+// Joins the machines and Services of one namespace: accepted machines, selections, and the effects
+// of a change. Plain data; not thread-safe.
 #pragma once
 
 #include <map>
@@ -20,25 +20,25 @@ class MachineTable {
   MachineTable(TrustDomain trust_domain, std::string ns)
       : trust_domain_(std::move(trust_domain)), ns_(std::move(ns)) {}
 
-  // Null removes; a Service without selector counts as none, since it selects nothing. Nothing is
-  // recomputed until update().
+  // Sets or (null) removes an object. A Service without a selector selects nothing and counts as
+  // removed. Nothing is recomputed before update().
   void set_machine(const std::string& name, std::shared_ptr<const VirtualMachine> machine);
   void set_service(const std::string& name, std::shared_ptr<const Service> service);
-  // Removes everything, for good: update() then says what is gone.
+  // Removes everything for good; update() then reports the removals.
   void clear();
   bool cleared() const { return cleared_; }
 
   struct Changes {
-    std::vector<ServiceName> services;    // whose endpoints are different
+    std::vector<ServiceName> services;    // services with changed endpoints
     std::vector<WorkloadName> workloads;  // added, changed or removed
-    std::size_t recomputed = 0;           // Services whose endpoints were worked out anew
+    std::size_t recomputed = 0;           // number of Services whose endpoints were recomputed
   };
-  // Recomputes what the changes since the last call touch.
+  // Recomputes everything that the changes since the last call touch.
   Changes update();
 
   std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
   const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  // Without path and line, any order.
+  // Adds problems without path and line, in any order.
   void add_problems(std::vector<Problem>& out) const;
 
  private:
@@ -49,12 +49,12 @@ class MachineTable {
   };
 
   ProxyId proxy_id(const VirtualMachine& machine) const;
-  // Who may keep the UUID it claims; returns the names for which that is different now.
+  // Decides which machines keep their UUID. Result: the names for which that changed.
   std::set<std::string> accept();
   ServiceState compute(const Service& service) const;
   Workload workload_of(const VirtualMachine& machine) const;
 
-  // Of the touched Services' and machines' state, what is different.
+  // Updates touched Services and machines, and records the differences.
   void update_services(const std::set<std::string>& touched, Changes& changes);
   void update_workloads(const std::set<std::string>& touched, Changes& changes);
 

@@ -16,7 +16,7 @@ namespace json = boost::json;
 constexpr const char* kNotALabel =
     "must be a DNS label: lower-case letters, digits and '-', at most 63";
 
-// Bounds on what one object may cost the mesh (docs/adr/0019).
+// Limits on the cost of one object (docs/adr/0019).
 constexpr std::size_t kMaxPorts = 1024;
 constexpr std::size_t kMaxProblems = 100;
 constexpr std::size_t kMaxFieldBytes = 512;
@@ -32,7 +32,7 @@ class Decoder {
     if (object_.api_version != kApiVersion)
       refuse("apiVersion", std::string("not supported; use ") + kApiVersion,
              ErrorCode::kUnknownKind);
-    // A label, since it becomes part of the certificate's common name.
+    // Must be a label: it becomes part of the certificate's common name.
     if (!is_dns_label(object_.key.name)) refuse("metadata.name", kNotALabel);
     if (!is_dns_label(object_.key.ns))
       refuse("metadata.namespace", object_.key.ns.empty() ? "required" : kNotALabel);

@@ -1,4 +1,4 @@
-// VirtualMachine (workload.openservicemesh.io/v1alpha1) as it is written, decoded.
+// VirtualMachine (workload.openservicemesh.io/v1alpha1), decoded.
 #pragma once
 
 #include <map>
@@ -32,8 +32,8 @@ struct DecodedVirtualMachine {
 
 DecodedVirtualMachine decode_virtual_machine(const Object& object);
 
-// Whether a Service selects it, as it would select a pod: same namespace, every label of a selector
-// that is not empty.
+// True if the Service selects the machine, by the rules for pods: same namespace, every label of a
+// selector that is not empty.
 bool selects(const Service& service, const VirtualMachine& machine);
 
 }  // namespace osm::inline v1::vm

@@ -18,7 +18,7 @@ class StoreVmProvider final : public VmProvider {
         trust_domain_(options.trust_domain),
         log_(options.log),
         metrics_(options.metrics) {
-    // Subscribed before it lists: what changes meanwhile is told, and waits for the mutex.
+    // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(mutex_);
     store_subscription_ =
         store_.subscribe([this](const std::vector<ObjectKey>& keys) { on_store_change(keys); });
@@ -83,7 +83,7 @@ class StoreVmProvider final : public VmProvider {
       std::lock_guard lock(mutex_);
       problems = problems_;
     }
-    // Lines move without the object changing: the store knows where it is now.
+    // Lines move without a change of the object; the store knows the present place.
     for (Problem& problem : problems) {
       if (const auto object = store_.get(problem.object)) problem.locate(object->source);
     }
@@ -109,7 +109,7 @@ class StoreVmProvider final : public VmProvider {
     std::vector<WorkloadName> workloads;
   };
 
-  // Services come through the MeshSpec: without them no endpoint is complete.
+  // Services come from the MeshSpec: without it no endpoint is complete.
   bool sources_synced() const { return store_.has_synced() && mesh_spec_.has_synced(); }
 
   void on_store_change(const std::vector<ObjectKey>& keys) {
@@ -165,7 +165,7 @@ class StoreVmProvider final : public VmProvider {
       table->second.set_machine(key.name, object ? known_.at(key).machine : nullptr);
   }
 
-  // Namespaces enter the mesh with all they hold, and leave it so.
+  // Namespaces enter and leave the mesh with all their objects.
   void read_namespaces() {
     const auto now = mesh_spec_.list_namespaces();
     const std::set<std::string> monitored(now.begin(), now.end());
@@ -195,7 +195,7 @@ class StoreVmProvider final : public VmProvider {
     news.workloads_told = !news.workloads.empty() || problems != problems_;
     problems_ = std::move(problems);
     const bool healthy = store_is_healthy();
-    // Once complete, a provider stays synced; a source that goes away later shows in healthy().
+    // Once synced, a provider stays synced; a later outage of a source shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
     if (synced && !synced_) log_.info("virtual machines read");
     synced_ = synced_ || synced;
@@ -250,7 +250,7 @@ class StoreVmProvider final : public VmProvider {
 
   mutable std::mutex mutex_;
   std::map<ObjectKey, Known> known_;            // every VirtualMachine, in the mesh or not
-  std::map<std::string, MachineTable> tables_;  // of monitored namespaces
+  std::map<std::string, MachineTable> tables_;  // tables of monitored namespaces
   std::vector<Problem> problems_;
   bool synced_ = false;
   bool healthy_ = true;
