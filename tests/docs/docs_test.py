@@ -3,12 +3,13 @@
 
 usage: docs_test.py [--bin DIR] [UNITTEST ARGUMENT...]
 
-Without --bin: links lead somewhere, lists are complete, code is quoted from sources that are built and
-tested. With it: the commands shown exist with their flags, and the YAML on the pages is a mesh without
-problems.
+Without --bin: links lead somewhere, lists are complete, limitations stand on one page, code is quoted
+from sources that are built and tested. With it: the commands shown exist with their flags, docs/cli.md
+is the programs' help, and the YAML on the pages is a mesh without problems.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import pathlib
 import re
@@ -19,8 +20,18 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "docs/reference"))
+import cli_page  # noqa: E402
+
 BIN = None  # set by main()
-TARGETS = {"osm", "net", "vm", "testing", "envoy_api"}  # of CMake: osm::net
+TARGETS = {"osm", "net", "vm", "testing", "envoy_api", "kubernetes", "vault", "etcd",
+           "cert_manager", "admin"}  # of CMake: osm::net
+LIMITATIONS = "docs/limitations.md"
+# Words for a limitation. They stand on that page only; history and the rule itself may use them.
+UNSUPPORTED = re.compile(
+    r"not (yet )?supported|unsupported|not implemented|not there yet|not here yet|not obeyed|"
+    r"no effect yet|nothing here obeys|there is no \w+(ing)? yet", re.I)
+MAY_SAY_UNSUPPORTED = ("CHANGELOG.md", "docs/adr/", LIMITATIONS, "docs/cli.md", "docs/internals/style.md")
 
 
 def pages():
@@ -49,6 +60,19 @@ def anchors(page):
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in headings}
+
+
+def indented_code(text):
+    """First lines of code that is indented instead of fenced. Continued list items are no code."""
+    text = re.sub(r"^ *(```|~~~).*?^ *\1", "", text, flags=re.M | re.S)
+    in_list = False
+    for before, line in itertools.pairwise(["", *text.split("\n")]):
+        if re.match(r" *([-*]|\d+\.) ", line):
+            in_list = True
+        elif line and not line.startswith(" "):
+            in_list = False
+        elif re.match(r" {4,}\S", line) and not before.strip() and not in_list:
+            yield line.strip()
 
 
 def blocks(page, language):
@@ -157,11 +181,27 @@ class Text(unittest.TestCase):
         self.assertGreater(len(clauses), 10)
         self.assertEqual(sorted(clauses), sorted(table_codes(ROOT / "docs/provider-guide.md")))
 
-    def test_every_guide_stands_in_the_index(self):
+    def test_every_guide_stands_in_the_index_and_on_the_site(self):
         index = (ROOT / "docs/README.md").read_text()
         linked = set(re.findall(r"\]\(([^)#\s]+)", index))
-        guides = {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"}
-        self.assertLessEqual(guides, linked)
+        folder = ROOT / "docs"
+        guides = {str(p.relative_to(folder)) for p in [*folder.glob("*.md"), *folder.glob("internals/*.md")]}
+        self.assertEqual(sorted(guides - {"README.md"} - linked), [])
+        shown = set(re.findall(r"docs/([\w/-]+\.md)$", (folder / "mkdocs.yml").read_text(), re.M))
+        self.assertEqual(sorted(guides - {"README.md"} - shown), [], "not in docs/mkdocs.yml")
+
+    def test_limitations_stand_on_one_page(self):
+        for page in pages():
+            if name(page).startswith(MAY_SAY_UNSUPPORTED):
+                continue
+            for number, line in enumerate(page.read_text().split("\n"), 1):
+                with self.subTest(page=name(page), line=number):
+                    self.assertIsNone(UNSUPPORTED.search(line), f"{line}: move it to {LIMITATIONS}")
+
+    def test_code_on_the_pages_is_fenced(self):
+        for page in pages():
+            with self.subTest(page=name(page)):
+                self.assertEqual(list(indented_code(page.read_text())), [], "indented instead of fenced")
 
     def test_every_decision_record_stands_in_the_list(self):
         records = {p.name for p in (ROOT / "docs/adr").glob("[0-9]*.md")}
@@ -207,15 +247,17 @@ def logical_lines(block):
 
 
 def command_lines():
-    """Every `osm ...` and `osm-controller ...` the pages show: (page, words)."""
+    """Every `osm ...`, `osm-controller ...` and `osm-injector ...` the pages show: (page, words)."""
     for page in pages():
+        if name(page) == "docs/cli.md":
+            continue  # is the help itself
         shown = [line for block in blocks(page, "sh") for line in logical_lines(block)]
-        shown += re.findall(r"`((?:\S*/)?osm(?:-controller)? [^`\n]+)`", page.read_text())
+        shown += re.findall(r"`((?:\S*/)?osm(?:-controller|-injector)? [^`\n]+)`", page.read_text())
         for line in shown:
             for part in re.split(r"&&|\|", line):
                 words = part.split()
                 words[:1] = [word.split("/")[-1] for word in words[:1]]  # build/release/bin/osm
-                if words[:1] and words[0] in ("osm", "osm-controller") and "COMMAND" not in words:
+                if words[:1] and words[0] in cli_page.PROGRAMS and "COMMAND" not in words:
                     yield page, words
 
 
@@ -228,18 +270,14 @@ class Commands(unittest.TestCase):
         ran = subprocess.run([BIN / program, *words, "--help"], capture_output=True, text=True)
         return ran.stdout if ran.returncode == 0 else None
 
-    def subcommands(self, help_text):
-        found = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.M)
-        return set(re.findall(r"^  ([a-z_]+)", found.group(1), re.M)) if found else set()
-
     def test_every_command_shown_exists_with_its_flags(self):
         checked = 0
         for page, words in command_lines():
             with self.subTest(page=name(page), command=" ".join(words)):
                 path, rest = [], words[1:]
                 text = self.help_of(words[0])
-                while (known := self.subcommands(text)):
-                    if not rest:  # a group, named as such
+                while (known := cli_page.subcommands(text)):
+                    if not rest or rest == ["--help"]:  # a group, named as such
                         break
                     self.assertIn(rest[0], known, "no such command")
                     path.append(rest.pop(0))
@@ -249,6 +287,10 @@ class Commands(unittest.TestCase):
                 self.assertLessEqual(used, flags_in(text) | {"--help", "--version"})
                 checked += 1
         self.assertGreater(checked, 25)
+
+    def test_the_page_of_commands_is_the_help_of_the_programs(self):
+        self.assertEqual((ROOT / "docs/cli.md").read_text().split("\n"),
+                         cli_page.page(BIN).split("\n"), "tools/docs --cli writes docs/cli.md")
 
     @contextlib.contextmanager
     def controller(self, *documents):
@@ -281,7 +323,12 @@ class Commands(unittest.TestCase):
         problems, counts = self.load(*blocks(ROOT / "docs/mesh-objects.md", "yaml"))
         unobeyed = [p for p in problems if "nothing here obeys it yet" in json.dumps(p)]
         self.assertEqual(problems, unobeyed)
-        self.assertEqual(len(unobeyed), 4)  # Egress, IngressBackend, Retry, UpstreamTrafficSetting
+        kinds = {p["object"].split()[0] for p in unobeyed}
+        self.assertEqual(len(unobeyed), len(kinds))
+        self.assertEqual(kinds, {"Egress", "IngressBackend", "Retry", "UpstreamTrafficSetting"})
+        listed = (ROOT / LIMITATIONS).read_text()
+        for kind in kinds:
+            self.assertIn(f"| `{kind}` objects |", listed)
         self.assertEqual(counts, [3, 3])
 
     def test_the_machine_of_the_machines_page_has_no_problems(self):

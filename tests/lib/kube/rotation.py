@@ -12,7 +12,7 @@ from lib.kube.cluster import kubectl_program
 from lib.kube.under_load import UnderLoad
 from lib.net.processes import NotYet, wait_for
 
-DOCUMENT = mesh.ROOT / "docs/certificates.md"
+DOCUMENT = mesh.ROOT / "docs/rotate-root.md"
 CERTIFICATE, KEY, BUNDLE = "sds_cert.pem", "sds_key.pem", "cacert.pem"
 SECRET = "envoy-bootstrap-config-"
 VOLUME = "envoy-bootstrap-config-volume"
@@ -21,10 +21,10 @@ IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
 def documented_commands():
-    """The blocks of shell in the page's section about roots on Kubernetes, in their order."""
-    section = re.search(r"^### On Kubernetes\n(.*?)(^##|\Z)", DOCUMENT.read_text(),
+    """The runbook's commands that grant access to a new root's Secret, and that declare the root."""
+    section = re.search(r"^## Rotate on Kubernetes\n(.*?)^## ", DOCUMENT.read_text(),
                         re.M | re.S).group(1)
-    return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+    return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)[:2]
 
 
 def root(name, provider, role="active"):

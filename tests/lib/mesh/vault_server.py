@@ -26,11 +26,11 @@ listener "tcp" {{
 
 
 def documented_commands():
-    """The blocks of shell in the page's section about Vault, in their order."""
+    """The blocks of commands for Vault in the page's section about it, in their order."""
     section = re.search(r"^## Vault\n(.*?)^## ", DOCUMENT.read_text(), re.M | re.S).group(1)
-    blocks = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+    blocks = re.findall(r"^```sh\n(vault .*?)^```", section, re.M | re.S)
     if len(blocks) != 4:
-        raise AssertionError(f"{DOCUMENT}: {len(blocks)} blocks of shell in the section on Vault")
+        raise AssertionError(f"{DOCUMENT}: {len(blocks)} blocks of `vault` in the section on Vault")
     return dict(zip(("authorities", "role", "token", "kubernetes"), blocks))
 
 
