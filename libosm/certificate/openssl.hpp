@@ -44,6 +44,9 @@ class CleanErrorQueue {
   CleanErrorQueue& operator=(const CleanErrorQueue&) = delete;
 };
 
+// OpenSSL's default would ask for a passphrase at the terminal.
+inline int no_passphrase(char*, int, int, void*) { return -1; }
+
 // The newest reason in the queue. Reasons are OpenSSL's own constants: never data, never a secret.
 inline std::string reason() {
   const char* text = ERR_reason_error_string(ERR_peek_last_error());

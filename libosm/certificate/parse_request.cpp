@@ -19,16 +19,13 @@ struct RequestDer {
   long size = 0;
 };
 
-// OpenSSL's default would ask on the terminal.
-int no_passphrase(char*, int, int, void*) { return -1; }
-
 Result<RequestDer> request_der(std::string_view pem) {
   const openssl::Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   if (!bio) return failure("BIO_new_mem_buf");
   unsigned char* bytes = nullptr;
   RequestDer der;
-  if (PEM_bytes_read_bio(&bytes, &der.size, nullptr, PEM_STRING_X509_REQ, bio.get(), no_passphrase,
-                         nullptr) != 1)
+  if (PEM_bytes_read_bio(&bytes, &der.size, nullptr, PEM_STRING_X509_REQ, bio.get(),
+                         openssl::no_passphrase, nullptr) != 1)
     return Error{ErrorCode::kInvalidArgument, "no PEM certificate request (PKCS#10)"};
   der.bytes.reset(bytes);
   if (BIO_pending(bio.get()) != 0)

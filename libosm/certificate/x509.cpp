@@ -247,9 +247,6 @@ std::string text_of(BIO& bio) {
   return {data, static_cast<std::size_t>(std::max(size, 0L))};
 }
 
-// OpenSSL's default would ask on the terminal.
-int no_passphrase(char*, int, int, void*) { return -1; }
-
 }  // namespace
 
 bool for_servers(Usage usage) { return usage != Usage::kProxy && usage != Usage::kGateway; }
@@ -392,9 +389,9 @@ Result<std::string> to_pem(X509_REQ& request) {
 Result<openssl::Key> parse_key(std::string_view pem) {
   openssl::Bio bio = read_only(pem);
   if (!bio) return failure("BIO_new_mem_buf");
-  openssl::Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  openssl::Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, openssl::no_passphrase, nullptr));
   if (!key) return Error{ErrorCode::kInvalidCertificate, "no unencrypted PEM private key"};
-  if (openssl::Key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr)))
+  if (openssl::Key(PEM_read_bio_PrivateKey(bio.get(), nullptr, openssl::no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one private key"};
   return key;
 }
@@ -402,9 +399,10 @@ Result<openssl::Key> parse_key(std::string_view pem) {
 Result<openssl::X509Handle> parse_certificate(std::string_view pem) {
   openssl::Bio bio = read_only(pem);
   if (!bio) return failure("BIO_new_mem_buf");
-  openssl::X509Handle certificate(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
+  openssl::X509Handle certificate(
+      PEM_read_bio_X509(bio.get(), nullptr, openssl::no_passphrase, nullptr));
   if (!certificate) return Error{ErrorCode::kInvalidCertificate, "no PEM certificate"};
-  if (openssl::X509Handle(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)))
+  if (openssl::X509Handle(PEM_read_bio_X509(bio.get(), nullptr, openssl::no_passphrase, nullptr)))
     return Error{ErrorCode::kInvalidCertificate, "more than one certificate"};
   return certificate;
 }
@@ -413,7 +411,8 @@ Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem
   openssl::Bio bio = read_only(pem);
   if (!bio) return failure("BIO_new_mem_buf");
   std::vector<openssl::X509Handle> all;
-  while (openssl::X509Handle next{PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)})
+  while (openssl::X509Handle next{
+      PEM_read_bio_X509(bio.get(), nullptr, openssl::no_passphrase, nullptr)})
     all.push_back(std::move(next));
   // The end of the text is the only reason to stop.
   if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)

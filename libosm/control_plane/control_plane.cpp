@@ -7,13 +7,13 @@
 #include "ads/ads_server.hpp"
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
-#include "catalog/withheld_spec.hpp"
 #include "certificate/service_certificates.hpp"
-#include "control_plane/nack_provenance.hpp"
 #include "control_plane/problem_journal.hpp"
 #include "control_plane/proxy_renewals.hpp"
 #include "control_plane/receipts.hpp"
 #include "model/names.hpp"
+#include "nack_provenance/nack_provenance.hpp"
+#include "nack_provenance/withheld_spec.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 
 namespace osm::inline v1::control_plane {
@@ -90,18 +90,18 @@ class Impl final : public ControlPlane {
                                    }}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
-    provenance_ = std::make_unique<NackProvenance>(
-        NackProvenanceOptions{.spec = spec_,
-                              .snapshots = loop_.snapshots(),
-                              .proxies = *ads_,
-                              .providers = options_.providers,
-                              .workload_providers = options_.workload_providers,
-                              .trust_domains = [this] { return trust_domains(); },
-                              .osm_namespace = options_.osm_namespace,
-                              .executor = options_.executor,
-                              .clock = options_.clock,
-                              .log = options_.log,
-                              .metrics = options_.metrics});
+    provenance_ = std::make_unique<nack_provenance::NackProvenance>(
+        nack_provenance::NackProvenanceOptions{.spec = spec_,
+                                               .snapshots = loop_.snapshots(),
+                                               .proxies = *ads_,
+                                               .providers = options_.providers,
+                                               .workload_providers = options_.workload_providers,
+                                               .trust_domains = [this] { return trust_domains(); },
+                                               .osm_namespace = options_.osm_namespace,
+                                               .executor = options_.executor,
+                                               .clock = options_.clock,
+                                               .log = options_.log,
+                                               .metrics = options_.metrics});
     return {};
   }
 
@@ -195,13 +195,14 @@ class Impl final : public ControlPlane {
   mutable std::mutex mutex_;
   TrustDomains trust_domains_;  // guarded by mutex_
   std::unique_ptr<certificate::ServiceCertificates> secrets_;
-  catalog::WithheldSpec spec_;
+  nack_provenance::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<MeshCataloger> catalog_;
   ProblemJournal problems_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
-  std::unique_ptr<NackProvenance> provenance_;  // outlives the server, whose strand calls it
-  std::unique_ptr<ProxyRenewals> renewals_;     // and this
+  std::unique_ptr<nack_provenance::NackProvenance>
+      provenance_;                           // outlives the server, whose strand calls it
+  std::unique_ptr<ProxyRenewals> renewals_;  // and this
   std::unique_ptr<ads::AdsServer> ads_;
   std::unique_ptr<Receipts> receipts_;
 };

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "control_plane/provenance_rig.hpp"
+#include "nack_provenance/provenance_rig.hpp"
 
 using namespace osm;
 using namespace osm::provenance_test;

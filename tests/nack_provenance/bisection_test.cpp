@@ -1,4 +1,4 @@
-#include "catalog/nack_inquest.hpp"
+#include "nack_provenance/bisection.hpp"
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ std::optional<std::size_t> search(NackInquest& inquest, const std::vector<int>& 
 
 }  // namespace
 
-TEST_SUITE("catalog::NackInquest") {
+TEST_SUITE("nack_provenance::Bisection") {
   TEST_CASE("every culprit of every number of suspects is found within the bound") {
     for (std::size_t n = 1; n <= 70; ++n) {
       std::vector<int> suspects(n);

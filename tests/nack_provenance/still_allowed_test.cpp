@@ -1,17 +1,17 @@
-#include "catalog/still_allowed.hpp"
+#include "nack_provenance/still_allowed.hpp"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "allowances.hpp"
-#include "catalog/trial_mesh.hpp"
+#include "catalog/allowances.hpp"
+#include "catalog/mesh_values.hpp"
 #include "lib/run.hpp"
-#include "mesh_values.hpp"
+#include "nack_provenance/trial_mesh.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 
 using namespace osm;
-using namespace osm::catalog;
+using namespace osm::nack_provenance;
 using namespace osm::catalog::values;
 
 namespace {
@@ -94,7 +94,7 @@ class RandomPolicies {
 
 }  // namespace
 
-TEST_SUITE("catalog::still_allowed") {
+TEST_SUITE("nack_provenance::still_allowed") {
   TEST_CASE("of two versions of an object what both allow is left") {
     model::SpecObjects before;
     before.targets = shared<smi::TrafficTarget>(

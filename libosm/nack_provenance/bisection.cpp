@@ -1,8 +1,8 @@
-#include "catalog/nack_inquest.hpp"
+#include "nack_provenance/bisection.hpp"
 
 #include "base/check.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 NackInquest::NackInquest(std::size_t suspects, bool likely_last)
     : refused_(suspects), likely_last_(likely_last) {}
@@ -29,4 +29,4 @@ std::optional<std::size_t> NackInquest::culprit() const {
   return refused_ - 1;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

@@ -17,7 +17,7 @@
 #include "osm/clock.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 
-namespace osm::inline v1::certificate {
+namespace osm::inline v1::root_rotation {
 
 // How far a root has come.
 enum class RootState {
@@ -89,4 +89,4 @@ struct RotationStep {
 // The next record; equal to the present one when there is nothing to do.
 RotationStep next_step(const RotationInput& input);
 
-}  // namespace osm::inline v1::certificate
+}  // namespace osm::inline v1::root_rotation

@@ -1,12 +1,12 @@
-#include "control_plane/nack_provenance.hpp"
+#include "nack_provenance/nack_provenance.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "catalog/refusal_words.hpp"
-#include "catalog/still_allowed.hpp"
+#include "nack_provenance/refusal_words.hpp"
+#include "nack_provenance/still_allowed.hpp"
 
-namespace osm::inline v1::control_plane {
+namespace osm::inline v1::nack_provenance {
 namespace {
 
 constexpr std::chrono::milliseconds kWitnessRetry{100};
@@ -84,8 +84,7 @@ void NackProvenance::on_snapshot(const std::shared_ptr<const model::MeshSnapshot
 
 // Whether a suspect is not what it was when the search began, or any object allows less by now.
 bool NackProvenance::outdated(const model::SpecObjects& now) const {
-  if (!model::new_in(catalog::still_allowed(*case_->after, now), *case_->after).empty())
-    return true;
+  if (!model::new_in(still_allowed(*case_->after, now), *case_->after).empty()) return true;
   const std::vector<ObjectKey> differ = model::new_in(now, *case_->after);
   const std::vector<ObjectKey>& suspects = case_->search->suspects;
   return std::any_of(differ.begin(), differ.end(), [&](const ObjectKey& key) {
@@ -139,7 +138,7 @@ void NackProvenance::examined(const ads::TrialResult& result) {
 // An object that only came to allow less is none of them: what is left of it was accepted.
 void NackProvenance::suspect_changes() {
   if (!case_->acknowledged) return suspect_every_object();
-  const model::SpecObjects before = catalog::still_allowed(*case_->acknowledged, *case_->after);
+  const model::SpecObjects before = still_allowed(*case_->acknowledged, *case_->after);
   if (model::new_in(before, *case_->after).empty()) return suspect_every_object();
   begin_search(before, false);
 }
@@ -149,23 +148,23 @@ void NackProvenance::suspect_every_object() {
   const MeshConfig known = case_->acknowledged ? case_->acknowledged->config : MeshConfig{};
   model::SpecObjects before;
   before.config = case_->after->config;
-  before.config.tls = catalog::still_allowed(known, case_->after->config).tls;
+  before.config.tls = still_allowed(known, case_->after->config).tls;
   before.namespaces = case_->after->namespaces;
   begin_search(before, true);
 }
 
 void NackProvenance::begin_search(const model::SpecObjects& before, bool every_object) {
   std::vector<ObjectKey> suspects = model::new_in(before, *case_->after);
-  bool hint = catalog::move_mentioned_last(case_->refusal.detail, *case_->after, suspects);
+  bool hint = move_mentioned_last(case_->refusal.detail, *case_->after, suspects);
   if (every_object && !suspects.empty() && suspects.front().kind == model::kMeshConfigKind) {
     // What is wrong with TLS shows with the first Service, which is not to blame for it.
     std::rotate(suspects.begin(), suspects.begin() + 1, suspects.end());
     hint = false;
   }
-  const catalog::NackInquest inquest(suspects.size(), hint);
-  auto mesh = std::make_unique<catalog::TrialMesh>(
-      catalog::TrialMesh::Options{before, *case_->after, options_.providers,
-                                  options_.workload_providers, options_.trust_domains()});
+  const NackInquest inquest(suspects.size(), hint);
+  auto mesh = std::make_unique<TrialMesh>(
+      TrialMesh::Options{before, *case_->after, options_.providers, options_.workload_providers,
+                         options_.trust_domains()});
   case_->search.emplace(
       Search{every_object, before.config, std::move(suspects), inquest, std::move(mesh)});
   go_on();
@@ -222,7 +221,7 @@ void NackProvenance::tried(const ads::TrialResult& result) {
 // A proxy that is outdated or hostile must not shape the mesh of others.
 void NackProvenance::look_for_witness() {
   if (!case_->without) {
-    catalog::TrialMesh& mesh = *case_->search->mesh;
+    TrialMesh& mesh = *case_->search->mesh;
     mesh.with_old({});  // so that `changes` are those of the one object
     case_->without = mesh.without(culprit());
   }
@@ -331,4 +330,4 @@ NackProvenance::Objects NackProvenance::objects_at(std::uint64_t generation) con
   return found;
 }
 
-}  // namespace osm::inline v1::control_plane
+}  // namespace osm::inline v1::nack_provenance

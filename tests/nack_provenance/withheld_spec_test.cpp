@@ -1,17 +1,17 @@
-#include "catalog/withheld_spec.hpp"
+#include "nack_provenance/withheld_spec.hpp"
 
 #include <doctest/doctest.h>
 
-#include "catalog/refusal_words.hpp"
-#include "catalog/trial_mesh.hpp"
-#include "mesh_values.hpp"
+#include "catalog/mesh_values.hpp"
+#include "nack_provenance/refusal_words.hpp"
+#include "nack_provenance/trial_mesh.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 
 using namespace osm;
-using namespace osm::catalog;
+using namespace osm::nack_provenance;
 using namespace osm::catalog::values;
 using osm::testing::MemoryMeshSpec;
 
@@ -56,7 +56,7 @@ struct Written {
 
 }  // namespace
 
-TEST_SUITE("catalog::WithheldSpec") {
+TEST_SUITE("nack_provenance::WithheldSpec") {
   TEST_CASE("of every kind the object that is withheld is left out, and nothing else") {
     Written w;
     for (const auto& [kind, name] :
@@ -141,7 +141,7 @@ TEST_SUITE("catalog::WithheldSpec") {
   }
 }
 
-TEST_SUITE("catalog::TrialMesh") {
+TEST_SUITE("nack_provenance::TrialMesh") {
   TEST_CASE("suspects are as they were, everything else is as it is") {
     Written w;
     osm::testing::MemoryEndpointsProvider provider;
@@ -176,7 +176,7 @@ TEST_SUITE("catalog::TrialMesh") {
   }
 }
 
-TEST_SUITE("catalog::move_mentioned_last") {
+TEST_SUITE("nack_provenance::move_mentioned_last") {
   TEST_CASE("the suspect whose text a proxy repeats comes last, the others keep their order") {
     Written w;
     smi::HttpRouteGroup odd = routes("odd", {"x"});

@@ -1,8 +1,8 @@
-#include "catalog/trial_mesh.hpp"
+#include "nack_provenance/trial_mesh.hpp"
 
 #include <utility>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 class TrialMesh::Spec final : public MeshSpec {
  public:
@@ -59,4 +59,4 @@ TrialMesh::SnapshotPtr TrialMesh::build(model::SpecObjects objects) {
   return last_;  // that of the trial before when nothing differs
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

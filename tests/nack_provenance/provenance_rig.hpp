@@ -20,9 +20,9 @@
 #include "catalog/allowances.hpp"
 #include "catalog/mesh_loop.hpp"
 #include "catalog/mesh_values.hpp"
-#include "catalog/withheld_spec.hpp"
-#include "control_plane/nack_provenance.hpp"
 #include "lib/run.hpp"
+#include "nack_provenance/nack_provenance.hpp"
+#include "nack_provenance/withheld_spec.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -89,18 +89,18 @@ struct Controller {
     REQUIRE(started.ok());
     server = std::move(*started);
     trials = std::make_unique<WatchedTrials>(*server, loop.snapshots());
-    provenance = std::make_unique<control_plane::NackProvenance>(
-        control_plane::NackProvenanceOptions{.spec = spec,
-                                             .snapshots = loop.snapshots(),
-                                             .proxies = *trials,
-                                             .providers = {{&provider}},
-                                             .workload_providers = {&provider},
-                                             .trust_domains = [] { return ads_test::kDomain; },
-                                             .osm_namespace = "osm-system",
-                                             .executor = executor,
-                                             .clock = clock,
-                                             .log = log,
-                                             .metrics = metrics});
+    provenance = std::make_unique<nack_provenance::NackProvenance>(
+        nack_provenance::NackProvenanceOptions{.spec = spec,
+                                               .snapshots = loop.snapshots(),
+                                               .proxies = *trials,
+                                               .providers = {{&provider}},
+                                               .workload_providers = {&provider},
+                                               .trust_domains = [] { return ads_test::kDomain; },
+                                               .osm_namespace = "osm-system",
+                                               .executor = executor,
+                                               .clock = clock,
+                                               .log = log,
+                                               .metrics = metrics});
   }
   ~Controller() {
     static_cast<void>(server->shutdown(std::chrono::milliseconds(0)).ok());
@@ -112,10 +112,10 @@ struct Controller {
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
   RandomRng rng;
-  catalog::WithheldSpec spec;
+  nack_provenance::WithheldSpec spec;
   catalog::MeshLoop loop;
   std::unique_ptr<WatchedTrials> trials;
-  std::unique_ptr<control_plane::NackProvenance> provenance;
+  std::unique_ptr<nack_provenance::NackProvenance> provenance;
   std::unique_ptr<ads::AdsServer> server;
 };
 

@@ -1,4 +1,4 @@
-#include "control_plane/rotation_text.hpp"
+#include "root_rotation/rotation_text.hpp"
 
 #include <boost/json.hpp>
 #include <set>
@@ -6,12 +6,10 @@
 
 #include "base/digest.hpp"
 
-namespace osm::inline v1::control_plane {
+namespace osm::inline v1::root_rotation {
 namespace {
 
 namespace json = boost::json;
-using certificate::RootRecord;
-using certificate::RootState;
 
 Error invalid(const std::string& what) {
   return {ErrorCode::kInvalidSyntax, "the rotation's record: " + what};
@@ -52,7 +50,7 @@ std::string to_text(const std::vector<RootRecord>& records) {
   json::array roots;
   for (const RootRecord& root : records)
     roots.push_back({{"name", root.name},
-                     {"state", certificate::root_state_text(root.state)},
+                     {"state", root_state_text(root.state)},
                      {"since", seconds_of(root.since)},
                      {"followedAt", seconds_of(root.followed_at)},
                      {"signedAt", seconds_of(root.signed_at)},
@@ -70,7 +68,7 @@ Result<std::vector<RootRecord>> parse_records(const std::string& text) {
   for (const json::value& value : roots->as_array()) {
     if (!value.is_object()) return invalid("a root is no object");
     const json::object& root = value.as_object();
-    const auto state = certificate::root_state_of(text_at(root, "state"));
+    const auto state = root_state_of(text_at(root, "state"));
     if (!state || text_at(root, "name").empty())
       return invalid("a root without a name, or with an unknown state");
     records.push_back({.name = text_at(root, "name"),
@@ -101,7 +99,7 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
   for (const RootRecord& root : records) {
     if (root.state == RootState::kInactive) continue;
     allowed.insert(root.trust_domain);
-    if (certificate::is_trusted(root.state)) accepted.insert(root.trust_domain);
+    if (is_trusted(root.state)) accepted.insert(root.trust_domain);
     if (root.state == RootState::kSigning) domains.signing = root.trust_domain;
   }
   domains.controller = controller;
@@ -139,9 +137,9 @@ Result<ReplicaView> parse_view(const std::string& text) {
   return view;
 }
 
-certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& views,
-                                     const std::string& effect, std::size_t workloads) {
-  certificate::RotationEvidence seen{.complete = !views.empty(), .waiting_for = {}};
+RotationEvidence sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
+                        std::size_t workloads) {
+  RotationEvidence seen{.complete = !views.empty(), .waiting_for = {}};
   std::size_t connected = 0;
   for (const auto& [replica, text] : views) {
     const Result<ReplicaView> view = parse_view(text);
@@ -163,4 +161,4 @@ certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& v
   return seen;
 }
 
-}  // namespace osm::inline v1::control_plane
+}  // namespace osm::inline v1::root_rotation

@@ -1,9 +1,9 @@
-#include "catalog/refusal_words.hpp"
+#include "nack_provenance/refusal_words.hpp"
 
 #include <algorithm>
 #include <set>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 namespace {
 
 constexpr std::size_t kTellingBytes = 4;  // less is found in any sentence
@@ -47,4 +47,4 @@ bool move_mentioned_last(std::string_view words, const model::SpecObjects& objec
   return true;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

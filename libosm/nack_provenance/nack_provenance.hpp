@@ -29,21 +29,21 @@
 #include "ads/trial.hpp"
 #include "base/snapshot_cell.hpp"
 #include "base/strand.hpp"
-#include "catalog/nack_inquest.hpp"
-#include "catalog/trial_mesh.hpp"
-#include "catalog/withheld_spec.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "nack_provenance/bisection.hpp"
+#include "nack_provenance/trial_mesh.hpp"
+#include "nack_provenance/withheld_spec.hpp"
 #include "osm/clock.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/log.hpp"
 #include "osm/metrics.hpp"
 #include "osm/values/trust_domains.hpp"
 
-namespace osm::inline v1::control_plane {
+namespace osm::inline v1::nack_provenance {
 
 // All outlive the value; `proxies` calls nobody back once stop() has begun.
 struct NackProvenanceOptions {
-  catalog::WithheldSpec& spec;
+  WithheldSpec& spec;
   SnapshotCell<model::MeshSnapshot>& snapshots;
   ads::TrialHost& proxies;
   std::vector<ProviderEntry> providers;
@@ -85,8 +85,8 @@ class NackProvenance {
     bool every_object;  // is a suspect
     MeshConfig good;    // what it goes back to
     std::vector<ObjectKey> suspects;
-    catalog::NackInquest inquest;
-    std::unique_ptr<catalog::TrialMesh> mesh;
+    NackInquest inquest;
+    std::unique_ptr<TrialMesh> mesh;
   };
   // The inquest that runs.
   struct Case {
@@ -142,4 +142,4 @@ class NackProvenance {
   Subscription published_;
 };
 
-}  // namespace osm::inline v1::control_plane
+}  // namespace osm::inline v1::nack_provenance

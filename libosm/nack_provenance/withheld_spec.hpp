@@ -18,7 +18,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/notifier.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 class WithheldSpec final : public MeshSpec {
  public:
@@ -82,4 +82,4 @@ class WithheldSpec final : public MeshSpec {
   Subscription spec_changes_;
 };
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

@@ -1,17 +1,17 @@
-#include "certificate/root_set.hpp"
+#include "root_rotation/root_set.hpp"
 
 #include <utility>
 
 #include "model/names.hpp"
 
-namespace osm::inline v1::certificate {
+namespace osm::inline v1::root_rotation {
 namespace {
 
-class Shared final : public Issuer {
+class Shared final : public certificate::Issuer {
  public:
-  explicit Shared(std::shared_ptr<Issuer> issuer) : issuer_(std::move(issuer)) {}
+  explicit Shared(std::shared_ptr<certificate::Issuer> issuer) : issuer_(std::move(issuer)) {}
 
-  Result<std::string> sign(const SigningRequest& request) override {
+  Result<std::string> sign(const certificate::SigningRequest& request) override {
     return issuer_->sign(request);
   }
   std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
@@ -23,7 +23,7 @@ class Shared final : public Issuer {
   }
 
  private:
-  const std::shared_ptr<Issuer> issuer_;
+  const std::shared_ptr<certificate::Issuer> issuer_;
 };
 
 }  // namespace
@@ -42,11 +42,11 @@ RootSet::Roots RootSet::roots() const {
   return roots_;
 }
 
-Result<std::string> RootSet::sign(const SigningRequest& request) {
+Result<std::string> RootSet::sign(const certificate::SigningRequest& request) {
   const Roots now = roots();
   const TrustDomain domain = model::trust_domain_of(request.subject.spiffe_id);
   const bool of_the_one_before = domain != now.domain && domain == now.controller_domain;
-  const bool shown_to_proxies = request.subject.usage == Usage::kController;
+  const bool shown_to_proxies = request.subject.usage == certificate::Usage::kController;
   return (shown_to_proxies || of_the_one_before ? now.controller_signer : now.signer)
       ->sign(request);
 }
@@ -69,8 +69,8 @@ Subscription RootSet::subscribe(std::function<void()> on_change) {
   return changed_.subscribe(std::move(on_change));
 }
 
-std::unique_ptr<Issuer> share(std::shared_ptr<Issuer> issuer) {
+std::unique_ptr<certificate::Issuer> share(std::shared_ptr<certificate::Issuer> issuer) {
   return std::make_unique<Shared>(std::move(issuer));
 }
 
-}  // namespace osm::inline v1::certificate
+}  // namespace osm::inline v1::root_rotation

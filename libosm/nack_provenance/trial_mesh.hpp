@@ -13,7 +13,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/values/trust_domains.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 class TrialMesh {
  public:
@@ -44,8 +44,8 @@ class TrialMesh {
   model::SpecObjects before_;
   model::SpecObjects after_;
   std::unique_ptr<Spec> spec_;
-  MeshBuilder builder_;
+  catalog::MeshBuilder builder_;
   SnapshotPtr last_;
 };
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

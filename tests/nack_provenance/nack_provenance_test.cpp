@@ -1,8 +1,8 @@
-#include "control_plane/nack_provenance.hpp"
+#include "nack_provenance/nack_provenance.hpp"
 
 #include <doctest/doctest.h>
 
-#include "control_plane/provenance_rig.hpp"
+#include "nack_provenance/provenance_rig.hpp"
 
 using namespace osm;
 using namespace osm::provenance_test;
@@ -21,7 +21,7 @@ void refuse_every_change(EnvoyProxy& proxy) {
 
 }  // namespace
 
-TEST_SUITE("control_plane::NackProvenance") {
+TEST_SUITE("nack_provenance::NackProvenance") {
   TEST_CASE("of three objects that change at once the bad one is named and left out alone") {
     XdsVariant variant = XdsVariant::kSotw;
     SUBCASE("state of the world") {}

@@ -2,8 +2,8 @@
 // watches, nor in the verdict.
 #include <doctest/doctest.h>
 
-#include "control_plane/nack_provenance.hpp"
-#include "control_plane/provenance_rig.hpp"
+#include "nack_provenance/nack_provenance.hpp"
+#include "nack_provenance/provenance_rig.hpp"
 
 using namespace osm;
 using namespace osm::provenance_test;
@@ -30,7 +30,7 @@ std::string cause_told(Rig& rig) {
 
 }  // namespace
 
-TEST_SUITE("control_plane::NackProvenance: fail closed") {
+TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
   TEST_CASE("permissive mode that is turned off stays off, whatever old object that brings up") {
     Rig rig(3);
     rig.configure([](MeshConfig& config) { config.permissive = true; });

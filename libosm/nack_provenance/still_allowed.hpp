@@ -4,7 +4,7 @@
 
 #include "model/spec_objects.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 // `before`, less what `after` does not allow: of an object that both hold, the sources, rules,
 // matches and ports that both have; what has nothing left, or is gone from `after`, is left out. A
@@ -18,4 +18,4 @@ model::SpecObjects still_allowed(const model::SpecObjects& before, const model::
 // proxies.
 MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after);
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

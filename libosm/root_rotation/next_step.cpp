@@ -1,11 +1,11 @@
-#include "certificate/rotation.hpp"
+#include "root_rotation/next_step.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
-namespace osm::inline v1::certificate {
+namespace osm::inline v1::root_rotation {
 namespace {
 
 struct StateName {
@@ -257,4 +257,4 @@ std::optional<RootState> root_state_of(std::string_view text) {
 
 RotationStep next_step(const RotationInput& input) { return Step(input).take(); }
 
-}  // namespace osm::inline v1::certificate
+}  // namespace osm::inline v1::root_rotation

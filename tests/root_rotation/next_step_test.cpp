@@ -8,13 +8,13 @@
 #include <tuple>
 #include <vector>
 
-#include "certificate/rotation.hpp"
 #include "lib/run.hpp"
+#include "root_rotation/next_step.hpp"
 
 namespace {
 
 using namespace osm;
-using namespace osm::certificate;
+using namespace osm::root_rotation;
 using std::chrono::hours;
 using std::chrono::seconds;
 
@@ -64,7 +64,7 @@ struct Rotation {
   }
 };
 
-TEST_SUITE("certificate: rotation") {
+TEST_SUITE("root_rotation::next_step") {
   TEST_CASE("The first root signs at once: there is nobody to hurt") {
     Rotation it;
     it.evidence = {.complete = false, .waiting_for = "everybody"};

@@ -1,4 +1,4 @@
-#include "catalog/still_allowed.hpp"
+#include "nack_provenance/still_allowed.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 namespace {
 
 template <class T>
@@ -118,4 +118,4 @@ model::SpecObjects still_allowed(const model::SpecObjects& before,
   return out;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

@@ -10,16 +10,16 @@
 #include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
 
-namespace osm::inline v1::certificate {
+namespace osm::inline v1::root_rotation {
 
-class RootSet final : public Issuer {
+class RootSet final : public certificate::Issuer {
  public:
   struct Roots {
-    std::shared_ptr<Issuer> signer;
+    std::shared_ptr<certificate::Issuer> signer;
     // Signs what the control plane shows to proxies (Usage::kController): the root before, while it
     // is trusted, because what a proxy verifies the control plane with came with its own
     // certificate and may be older than the signer.
-    std::shared_ptr<Issuer> controller_signer;
+    std::shared_ptr<certificate::Issuer> controller_signer;
     // Whose names the two certify. What still has a name of the other domain gets it from the
     // other root, until it has asked for its new one.
     TrustDomain domain;
@@ -30,7 +30,7 @@ class RootSet final : public Issuer {
   };
   void set(Roots roots);
 
-  Result<std::string> sign(const SigningRequest& request) override;
+  Result<std::string> sign(const certificate::SigningRequest& request) override;
   std::string trust_bundle_pem() const override;
   std::string id() const override;
   WallTime not_after() const override;
@@ -46,6 +46,6 @@ class RootSet final : public Issuer {
 };
 
 // Issuers that share: what `manager` owns and the rotation sets.
-std::unique_ptr<Issuer> share(std::shared_ptr<Issuer> issuer);
+std::unique_ptr<certificate::Issuer> share(std::shared_ptr<certificate::Issuer> issuer);
 
-}  // namespace osm::inline v1::certificate
+}  // namespace osm::inline v1::root_rotation

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 class NackInquest {
  public:
@@ -36,4 +36,4 @@ class NackInquest {
   bool likely_last_;
 };
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

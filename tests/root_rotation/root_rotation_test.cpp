@@ -10,19 +10,19 @@
 
 #include "certificate/key_id.hpp"
 #include "certificate/local_issuer.hpp"
-#include "control_plane/rotation_text.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/notifier.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "root_rotation/rotation_text.hpp"
 
 namespace {
 
 using namespace osm;
-using certificate::RootRecord;
-using certificate::RootState;
+using root_rotation::RootRecord;
+using root_rotation::RootState;
 using std::chrono::hours;
 using std::chrono::seconds;
 
@@ -94,7 +94,7 @@ struct Mesh {
   }
   std::map<std::string, RootState> states() const {
     std::map<std::string, RootState> states;
-    const auto records = control_plane::parse_records(record.text);
+    const auto records = root_rotation::parse_records(record.text);
     for (const RootRecord& root : records.value()) states[root.name] = root.state;
     return states;
   }
@@ -182,7 +182,7 @@ Error refusal_to_start(Mesh& mesh, const TrustDomain& domain) {
   return started.error();
 }
 
-TEST_SUITE("control_plane: root rotation") {
+TEST_SUITE("root_rotation::RootRotation") {
   TEST_CASE(
       "Replicas follow one record to the next root, each leaf is renewed, the old one is gone") {
     Mesh mesh;
@@ -274,7 +274,7 @@ TEST_SUITE("control_plane: root rotation") {
 
   TEST_CASE("Who cannot make the root that signs says which object is missing") {
     Mesh mesh;
-    mesh.record.text = control_plane::to_text(
+    mesh.record.text = root_rotation::to_text(
         {{.name = "lost", .state = RootState::kSigning, .bundle_pem = "pem"}});
     const Error why = refusal_to_start(mesh, kDomain);
     CHECK(why.code == ErrorCode::kNotFound);
@@ -428,11 +428,11 @@ TEST_SUITE("control_plane: root rotation") {
          .bundle_pem = "pem\n\"x\"",
          .trust_domain = TrustDomain("new.example")},
         {.name = "b", .state = RootState::kClosing, .trust_domain = TrustDomain("old.example")}};
-    CHECK(control_plane::parse_records(control_plane::to_text(records)).value() == records);
-    const control_plane::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}, true};
-    CHECK(control_plane::parse_view(control_plane::to_text(view)).value() == view);
+    CHECK(root_rotation::parse_records(root_rotation::to_text(records)).value() == records);
+    const root_rotation::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}, true};
+    CHECK(root_rotation::parse_view(root_rotation::to_text(view)).value() == view);
     for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
-      CHECK_FALSE(control_plane::parse_records(broken).ok());
+      CHECK_FALSE(root_rotation::parse_records(broken).ok());
   }
 }
 

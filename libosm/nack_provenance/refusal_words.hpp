@@ -7,11 +7,11 @@
 
 #include "model/spec_objects.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 // Moves the last suspect of which `words` repeat something to the end. Result: whether there is
 // one.
 bool move_mentioned_last(std::string_view words, const model::SpecObjects& objects,
                          std::vector<ObjectKey>& suspects);
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

@@ -1,9 +1,9 @@
-#include "catalog/withheld_spec.hpp"
+#include "nack_provenance/withheld_spec.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::nack_provenance {
 
 WithheldSpec::WithheldSpec(MeshSpec& spec, Executor& executor) : spec_(spec), strand_(executor) {
   spec_changes_ = spec_.subscribe([this](const std::vector<ObjectKey>& changed) {
@@ -128,4 +128,4 @@ std::vector<Problem> WithheldSpec::list_problems() const {
   return problems;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::nack_provenance

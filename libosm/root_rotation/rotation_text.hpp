@@ -7,22 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "certificate/rotation.hpp"
 #include "osm/result.hpp"
 #include "osm/values/trust_domains.hpp"
+#include "root_rotation/next_step.hpp"
 
-namespace osm::inline v1::control_plane {
+namespace osm::inline v1::root_rotation {
 
-std::string to_text(const std::vector<certificate::RootRecord>& records);
+std::string to_text(const std::vector<RootRecord>& records);
 // A record that was written before roots had trust domains has empty ones. Failure: kInvalidSyntax.
-Result<std::vector<certificate::RootRecord>> parse_records(const std::string& text);
+Result<std::vector<RootRecord>> parse_records(const std::string& text);
 
 // What all replicas must act on alike: which root signs, which are trusted, and of which domains.
-std::string effect_of(const std::vector<certificate::RootRecord>& records);
+std::string effect_of(const std::vector<RootRecord>& records);
 
 // What they are together. `controller`: of the root that signs for the control plane.
-TrustDomains domains_of(const std::vector<certificate::RootRecord>& records,
-                        const TrustDomain& controller);
+TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomain& controller);
 
 // What one replica sees.
 struct ReplicaView {
@@ -41,7 +40,7 @@ std::string to_text(const ReplicaView& view);
 Result<ReplicaView> parse_view(const std::string& text);
 
 // What they see together. `workloads`: of the mesh.
-certificate::RotationEvidence sum_up(const std::map<std::string, std::string>& views,
-                                     const std::string& effect, std::size_t workloads);
+RotationEvidence sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
+                        std::size_t workloads);
 
-}  // namespace osm::inline v1::control_plane
+}  // namespace osm::inline v1::root_rotation

@@ -10,17 +10,15 @@
 
 #include "base/strand.hpp"
 #include "certificate/key_id.hpp"
-#include "certificate/root_set.hpp"
-#include "control_plane/rotation_text.hpp"
 #include "model/names.hpp"
+#include "root_rotation/root_set.hpp"
+#include "root_rotation/rotation_text.hpp"
 
 namespace osm::inline v1 {
-namespace control_plane {
+namespace root_rotation {
 namespace {
 
 using certificate::Issuer;
-using certificate::RootRecord;
-using certificate::RootState;
 using std::chrono::seconds;
 
 constexpr const char* kTopic = "roots";
@@ -64,14 +62,12 @@ bool wait_until_synced(MeshSpec& spec) {
 class Rotation final : public RootRotation {
  public:
   explicit Rotation(const RootRotationOptions& options)
-      : options_(options),
-        roots_(std::make_shared<certificate::RootSet>()),
-        strand_(options.blocking) {}
+      : options_(options), roots_(std::make_shared<RootSet>()), strand_(options.blocking) {}
   ~Rotation() override { stop(); }
 
   Status begin();
 
-  std::unique_ptr<Issuer> issuer() override { return certificate::share(roots_); }
+  std::unique_ptr<Issuer> issuer() override { return share(roots_); }
 
   void follow(const RotationParticipants& participants) override {
     {
@@ -126,7 +122,7 @@ class Rotation final : public RootRotation {
   void look();
   TrustDomain domain_of_now() const;
   void ask_candidates();
-  std::vector<certificate::RootWish> wishes() const;
+  std::vector<RootWish> wishes() const;
   Status load();
   Status record(std::vector<RootRecord> next);
   Status check_own_domain() const;
@@ -148,7 +144,7 @@ class Rotation final : public RootRotation {
   void report(const std::string& what, const Status& done);
 
   const RootRotationOptions options_;
-  const std::shared_ptr<certificate::RootSet> roots_;
+  const std::shared_ptr<RootSet> roots_;
 
   mutable std::mutex mutex_;  // over the next four; the last changes on the strand only
   std::shared_ptr<const RotationParticipants> participants_;
@@ -216,7 +212,7 @@ Status Rotation::load() {
 
 Status Rotation::check_own_domain() const {
   for (const RootRecord& root : records_)
-    if (root.name == kOwnRoot && certificate::is_trusted(root.state) &&
+    if (root.name == kOwnRoot && is_trusted(root.state) &&
         root.trust_domain != options_.trust_domain)
       return Error{ErrorCode::kInvalidArgument,
                    "trust domain " + options_.trust_domain.str() + ": the mesh's is " +
@@ -250,11 +246,11 @@ Result<std::shared_ptr<Issuer>> Rotation::signer(const RootRecord& root) const {
 
 Status Rotation::apply() {
   if (effect_of(records_) == applied_) return {};
-  certificate::RootSet::Roots roots;
+  RootSet::Roots roots;
   const RootRecord* signing = nullptr;
   const RootRecord* before = nullptr;  // the last that signed before it, and is trusted yet
   for (const RootRecord& root : records_) {
-    if (!certificate::is_trusted(root.state)) continue;
+    if (!is_trusted(root.state)) continue;
     if (roots.bundle_pem.find(root.bundle_pem) == std::string::npos)
       roots.bundle_pem += root.bundle_pem;
     if (root.state == RootState::kSigning)
@@ -308,7 +304,7 @@ void Rotation::ask_candidates() {
     if (root.trust_domain == TrustDomain()) root.trust_domain = domain_of_now();
     bool needed = root.role != RootRole::kInactive;
     for (const RootRecord& recorded : records_)
-      if (recorded.name == root.name && certificate::is_trusted(recorded.state)) {
+      if (recorded.name == root.name && is_trusted(recorded.state)) {
         root.trust_domain = recorded.trust_domain;  // whom it signs for does not change under it
         needed = true;  // while it drains it signs what the control plane shows
       }
@@ -334,8 +330,8 @@ void Rotation::ask_candidates() {
   }
 }
 
-std::vector<certificate::RootWish> Rotation::wishes() const {
-  std::vector<certificate::RootWish> wishes;
+std::vector<RootWish> Rotation::wishes() const {
+  std::vector<RootWish> wishes;
   bool others = false;
   for (const auto& [name, candidate] : candidates_) {
     const RootRole role = candidate.described.role;
@@ -418,11 +414,10 @@ void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
   if (!views.ok()) return report("hear of the other replicas", views.error());
   const seconds longest =
       std::max(kLongestLeaf, options_.spec.get_mesh_config().service_certificate_validity);
-  certificate::RotationEvidence evidence = sum_up(*views, effect_of(records_), workloads);
+  RotationEvidence evidence = sum_up(*views, effect_of(records_), workloads);
   // What it says on the board is of before, unless it is what it sees.
   if (mine.follows != effect_of(records_)) evidence.complete = false;
-  certificate::RotationStep step =
-      certificate::next_step({records_, wishes(), evidence, options_.clock.wall_now(), longest});
+  RotationStep step = next_step({records_, wishes(), evidence, options_.clock.wall_now(), longest});
   waiting_ = std::move(step.waiting);
   if (step.records == records_) return;
   const std::vector<RootRecord> before = records_;
@@ -433,9 +428,8 @@ void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
     const auto was = std::find_if(before.begin(), before.end(),
                                   [&](const RootRecord& old) { return old.name == root.name; });
     if (was != before.end() && was->state == root.state) continue;
-    options_.log.info(
-        "a root of the mesh is another one now",
-        {{"root", root.name}, {"state", std::string(certificate::root_state_text(root.state))}});
+    options_.log.info("a root of the mesh is another one now",
+                      {{"root", root.name}, {"state", std::string(root_state_text(root.state))}});
   }
   report("follow the rotation", apply());
   tell_domains();
@@ -461,7 +455,7 @@ void Rotation::publish_status() {
     const auto waits = waiting_.find(root.name);
     all.push_back(
         {.name = root.name,
-         .state = std::string(certificate::root_state_text(root.state)),
+         .state = std::string(root_state_text(root.state)),
          .role = at == candidates_.end() ? "" : std::string(role_text(at->second.described.role)),
          .since = root.since,
          .waiting_for = waits == waiting_.end() ? "" : waits->second,
@@ -480,10 +474,10 @@ void Rotation::report(const std::string& what, const Status& done) {
 }
 
 }  // namespace
-}  // namespace control_plane
+}  // namespace root_rotation
 
 Result<std::unique_ptr<RootRotation>> RootRotation::start(const RootRotationOptions& options) {
-  auto rotation = std::make_unique<control_plane::Rotation>(options);
+  auto rotation = std::make_unique<root_rotation::Rotation>(options);
   if (Status begun = rotation->begin(); !begun.ok()) return begun.error();
   return std::unique_ptr<RootRotation>(std::move(rotation));
 }
