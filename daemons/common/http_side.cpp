@@ -93,7 +93,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_mesh_snapshots_total", "Snapshots of the mesh published"},
       {"osm_mesh_workloads", "Workloads of the mesh"},
       {"osm_metrics_dropped_total", "Values that could not be kept, by reason"},
-      {"osm_nack_total", "Configurations refused by proxies, by xDS type and the kind to blame"},
+      {"osm_nack_total", "Configurations refused by proxies, by xDS type and kind of the object"},
       {"osm_nack_trials_total", "Trials on proxies that search for what they refuse, by outcome"},
       {"osm_problems", "Everything that was left out of the mesh, by code"},
       {"osm_provider_staleness_seconds",

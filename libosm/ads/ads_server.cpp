@@ -196,10 +196,10 @@ class Server final : public AdsServer {
   void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
     strand_.post([this, proxy, generation] { hub_.end_trial(proxy, generation); });
   }
-  void find_witness(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
-                    std::function<void(Witness)> done) override {
+  void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
+                  std::function<void(OtherProxies)> done) override {
     strand_.post([this, proxy, type, without = std::move(without), done = std::move(done)] {
-      hub_.find_witness(proxy, type, without, done);
+      hub_.ask_others(proxy, type, without, done);
     });
   }
 

@@ -95,8 +95,8 @@ class Hub {
   void try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
               std::function<void(const TrialResult&)> done);
   void end_trial(const model::ProxyKey& proxy, std::uint64_t generation);
-  void find_witness(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
-                    std::function<void(Witness)> done);
+  void ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
+                  std::function<void(OtherProxies)> done);
 
  private:
   struct Stream {

@@ -9,10 +9,10 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// Classes that are looked at for a witness.
-constexpr std::size_t kMaxWitnesses = 64;
+// Limit of classes that are built for one answer of ask_others().
+constexpr std::size_t kMaxClasses = 64;
 
-// "rds-inbound.14001" → "rds-inbound": ports differ between those who play the same part.
+// "rds-inbound.14001" → "rds-inbound": ports differ between proxies in the same role.
 std::string role_of(const EncodedResource& resource) {
   return resource.type == XdsType::kRoute ? resource.name.substr(0, resource.name.find('.'))
                                           : resource.name;
@@ -23,11 +23,12 @@ bool share_one(const std::set<T>& a, const std::vector<T>& b) {
   return std::any_of(b.begin(), b.end(), [&](const T& one) { return a.contains(one); });
 }
 
-// What a class might say for or against an object, to be looked at off the strand.
-struct Statement {
-  BuildJob without;  // its configuration without the object
+// The configuration of one class with an object and without it, compared off the strand.
+struct Comparison {
+  BuildJob without;
   ResourceSetPtr with;
 
+  // Roles of the resources that the object adds or changes.
   std::set<std::string> roles(XdsType type, ResourceCache& cache) const {
     return roles_missing(with, build(without, cache).sets[index_of(type)]);
   }
@@ -59,7 +60,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   const auto at = serving_.find(proxy);
   if (at == serving_.end()) return done({});
   Stream& stream = streams_.at(at->second);
-  // What it holds meanwhile is the trial before this one's, until the sets are built.
+  // Until the sets are built, the proxy keeps those of the trial before.
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
   trial.done = std::move(done);
@@ -84,7 +85,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   pump();
 }
 
-// Builds on the pool; `then` runs on the strand.
+// Builds on the pool and calls `then` on the strand.
 void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
   deps_.pool.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
     deps_.strand.post([then, sets = build(job, classes_.cache()).sets] { then(sets); });
@@ -92,7 +93,7 @@ void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
 }
 
 void Hub::begin_trial(Stream& stream, ResourceSets sets) {
-  // Nothing is left to refuse in an empty set, and it is never pushed.
+  // An empty set is never pushed, since there is nothing in it to refuse.
   for (XdsType type : {XdsType::kCluster, XdsType::kListener}) {
     ResourceSetPtr& set = sets[index_of(type)];
     const ResourceSetPtr held = stream.session->sent(type);
@@ -110,7 +111,7 @@ bool Hub::on_trial(const Stream& stream) const {
   return at != trials_.end() && at->second.sets;
 }
 
-// What a stream is to hold now.
+// The resources that a stream is to hold now.
 ResourceSets Hub::sets_for(const Stream& stream) const {
   const ResourceSets& own = stream.proxy_class->sets();
   if (!on_trial(stream)) return own;
@@ -119,7 +120,7 @@ ResourceSets Hub::sets_for(const Stream& stream) const {
   return sets;
 }
 
-// Nothing is due for this stream: has it answered everything?
+// Nothing is due for this stream: ends its trial if the proxy has answered everything.
 void Hub::judge_trial(const Stream& stream) {
   const auto at = trials_.find(stream.id);
   if (at == trials_.end() || !at->second.done || at->second.building) return;
@@ -128,7 +129,7 @@ void Hub::judge_trial(const Stream& stream) {
   if (!at->second.sets && !stream.proxy_class->current()) return;
   for (XdsType type : kXdsTypes) {
     const ProxyTypeState state = session.state(type);
-    // Secrets follow from no object, and are no part of a trial.
+    // Secrets do not depend on objects, and are no part of a trial.
     if (state.state == SyncState::kStale && type != XdsType::kSecret)
       return tell_trial(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail, 0});
   }
@@ -151,8 +152,8 @@ void Hub::end_trial(const model::ProxyKey& proxy, std::uint64_t generation) {
   release_trials();
 }
 
-// Gives proxies back to their class, once that is as far as it should be: else they would be sent
-// what they just refused.
+// Ends trials whose class has reached the generation to wait for. Earlier, the proxies would be
+// sent what they just refused.
 void Hub::release_trials() {
   std::vector<StreamId> released;
   for (const auto& [id, trial] : trials_)
@@ -177,7 +178,7 @@ void Hub::tick_trials(SteadyTime now) {
     if (!trial.done) continue;
     queue_.push(id);
     if (now < trial.deadline) continue;
-    // It answered all it was sent and asked for nothing more: there is no more to refuse.
+    // The proxy answered all responses and asked for nothing more, so it refuses nothing.
     const Stream& stream = streams_.at(id);
     const bool answered = !trial.building && !stream.session->unanswered();
     const auto outcome =
@@ -186,49 +187,49 @@ void Hub::tick_trials(SteadyTime now) {
   }
 }
 
-void Hub::find_witness(const model::ProxyKey& proxy, XdsType type,
-                       const TrialHost::MeshPtr& without, std::function<void(Witness)> done) {
-  const auto canary = serving_.find(proxy);
-  if (canary == serving_.end()) return done(Witness::kNone);
-  const auto statement = [&](const Stream& stream) {
-    return Statement{{without,
-                      translate::class_of(*without, stream.workload->workload),
-                      {},
-                      true,
-                      {},
-                      deps_.hook},
-                     stream.proxy_class->sets()[index_of(type)]};
+void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
+                     std::function<void(OtherProxies)> done) {
+  const auto serving = serving_.find(proxy);
+  if (serving == serving_.end()) return done(OtherProxies::kNone);
+  const auto compare = [&](const Stream& stream) {
+    return Comparison{{without,
+                       translate::class_of(*without, stream.workload->workload),
+                       {},
+                       true,
+                       {},
+                       deps_.hook},
+                      stream.proxy_class->sets()[index_of(type)]};
   };
-  const Stream& accuser = streams_.at(canary->second);
-  const Statement accusation = statement(accuser);
+  const Stream& refusing = streams_.at(serving->second);
+  const Comparison own = compare(refusing);
   const model::Changes& changes = without->changes;
-  std::map<ProxyClassPtr, Statement> statements;
+  std::map<ProxyClassPtr, Comparison> others;
   bool undecided = false;
   for (const auto& [key, id] : serving_) {
     const Stream& stream = streams_.at(id);
     const ProxyClassPtr& entry = stream.proxy_class;
-    if (id == accuser.id) continue;
+    if (id == refusing.id) continue;
     if (!changes.everything && !changes.identities.contains(entry->proxy_class().identity) &&
         !share_one(changes.services, entry->reads()))
       continue;
     if (!entry->current() || stream.session->unanswered()) {
       undecided = true;
-    } else if (stream.session->settled() && statements.size() < kMaxWitnesses) {
-      statements.try_emplace(entry, statement(stream));
+    } else if (stream.session->settled() && others.size() < kMaxClasses) {
+      others.try_emplace(entry, compare(stream));
     }
   }
-  deps_.pool.post(aside_.guard([this, type, accusation, statements = std::move(statements),
-                                undecided, done = std::move(done)] {
-    const std::set<std::string> accused = accusation.roles(type, classes_.cache());
-    const bool accepted = std::any_of(statements.begin(), statements.end(), [&](const auto& one) {
-      const std::set<std::string> roles = one.second.roles(type, classes_.cache());
-      return std::any_of(roles.begin(), roles.end(),
-                         [&](const std::string& role) { return accused.contains(role); });
-    });
-    deps_.strand.post([done, witness = accepted    ? Witness::kAccepted
-                                       : undecided ? Witness::kUndecided
-                                                   : Witness::kNone] { done(witness); });
-  }));
+  deps_.pool.post(aside_.guard(
+      [this, type, own, others = std::move(others), undecided, done = std::move(done)] {
+        const std::set<std::string> refused = own.roles(type, classes_.cache());
+        const bool accepted = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+          const std::set<std::string> roles = other.second.roles(type, classes_.cache());
+          return std::any_of(roles.begin(), roles.end(),
+                             [&](const std::string& role) { return refused.contains(role); });
+        });
+        deps_.strand.post([done, answer = accepted    ? OtherProxies::kAccepted
+                                          : undecided ? OtherProxies::kUndecided
+                                                      : OtherProxies::kNone] { done(answer); });
+      }));
 }
 
 }  // namespace osm::inline v1::ads

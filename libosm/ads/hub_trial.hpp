@@ -1,5 +1,5 @@
-// The hub's part of a trial: what is remembered of a proxy that is given another mesh than its
-// class. The functions are the hub's own, in hub_trial.cpp.
+// State of a trial, kept by the hub for a proxy that is sent another mesh than its class. The
+// functions are members of Hub, in hub_trial.cpp.
 #pragma once
 
 #include <chrono>
@@ -16,23 +16,23 @@
 namespace osm::inline v1::ads {
 
 struct Trial {
-  // How long a proxy may take to answer. Envoy acknowledges clusters once they are warm.
+  // Time for a proxy to answer. Envoy acknowledges clusters once they are warm.
   static constexpr std::chrono::seconds kBound{10};
 
-  std::uint64_t number = 0;          // tells the build of an overtaken trial
-  std::optional<ResourceSets> sets;  // none: those of its class
+  std::uint64_t number = 0;          // a build for an earlier trial is dropped
+  std::optional<ResourceSets> sets;  // none: the sets of the proxy's class
   bool building = false;
-  std::function<void(const TrialResult&)> done;  // null: it has been told
+  std::function<void(const TrialResult&)> done;  // null: it has been called
   SteadyTime deadline{};
-  std::optional<std::uint64_t> ends_with;  // the generation with which the trial ends
+  std::optional<std::uint64_t> ends_with;  // the generation to wait for before the trial ends
 };
 
-// Whether the proxy has been sent, and acknowledged, everything that what it holds names: it asks
-// for listeners after clusters, and for routes after listeners.
+// True if the proxy has acknowledged everything that its resources name. A proxy asks for listeners
+// after clusters, and for routes after listeners.
 bool holds_what_it_names(const Session& session);
 
-// The parts that those of `whole` play which `part` does not hold the same, for one type: routes
-// and listeners inbound or outbound, clusters and endpoints each their own.
+// Roles of the resources of `whole` that `part` does not have, or has with other content; for one
+// type. The role of a route configuration is its direction; other resources are each a role.
 std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceSetPtr& part);
 
 }  // namespace osm::inline v1::ads

@@ -1,5 +1,5 @@
-// A trial: one proxy is given the configuration of another mesh than the real one, to learn whether
-// it accepts that. Afterwards it goes back to what its class holds.
+// A trial: one proxy is sent the configuration of another mesh than the real one, and the caller
+// learns if the proxy accepts it. Afterwards the proxy gets the configuration of its class again.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace osm::inline v1::ads {
 
-// A proxy refused what its class holds, secrets apart. It keeps its last good configuration.
+// A proxy refused the configuration of its class, secrets apart. It keeps its last good one.
 struct Refusal {
   model::ProxyKey proxy;
   WorkloadName workload;
   XdsType type{};
-  std::string detail;  // the proxy's words
+  std::string detail;  // the proxy's text
 };
 
 struct TrialResult {
@@ -29,16 +29,16 @@ struct TrialResult {
     kTimedOut,  // it did not answer
   };
   Outcome outcome = Outcome::kGone;
-  XdsType type{};  // kRefused: which one, and the proxy's words
-  std::string detail;
+  XdsType type{};                        // kRefused: the type that was refused
+  std::string detail;                    // kRefused: the proxy's text
   std::uint64_t applied_generation = 0;  // of the real mesh, acknowledged before; 0: unknown
 };
 
-// Whether somebody else accepted what the proxy refuses.
-enum class Witness {
-  kNone,
-  kAccepted,   // another proxy holds the like of it, and acknowledged it
-  kUndecided,  // nobody yet, but some have not answered
+// The answer of the other proxies to resources that one proxy refuses.
+enum class OtherProxies {
+  kNone,       // no other proxy has such resources, or none accepted them
+  kAccepted,   // at least one acknowledged them
+  kUndecided,  // none acknowledged them yet, and some have not answered
 };
 
 class TrialHost {
@@ -51,21 +51,22 @@ class TrialHost {
   // host's strand and must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) = 0;
 
-  // Gives the proxy what its class would hold in `mesh`, and tells once it has answered all of it;
-  // null: what its class holds. It stays on trial until end_trial(), or until it is gone. `done` is
-  // dropped when another trial of it begins, or it ends. Thread: any.
+  // Sends the proxy the configuration that its class would have in `mesh` (null: in the real mesh),
+  // and calls `done` once the proxy has answered all of it. The trial lasts until end_trial(), or
+  // until the proxy disconnects. `done` is dropped when the trial ends, or another one of the same
+  // proxy begins. Thread: any.
   virtual void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
                       std::function<void(const TrialResult&)> done) = 0;
 
-  // The proxy goes back to what its class holds, once that comes from `generation` or a later one.
+  // Sends the proxy the configuration of its class again, once that is of `generation` or later.
   // Thread: any.
   virtual void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) = 0;
 
-  // Looks for other proxies that hold resources of `type` in the same role as those
-  // that `proxy` would not have in the mesh `without`. `without.changes` says how it differs from
-  // the real mesh. Thread: any.
-  virtual void find_witness(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
-                            std::function<void(Witness)> done) = 0;
+  // Compares `proxy` with the other proxies: those count that have resources of `type` in the same
+  // role as the resources that `proxy` would not have in the mesh `without`. `without.changes` is
+  // the difference to the real mesh. Thread: any.
+  virtual void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
+                          std::function<void(OtherProxies)> done) = 0;
 };
 
 }  // namespace osm::inline v1::ads

@@ -90,18 +90,17 @@ class Impl final : public ControlPlane {
                                    }}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
-    provenance_ = std::make_unique<nack_provenance::NackProvenance>(
-        nack_provenance::NackProvenanceOptions{.spec = spec_,
-                                               .snapshots = loop_.snapshots(),
-                                               .proxies = *ads_,
-                                               .providers = options_.providers,
-                                               .workload_providers = options_.workload_providers,
-                                               .trust_domains = [this] { return trust_domains(); },
-                                               .osm_namespace = options_.osm_namespace,
-                                               .executor = options_.executor,
-                                               .clock = options_.clock,
-                                               .log = options_.log,
-                                               .metrics = options_.metrics});
+    provenance_ =
+        std::make_unique<nack_provenance::NackProvenance>(nack_provenance::NackProvenanceOptions{
+            .runtime = {options_.executor, options_.blocking_executor, options_.clock, options_.rng,
+                        options_.log, options_.metrics},
+            .spec = spec_,
+            .snapshots = loop_.snapshots(),
+            .proxies = *ads_,
+            .providers = options_.providers,
+            .workload_providers = options_.workload_providers,
+            .trust_domains = [this] { return trust_domains(); },
+            .osm_namespace = options_.osm_namespace});
     return {};
   }
 

@@ -4,16 +4,16 @@
 
 namespace osm::inline v1::nack_provenance {
 
-NackInquest::NackInquest(std::size_t suspects, bool likely_last)
-    : refused_(suspects), likely_last_(likely_last) {}
+Bisection::Bisection(std::size_t candidates, bool likely_last)
+    : refused_(candidates), likely_last_(likely_last) {}
 
-std::optional<std::size_t> NackInquest::next() const {
+std::optional<std::size_t> Bisection::next() const {
   if (accepted_ == refused_) return std::nullopt;
   if (likely_last_ && trials_ == 0) return refused_ - 1;
   return accepted_ + (refused_ - accepted_) / 2;
 }
 
-void NackInquest::answered(bool accepted) {
+void Bisection::answered(bool accepted) {
   const std::optional<std::size_t> trial = next();
   OSM_CHECK(trial.has_value());
   ++trials_;
@@ -24,7 +24,7 @@ void NackInquest::answered(bool accepted) {
   }
 }
 
-std::optional<std::size_t> NackInquest::culprit() const {
+std::optional<std::size_t> Bisection::found() const {
   if (next() || refused_ == 0) return std::nullopt;
   return refused_ - 1;
 }

@@ -1,7 +1,6 @@
 #include "nack_provenance/nack_provenance.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "nack_provenance/refusal_words.hpp"
 #include "nack_provenance/still_allowed.hpp"
@@ -9,8 +8,8 @@
 namespace osm::inline v1::nack_provenance {
 namespace {
 
-constexpr std::chrono::milliseconds kWitnessRetry{100};
-constexpr int kWitnessLooks = 30;
+constexpr std::chrono::milliseconds kAskAgain{100};
+constexpr int kMaxQuestions = 30;
 constexpr std::chrono::seconds kReleaseBound{5};
 constexpr const char* kKeepsTooMuch =
     "; the configuration that it keeps is of a mode that the MeshConfig has turned off";
@@ -29,8 +28,8 @@ const char* outcome_text(ads::TrialResult::Outcome outcome) {
   return "";
 }
 
-// Whether `now` has the object as it is in `then`.
-bool holds(const model::SpecObjects& now, const model::SpecObjects& then, const ObjectKey& object) {
+bool same_in_both(const model::SpecObjects& now, const model::SpecObjects& then,
+                  const ObjectKey& object) {
   const std::vector<ObjectKey> differ = model::new_in(now, model::only(then, object));
   return std::find(differ.begin(), differ.end(), object) == differ.end();
 }
@@ -38,7 +37,7 @@ bool holds(const model::SpecObjects& now, const model::SpecObjects& then, const 
 }  // namespace
 
 NackProvenance::NackProvenance(const NackProvenanceOptions& options)
-    : options_(options), strand_(options.executor) {
+    : options_(options), strand_(options.runtime.executor) {
   published_ = options_.snapshots.subscribe(
       [this](const auto& snapshot) { strand_.post([this, snapshot] { on_snapshot(snapshot); }); });
   refused_ = options_.proxies.subscribe_refusals([this](const ads::Refusal& refusal) {
@@ -56,15 +55,15 @@ void NackProvenance::stop() {
 }
 
 template <class Step>
-auto NackProvenance::in_this_case(Step step) {
-  return [this, number = case_->number, step](const auto&... result) {
+auto NackProvenance::in_this_search(Step step) {
+  return [this, number = search_->number, step](const auto&... result) {
     strand_.post([this, number, step, result...] {
-      if (case_ && case_->number == number) step(result...);
+      if (search_ && search_->number == number) step(result...);
     });
   };
 }
 
-// --- what happens ---
+// --- events ---
 
 void NackProvenance::on_snapshot(const std::shared_ptr<const model::MeshSnapshot>& snapshot) {
   if (!snapshot || snapshot->generation <= generation_) return;
@@ -72,174 +71,175 @@ void NackProvenance::on_snapshot(const std::shared_ptr<const model::MeshSnapshot
   if (history_.empty() || history_.back().second != snapshot->objects)
     history_.emplace_back(generation_, snapshot->objects);
   if (history_.size() > kRemembered) history_.pop_front();
-  if (!case_ || !case_->search) return;
-  if (case_->withheld) {
-    if (holds(*snapshot->objects, *case_->after, *case_->withheld)) return;
-    refusers_.erase(case_->proxy);
-    close(generation_);
+  if (!search_ || !search_->round) return;
+  if (search_->withheld) {
+    if (same_in_both(*snapshot->objects, *search_->after, *search_->withheld)) return;
+    refusing_.erase(search_->proxy);
+    end_search(generation_);
   } else if (outdated(*snapshot->objects)) {
-    close(generation_);  // what it refuses by now, another look will tell
+    end_search(generation_);  // the next search is about the new version
   }
 }
 
-// Whether a suspect is not what it was when the search began, or any object allows less by now.
+// A candidate has another version than when the search began, or an object allows less by now.
 bool NackProvenance::outdated(const model::SpecObjects& now) const {
-  if (!model::new_in(still_allowed(*case_->after, now), *case_->after).empty()) return true;
-  const std::vector<ObjectKey> differ = model::new_in(now, *case_->after);
-  const std::vector<ObjectKey>& suspects = case_->search->suspects;
+  if (!model::new_in(still_allowed(*search_->after, now), *search_->after).empty()) return true;
+  const std::vector<ObjectKey> differ = model::new_in(now, *search_->after);
+  const std::vector<ObjectKey>& candidates = search_->round->candidates;
   return std::any_of(differ.begin(), differ.end(), [&](const ObjectKey& key) {
-    return std::find(suspects.begin(), suspects.end(), key) != suspects.end();
+    return std::find(candidates.begin(), candidates.end(), key) != candidates.end();
   });
 }
 
 void NackProvenance::on_refusal(const ads::Refusal& refusal) {
-  const auto [at, fresh] = refusers_.try_emplace(refusal.proxy);
+  const auto [at, fresh] = refusing_.try_emplace(refusal.proxy);
   at->second.refusal = refusal;
-  if (fresh) at->second.ready_at = options_.clock.steady_now();
-  take_next();
+  if (fresh) at->second.ready_at = options_.runtime.clock.steady_now();
+  start_next();
 }
 
-// --- one case after the other ---
+// --- one search after the other ---
 
-void NackProvenance::take_next() {
-  if (case_ || refusers_.empty()) return;
+void NackProvenance::start_next() {
+  if (search_ || refusing_.empty()) return;
   const auto first = std::min_element(
-      refusers_.begin(), refusers_.end(),
+      refusing_.begin(), refusing_.end(),
       [](const auto& a, const auto& b) { return a.second.ready_at < b.second.ready_at; });
-  const SteadyTime now = options_.clock.steady_now();
+  const SteadyTime now = options_.runtime.clock.steady_now();
   if (first->second.ready_at > now) {
-    timer_ = strand_.post_after(first->second.ready_at - now, [this] { take_next(); });
+    timer_ = strand_.post_after(first->second.ready_at - now, [this] { start_next(); });
     return;
   }
-  case_ = Case();
-  case_->number = ++last_case_;
-  case_->proxy = first->first;
-  case_->refusal = first->second.refusal;
-  options_.proxies.try_on(case_->proxy, nullptr,
-                          in_this_case([this](const ads::TrialResult& r) { examined(r); }));
+  search_ = Search();
+  search_->number = ++last_search_;
+  search_->proxy = first->first;
+  search_->refusal = first->second.refusal;
+  options_.proxies.try_on(search_->proxy, nullptr,
+                          in_this_search([this](const ads::TrialResult& r) { on_newest(r); }));
 }
 
-// What the proxy makes of the newest mesh.
-void NackProvenance::examined(const ads::TrialResult& result) {
+// The proxy answered the newest mesh.
+void NackProvenance::on_newest(const ads::TrialResult& result) {
   using Outcome = ads::TrialResult::Outcome;
-  if (result.outcome == Outcome::kTimedOut) return blame_proxy("it does not answer");
+  if (result.outcome == Outcome::kTimedOut) return report_no_object("it does not answer");
   if (result.outcome != Outcome::kRefused) {
-    refusers_.erase(case_->proxy);
-    return close(0);
+    refusing_.erase(search_->proxy);
+    return end_search(0);
   }
-  on_snapshot(options_.snapshots.load());  // it may not have come this way yet
-  case_->refusal.type = result.type;
-  case_->refusal.detail = result.detail;
-  case_->after = history_.back().second;
-  case_->acknowledged = objects_at(result.applied_generation);
-  suspect_changes();
+  on_snapshot(options_.snapshots.load());  // the subscription may announce it only later
+  search_->refusal.type = result.type;
+  search_->refusal.detail = result.detail;
+  search_->after = history_.back().second;
+  search_->acknowledged = objects_at(result.applied_generation);
+  search_changed_objects();
 }
 
-// An object that only came to allow less is none of them: what is left of it was accepted.
-void NackProvenance::suspect_changes() {
-  if (!case_->acknowledged) return suspect_every_object();
-  const model::SpecObjects before = still_allowed(*case_->acknowledged, *case_->after);
-  if (model::new_in(before, *case_->after).empty()) return suspect_every_object();
-  begin_search(before, false);
+// An object that only came to allow less is no candidate: the proxy accepted the rest of it before.
+void NackProvenance::search_changed_objects() {
+  if (!search_->acknowledged) return search_every_object();
+  const model::SpecObjects before = still_allowed(*search_->acknowledged, *search_->after);
+  if (model::new_in(before, *search_->after).empty()) return search_every_object();
+  begin_round(before, false);
 }
 
-// Of a MeshConfig only what it says about TLS: in its modes an older object may say something new.
-void NackProvenance::suspect_every_object() {
-  const MeshConfig known = case_->acknowledged ? case_->acknowledged->config : MeshConfig{};
+// Of the MeshConfig only the TLS settings go back: another mode could bring up other objects.
+void NackProvenance::search_every_object() {
+  const MeshConfig known = search_->acknowledged ? search_->acknowledged->config : MeshConfig{};
   model::SpecObjects before;
-  before.config = case_->after->config;
-  before.config.tls = still_allowed(known, case_->after->config).tls;
-  before.namespaces = case_->after->namespaces;
-  begin_search(before, true);
+  before.config = search_->after->config;
+  before.config.tls = still_allowed(known, search_->after->config).tls;
+  before.namespaces = search_->after->namespaces;
+  begin_round(before, true);
 }
 
-void NackProvenance::begin_search(const model::SpecObjects& before, bool every_object) {
-  std::vector<ObjectKey> suspects = model::new_in(before, *case_->after);
-  bool hint = move_mentioned_last(case_->refusal.detail, *case_->after, suspects);
-  if (every_object && !suspects.empty() && suspects.front().kind == model::kMeshConfigKind) {
-    // What is wrong with TLS shows with the first Service, which is not to blame for it.
-    std::rotate(suspects.begin(), suspects.begin() + 1, suspects.end());
+void NackProvenance::begin_round(const model::SpecObjects& before, bool every_object) {
+  std::vector<ObjectKey> candidates = model::new_in(before, *search_->after);
+  bool hint = move_mentioned_last(search_->refusal.detail, *search_->after, candidates);
+  if (every_object && !candidates.empty() && candidates.front().kind == model::kMeshConfigKind) {
+    // Invalid TLS settings appear with the first Service, which is not their cause.
+    std::rotate(candidates.begin(), candidates.begin() + 1, candidates.end());
     hint = false;
   }
-  const NackInquest inquest(suspects.size(), hint);
+  const Bisection bisection(candidates.size(), hint);
   auto mesh = std::make_unique<TrialMesh>(
-      TrialMesh::Options{before, *case_->after, options_.providers, options_.workload_providers,
+      TrialMesh::Options{before, *search_->after, options_.providers, options_.workload_providers,
                          options_.trust_domains()});
-  case_->search.emplace(
-      Search{every_object, before.config, std::move(suspects), inquest, std::move(mesh)});
-  go_on();
+  search_->round.emplace(
+      Round{every_object, before.config, std::move(candidates), bisection, std::move(mesh)});
+  try_next();
 }
 
-void NackProvenance::go_on() {
-  Search& search = *case_->search;
-  const std::optional<std::size_t> trial = search.inquest.next();
-  if (!trial) return conclude();
-  const auto first_old = search.suspects.begin() + static_cast<std::ptrdiff_t>(*trial);
-  const auto mesh = search.mesh->with_old({first_old, search.suspects.end()});
-  if (!mesh) return blame_proxy("the mesh is not known any more");
-  ++case_->trials;
-  options_.proxies.try_on(case_->proxy, mesh,
-                          in_this_case([this](const ads::TrialResult& r) { tried(r); }));
+void NackProvenance::try_next() {
+  Round& round = *search_->round;
+  const std::optional<std::size_t> trial = round.bisection.next();
+  if (!trial) return end_round();
+  const auto first_old = round.candidates.begin() + static_cast<std::ptrdiff_t>(*trial);
+  const auto mesh = round.mesh->with_old({first_old, round.candidates.end()});
+  if (!mesh) return report_no_object("the mesh is not known any more");
+  ++search_->trials;
+  options_.proxies.try_on(search_->proxy, mesh,
+                          in_this_search([this](const ads::TrialResult& r) { on_trial(r); }));
 }
 
-void NackProvenance::conclude() {
-  const bool found = case_->search->inquest.culprit().has_value();
-  if (case_->search->every_object) {
-    if (found) return look_for_witness();
-    if (!case_->against_config) return blame_proxy("it refuses even an empty mesh");
-    case_->search = std::exchange(case_->against_config, std::nullopt);
-    return look_for_witness();
+void NackProvenance::end_round() {
+  const bool any = search_->round->bisection.found().has_value();
+  if (search_->round->every_object) {
+    if (any) return ask_others();
+    if (!search_->config_round) return report_no_object("it refuses even an empty mesh");
+    search_->round = std::exchange(search_->config_round, std::nullopt);
+    return ask_others();
   }
-  const bool config = found && culprit().kind == model::kMeshConfigKind;
-  if (found && !config) return look_for_witness();
-  // Something else brought to light what an older object says: a workload that joined, or a mode.
-  if (config) case_->against_config = std::move(case_->search);
-  suspect_every_object();
+  const bool config = any && found().kind == model::kMeshConfigKind;
+  if (any && !config) return ask_others();
+  // A new workload or a new mode can make the proxy see an older object for the first time.
+  if (config) search_->config_round = std::move(search_->round);
+  search_every_object();
 }
 
-void NackProvenance::tried(const ads::TrialResult& result) {
+void NackProvenance::on_trial(const ads::TrialResult& result) {
   using Outcome = ads::TrialResult::Outcome;
-  options_.metrics.add("osm_nack_trials_total", {{"outcome", outcome_text(result.outcome)}}, 1);
+  options_.runtime.metrics.add("osm_nack_trials_total", {{"outcome", outcome_text(result.outcome)}},
+                               1);
   switch (result.outcome) {
     case Outcome::kRefused:
-      case_->refusal.type = result.type;
-      case_->refusal.detail = result.detail;
+      search_->refusal.type = result.type;
+      search_->refusal.detail = result.detail;
       [[fallthrough]];
     case Outcome::kAccepted:
-      case_->accepts_some |= result.outcome == Outcome::kAccepted;
-      case_->search->inquest.answered(result.outcome == Outcome::kAccepted);
-      return go_on();
+      search_->accepts_some |= result.outcome == Outcome::kAccepted;
+      search_->round->bisection.answered(result.outcome == Outcome::kAccepted);
+      return try_next();
     case Outcome::kGone:
-      return leave_alone_for_a_while();
+      return pause_proxy();
     case Outcome::kTimedOut:
-      return blame_proxy("it does not answer");
+      return report_no_object("it does not answer");
   }
 }
 
 // --- verdicts ---
 
 // A proxy that is outdated or hostile must not shape the mesh of others.
-void NackProvenance::look_for_witness() {
-  if (!case_->without) {
-    TrialMesh& mesh = *case_->search->mesh;
+void NackProvenance::ask_others() {
+  if (!search_->without) {
+    TrialMesh& mesh = *search_->round->mesh;
     mesh.with_old({});  // so that `changes` are those of the one object
-    case_->without = mesh.without(culprit());
+    search_->without = mesh.without(found());
   }
-  options_.proxies.find_witness(case_->proxy, case_->refusal.type, case_->without,
-                                in_this_case([this](ads::Witness w) { witnessed(w); }));
+  options_.proxies.ask_others(search_->proxy, search_->refusal.type, search_->without,
+                              in_this_search([this](ads::OtherProxies o) { on_others(o); }));
 }
 
-void NackProvenance::witnessed(ads::Witness witness) {
-  if (witness == ads::Witness::kAccepted) {
-    // It is left with everything else, not with what the last trial happened to leave it.
-    options_.proxies.try_on(case_->proxy, case_->without, in_this_case([this](const auto&) {
-                              blame_proxy("others accept the object that it refuses", culprit());
+void NackProvenance::on_others(ads::OtherProxies others) {
+  if (others == ads::OtherProxies::kAccepted) {
+    // The last trial may have taken more from the proxy than the one object.
+    options_.proxies.try_on(search_->proxy, search_->without, in_this_search([this](const auto&) {
+                              report_no_object("others accept the object that it refuses", found());
                             }));
     return;
   }
-  if (witness == ads::Witness::kUndecided && ++case_->unanswered_looks < kWitnessLooks) {
-    const auto again = in_this_case([this] { look_for_witness(); });
-    timer_ = strand_.post_after(kWitnessRetry, [again] { again(); });
+  if (others == ads::OtherProxies::kUndecided && ++search_->questions < kMaxQuestions) {
+    const auto again = in_this_search([this] { ask_others(); });
+    timer_ = strand_.post_after(kAskAgain, [again] { again(); });
     return;
   }
   withhold();
@@ -252,8 +252,8 @@ ObjectKey NackProvenance::named(ObjectKey object) const {
 }
 
 void NackProvenance::withhold() {
-  const ObjectKey object = culprit();
-  const ads::Refusal& refusal = case_->refusal;
+  const ObjectKey object = found();
+  const ads::Refusal& refusal = search_->refusal;
   Problem problem;
   problem.code = ErrorCode::kRefusedByProxy;
   problem.object = named(object);
@@ -262,72 +262,72 @@ void NackProvenance::withhold() {
                   (object.kind == model::kMeshConfigKind
                        ? "; what it newly allows and its TLS settings are left out until it changes"
                        : "; it is left out until it changes");
-  options_.log.error("a proxy refused an object; it is left out until it changes",
-                     {{"code", std::string(error_code_text(problem.code))},
-                      {"object", problem.object.str()},
-                      {"uuid", refusal.proxy.second.str()},
-                      {"workload", refusal.workload.str()},
-                      {"type", std::string(xds_type_text(refusal.type))},
-                      {"suspects", std::to_string(case_->search->suspects.size())},
-                      {"trials", std::to_string(case_->trials)},
-                      {"detail", refusal.detail}});
-  options_.metrics.add("osm_nack_total",
-                       {{"type", xds_type_text(refusal.type)}, {"object_kind", object.kind}}, 1);
-  case_->withheld = object;
-  options_.spec.withhold(std::move(problem), *case_->after, case_->search->good);
-  // The canary stays on what it accepted until the mesh is published without the object.
-  const auto bound = in_this_case([this] {
-    refusers_.erase(case_->proxy);
-    close(0);
+  options_.runtime.log.error("a proxy refused an object; it is left out until it changes",
+                             {{"code", std::string(error_code_text(problem.code))},
+                              {"object", problem.object.str()},
+                              {"uuid", refusal.proxy.second.str()},
+                              {"workload", refusal.workload.str()},
+                              {"type", std::string(xds_type_text(refusal.type))},
+                              {"candidates", std::to_string(search_->round->candidates.size())},
+                              {"trials", std::to_string(search_->trials)},
+                              {"detail", refusal.detail}});
+  options_.runtime.metrics.add(
+      "osm_nack_total", {{"type", xds_type_text(refusal.type)}, {"object_kind", object.kind}}, 1);
+  search_->withheld = object;
+  options_.spec.withhold(std::move(problem), *search_->after, search_->round->good);
+  // The proxy keeps the last trial that it accepted until the mesh is published without the object.
+  const auto bound = in_this_search([this] {
+    refusing_.erase(search_->proxy);
+    end_search(0);
   });
   timer_ = strand_.post_after(kReleaseBound, [bound] { bound(); });
 }
 
-// Whether the newest MeshConfig turned off a mode that the proxy may still be in.
+// The newest MeshConfig turned off a mode, and the proxy may still be in it.
 bool NackProvenance::keeps_too_much() const {
-  if (case_->accepts_some || !case_->acknowledged || !case_->after) return false;
-  const MeshConfig& then = case_->acknowledged->config;
-  const MeshConfig& now = case_->after->config;
+  if (search_->accepts_some || !search_->acknowledged || !search_->after) return false;
+  const MeshConfig& then = search_->acknowledged->config;
+  const MeshConfig& now = search_->after->config;
   return (then.permissive && !now.permissive) || (then.egress && !now.egress);
 }
 
-void NackProvenance::blame_proxy(const std::string& why, const ObjectKey& object) {
-  const ads::Refusal& refusal = case_->refusal;
-  options_.log.error("a proxy refuses its configuration, and no object is to blame",
-                     {{"code", std::string(error_code_text(ErrorCode::kRefusedByProxy))},
-                      {"object", object.kind.empty() ? "" : named(object).str()},
-                      {"uuid", refusal.proxy.second.str()},
-                      {"workload", refusal.workload.str()},
-                      {"type", std::string(xds_type_text(refusal.type))},
-                      {"cause", keeps_too_much() ? why + kKeepsTooMuch : why},
-                      {"detail", refusal.detail}});
-  options_.metrics.add("osm_nack_total",
-                       {{"type", xds_type_text(refusal.type)}, {"object_kind", "none"}}, 1);
-  leave_alone_for_a_while();
+void NackProvenance::report_no_object(const std::string& cause, const ObjectKey& object) {
+  const ads::Refusal& refusal = search_->refusal;
+  options_.runtime.log.error("a proxy refuses its configuration, and no object is the cause",
+                             {{"code", std::string(error_code_text(ErrorCode::kRefusedByProxy))},
+                              {"object", object.kind.empty() ? "" : named(object).str()},
+                              {"uuid", refusal.proxy.second.str()},
+                              {"workload", refusal.workload.str()},
+                              {"type", std::string(xds_type_text(refusal.type))},
+                              {"cause", keeps_too_much() ? cause + kKeepsTooMuch : cause},
+                              {"detail", refusal.detail}});
+  options_.runtime.metrics.add("osm_nack_total",
+                               {{"type", xds_type_text(refusal.type)}, {"object_kind", "none"}}, 1);
+  pause_proxy();
 }
 
-// One that answers badly, or hangs up on every trial, must not keep others waiting.
-void NackProvenance::leave_alone_for_a_while() {
-  Refuser& refuser = refusers_.at(case_->proxy);
-  refuser.ready_at = options_.clock.steady_now() + refuser.pause;
-  refuser.pause = std::min(refuser.pause * 2, kLongestPause);
-  close(0);
+// A proxy that answers badly, or disconnects during every trial, must not keep others waiting.
+void NackProvenance::pause_proxy() {
+  RefusingProxy& proxy = refusing_.at(search_->proxy);
+  proxy.ready_at = options_.runtime.clock.steady_now() + proxy.pause;
+  proxy.pause = std::min(proxy.pause * 2, kLongestPause);
+  end_search(0);
 }
 
-// The proxy goes back to what its class holds in `generation` or later.
-void NackProvenance::close(std::uint64_t generation) {
+// The proxy goes back to the configuration of its class, of `generation` or later.
+void NackProvenance::end_search(std::uint64_t generation) {
   timer_.reset();
-  options_.proxies.end_trial(case_->proxy, generation);
-  case_.reset();
-  take_next();
+  options_.proxies.end_trial(search_->proxy, generation);
+  search_.reset();
+  start_next();
 }
 
-// What was written when the generation was published; null: not remembered.
+// The specification of that generation; null: not remembered.
 NackProvenance::Objects NackProvenance::objects_at(std::uint64_t generation) const {
-  Objects found;
-  for (const auto& [first, objects] : history_)
-    if (first <= generation) found = objects;
-  return found;
+  Objects objects;
+  for (const auto& [first, then] : history_)
+    if (first <= generation) objects = then;
+  return objects;
 }
 
 }  // namespace osm::inline v1::nack_provenance

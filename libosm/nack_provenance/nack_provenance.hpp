@@ -1,16 +1,16 @@
-// Names the object that makes a proxy refuse, and has it left out alone.
+// Finds the object that makes a proxy refuse its configuration, and withholds that object alone.
 //
-// A refusal makes its proxy the canary: it is given the mesh with some of the suspects as they were
-// before, until one suspect is known to turn an accepted mesh into a refused one (at most
-// log2(n) + 1 pushes, to this proxy only). Suspects are the objects that changed since the last
-// generation that the canary acknowledged, or every object when that is not known. Unless other
-// proxies accept the object, it is withheld from the mesh until it changes.
+// The search gives the refusing proxy, and no other, meshes in which some candidates have their old
+// version, until one candidate is known to turn an accepted mesh into a refused one. That takes at
+// most log2(n) + 1 pushes. Candidates are the objects that changed since the last generation that
+// the proxy acknowledged, or every object if that generation is not known. The object is withheld
+// from the mesh until it changes, unless other proxies accept it.
 //
-// No trial and no verdict allows anybody what the newest specification does not: of what was before
-// comes back what is still allowed (still_allowed.hpp).
+// Neither a trial nor a verdict allows anybody more than the newest specification does: of an old
+// version only the part comes back that is still allowed (still_allowed.hpp).
 //
-// One inquest runs at a time; other proxies that refuse meanwhile are looked at after its verdict,
-// and keep their last good configuration until then.
+// One search runs at a time. Other proxies that refuse meanwhile keep their last good configuration
+// and are searched for afterwards.
 //
 // Thread: a strand of its own on the executor.
 #pragma once
@@ -33,109 +33,106 @@
 #include "nack_provenance/bisection.hpp"
 #include "nack_provenance/trial_mesh.hpp"
 #include "nack_provenance/withheld_spec.hpp"
-#include "osm/clock.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::nack_provenance {
 
-// All outlive the value; `proxies` calls nobody back once stop() has begun.
+// Lifetime: everything borrowed outlives the NackProvenance; `proxies` calls nobody back once
+// stop() has begun.
 struct NackProvenanceOptions {
+  Runtime runtime;
   WithheldSpec& spec;
   SnapshotCell<model::MeshSnapshot>& snapshots;
   ads::TrialHost& proxies;
   std::vector<ProviderEntry> providers;
   std::vector<WorkloadProvider*> workload_providers;
-  std::function<TrustDomains()> trust_domains;  // of now
-  std::string osm_namespace;                    // where the MeshConfig is
-  Executor& executor;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
+  std::function<TrustDomains()> trust_domains;  // in effect now
+  std::string osm_namespace;                    // of the MeshConfig
 };
 
 class NackProvenance {
  public:
-  // How long a proxy is left alone after an inquest that blamed no object, or that it left; doubled
-  // every time.
+  // A proxy is not searched for during this time after a search that found no object or that the
+  // proxy left. The time doubles with every such search, up to the longest.
   static constexpr std::chrono::seconds kFirstPause{60};
   static constexpr std::chrono::seconds kLongestPause{3600};
-  // How many readings of the specification are remembered.
+  // Number of versions of the specification that are remembered.
   static constexpr std::size_t kRemembered = 64;
 
   explicit NackProvenance(const NackProvenanceOptions& options);
   ~NackProvenance();  // stop()
 
-  // Idempotent. Not from a thread of the executor.
+  // Idempotent. Thread: not of the executor.
   void stop();
 
  private:
   using Objects = std::shared_ptr<const model::SpecObjects>;
 
-  // A proxy that refused, until it is known to accept what its class holds.
-  struct Refuser {
+  // A proxy that refused, until it accepts the configuration of its class.
+  struct RefusingProxy {
     ads::Refusal refusal;  // the newest
     SteadyTime ready_at;
     std::chrono::seconds pause = kFirstPause;
   };
-  // Among some suspects.
-  struct Search {
-    bool every_object;  // is a suspect
-    MeshConfig good;    // what it goes back to
-    std::vector<ObjectKey> suspects;
-    NackInquest inquest;
+  // The bisection of one list of candidates.
+  struct Round {
+    bool every_object;  // all objects are candidates
+    MeshConfig good;    // stands in for a MeshConfig that is refused
+    std::vector<ObjectKey> candidates;
+    Bisection bisection;
     std::unique_ptr<TrialMesh> mesh;
   };
-  // The inquest that runs.
-  struct Case {
+  // The search for the object that one proxy refuses: a round over the changed objects, a round
+  // over all objects if that found none, then the question to other proxies.
+  struct Search {
     model::ProxyKey proxy;
     std::uint64_t number = 0;
-    ads::Refusal refusal;  // the newest, trials included
+    ads::Refusal refusal;  // the newest, also of trials
     Objects acknowledged;  // null: not known
     Objects after;
-    std::optional<Search> search;
-    std::optional<Search> against_config;  // the search before this one blames the MeshConfig
+    std::optional<Round> round;
+    std::optional<Round> config_round;  // an earlier round, which found the MeshConfig
     std::size_t trials = 0;
-    bool accepts_some = false;        // of them
-    ads::TrialHost::MeshPtr without;  // the culprit
-    int unanswered_looks = 0;         // for a witness
+    bool accepts_some = false;        // the proxy accepted a trial
+    ads::TrialHost::MeshPtr without;  // the mesh without the object found
+    int questions = 0;                // to other proxies, not yet answered by all
     std::optional<ObjectKey> withheld;
   };
 
   void on_refusal(const ads::Refusal& refusal);
   void on_snapshot(const std::shared_ptr<const model::MeshSnapshot>& snapshot);
-  void take_next();
-  void examined(const ads::TrialResult& result);
-  void suspect_changes();
-  void suspect_every_object();
-  void begin_search(const model::SpecObjects& before, bool every_object);
-  void go_on();
-  void conclude();
-  void tried(const ads::TrialResult& result);
-  void look_for_witness();
-  void witnessed(ads::Witness witness);
+  void start_next();
+  void on_newest(const ads::TrialResult& result);
+  void search_changed_objects();
+  void search_every_object();
+  void begin_round(const model::SpecObjects& before, bool every_object);
+  void try_next();
+  void on_trial(const ads::TrialResult& result);
+  void end_round();
+  void ask_others();
+  void on_others(ads::OtherProxies others);
   void withhold();
-  void blame_proxy(const std::string& why, const ObjectKey& object = {});
-  void leave_alone_for_a_while();
-  void close(std::uint64_t generation);
+  void report_no_object(const std::string& cause, const ObjectKey& object = {});
+  void pause_proxy();
+  void end_search(std::uint64_t generation);
   bool outdated(const model::SpecObjects& now) const;
   bool keeps_too_much() const;
 
-  ObjectKey culprit() const { return case_->search->suspects[*case_->search->inquest.culprit()]; }
+  ObjectKey found() const { return search_->round->candidates[*search_->round->bisection.found()]; }
   ObjectKey named(ObjectKey object) const;
   Objects objects_at(std::uint64_t generation) const;
-  // Runs `step` on the strand, unless the case is another one by then.
+  // Runs `step` on the strand, unless another search runs by then.
   template <class Step>
-  auto in_this_case(Step step);
+  auto in_this_search(Step step);
 
   NackProvenanceOptions options_;
   std::deque<std::pair<std::uint64_t, Objects>> history_;  // by the first generation that has them
   std::uint64_t generation_ = 0;
-  std::map<model::ProxyKey, Refuser> refusers_;
-  std::optional<Case> case_;
-  std::uint64_t last_case_ = 0;
+  std::map<model::ProxyKey, RefusingProxy> refusing_;
+  std::optional<Search> search_;
+  std::uint64_t last_search_ = 0;
   Strand strand_;
   Subscription timer_;
   Subscription refused_;

@@ -6,7 +6,7 @@
 namespace osm::inline v1::nack_provenance {
 namespace {
 
-constexpr std::size_t kTellingBytes = 4;  // less is found in any sentence
+constexpr std::size_t kTellingBytes = 4;  // a shorter text occurs in any sentence
 
 bool repeats(std::string_view words, std::string_view text) {
   return text.size() >= kTellingBytes && words.find(text) != words.npos;
@@ -34,16 +34,16 @@ bool repeats(std::string_view, const smi::TcpRoute&) { return false; }
 }  // namespace
 
 bool move_mentioned_last(std::string_view words, const model::SpecObjects& objects,
-                         std::vector<ObjectKey>& suspects) {
+                         std::vector<ObjectKey>& candidates) {
   std::set<ObjectKey> mentioned;
   model::for_each_kind([&](const char* kind, auto list) {
     for (const auto& object : objects.*list)
       if (repeats(words, *object)) mentioned.insert({kind, object->name.ns, object->name.name});
   });
-  const auto last = std::find_if(suspects.rbegin(), suspects.rend(),
+  const auto last = std::find_if(candidates.rbegin(), candidates.rend(),
                                  [&](const ObjectKey& key) { return mentioned.contains(key); });
-  if (last == suspects.rend()) return false;
-  std::rotate(suspects.rbegin(), last, last + 1);
+  if (last == candidates.rend()) return false;
+  std::rotate(candidates.rbegin(), last, last + 1);
   return true;
 }
 

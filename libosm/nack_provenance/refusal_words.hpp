@@ -1,5 +1,5 @@
-// A proxy's words about what it refused often repeat what somebody wrote: a regex, a name. That is
-// no proof, but a good first guess.
+// A proxy's text about a refusal often repeats a part of the refused object, such as a regex or a
+// name. That is no proof, but a good first guess.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,8 @@
 
 namespace osm::inline v1::nack_provenance {
 
-// Moves the last suspect of which `words` repeat something to the end. Result: whether there is
-// one.
+// Moves the last candidate of which `words` repeat a part to the end. Result: true if there is one.
 bool move_mentioned_last(std::string_view words, const model::SpecObjects& objects,
-                         std::vector<ObjectKey>& suspects);
+                         std::vector<ObjectKey>& candidates);
 
 }  // namespace osm::inline v1::nack_provenance

@@ -21,7 +21,7 @@ bool same_route(const smi::TrafficTargetRule& a, const smi::TrafficTargetRule& b
   return a.kind == b.kind && a.name == b.name;
 }
 
-// The rules of `before` with those of their matches that `after` names too.
+// The rules of `before`, each with the matches that `after` names as well.
 std::vector<smi::TrafficTargetRule> common_rules(std::vector<smi::TrafficTargetRule> before,
                                                  const std::vector<smi::TrafficTargetRule>& after) {
   std::vector<smi::TrafficTargetRule> out;
@@ -40,7 +40,7 @@ std::vector<smi::TrafficTargetRule> common_rules(std::vector<smi::TrafficTargetR
   return out;
 }
 
-// Each: nothing when there is nothing that both allow.
+// Each overload returns nullopt if there is nothing that both versions allow.
 
 std::optional<smi::TrafficTarget> allowed_by_both(smi::TrafficTarget before,
                                                   const smi::TrafficTarget& after) {

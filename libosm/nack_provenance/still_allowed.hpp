@@ -1,20 +1,20 @@
-// What of an earlier specification the newest one still allows: how far a search for a refused
-// object may go back without giving anybody what was taken away meanwhile.
+// The part of an earlier specification that the newest one still allows. A search for a refused
+// object goes back no further, so that a trial allows nobody anything that was taken away since.
 #pragma once
 
 #include "model/spec_objects.hpp"
 
 namespace osm::inline v1::nack_provenance {
 
-// `before`, less what `after` does not allow: of an object that both hold, the sources, rules,
-// matches and ports that both have; what has nothing left, or is gone from `after`, is left out. A
-// TrafficSplit allows nobody anything and stays as it was. In place of a value that says the same
-// as the one in `after` stands that one.
+// `before` without the parts that `after` does not allow. An object that both hold keeps the
+// sources, rules, matches and ports that both have; an object that has none left, or is not in
+// `after`, is left out. A TrafficSplit allows nothing and stays as it was. Equal objects reuse the
+// pointer of `after`.
 model::SpecObjects still_allowed(const model::SpecObjects& before, const model::SpecObjects& after);
 
-// `after`, with permissive mode and egress where both have them, and with TLS as `before` has it,
-// but no older version than `after` accepts; tracing and health checks, which allow nobody
-// anything, as they were. Whom `after` has requests authorized by stays. Only these settings shape
+// `after`, with permissive mode and egress only if both have them, and with the TLS settings of
+// `before`, but no older version than `after` accepts. Tracing and health checks allow nothing and
+// are those of `before`. External authorization is that of `after`. Other settings do not shape
 // proxies.
 MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after);
 

@@ -23,7 +23,7 @@ class TrialMesh::Spec final : public MeshSpec {
   std::vector<std::string> list_namespaces() const override { return objects.namespaces; }
   MeshConfig get_mesh_config() const override { return objects.config; }
   bool has_synced() const override { return true; }
-  // Accounts and CAs do not shape the mesh, and what is wrong with a trial is nobody's problem.
+  // Accounts and CAs do not shape the mesh. Problems of a trial are reported to nobody.
   SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }
   std::vector<ServiceAccount> list_service_accounts() const override { return {}; }
   std::vector<ServiceAccount> list_all_service_accounts() const override { return {}; }
@@ -56,7 +56,7 @@ TrialMesh::SnapshotPtr TrialMesh::build(model::SpecObjects objects) {
   spec_->objects = std::move(objects);
   builder_.spec_changed(kinds);
   if (auto fresh = builder_.build()) last_ = std::move(fresh);
-  return last_;  // that of the trial before when nothing differs
+  return last_;  // the mesh of the trial before if nothing differs
 }
 
 }  // namespace osm::inline v1::nack_provenance

@@ -1,5 +1,5 @@
-// The mesh as it would be if some objects had not changed: what a canary proxy is given to find out
-// which of them it refuses. Lives on one strand.
+// The mesh as it would be if some objects had not changed; trials send it to the refusing proxy.
+// Thread: one strand.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,10 @@ class TrialMesh {
  public:
   using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
 
-  // The providers outlive the value. Endpoints and workloads are as they were at the first trial.
+  // Lifetime: the providers outlive the value. Endpoints and workloads stay those of the first
+  // trial.
   struct Options {
-    model::SpecObjects before;  // what of it may come back: still_allowed()
+    model::SpecObjects before;  // reduced by still_allowed()
     model::SpecObjects after;
     std::vector<ProviderEntry> providers;
     std::vector<WorkloadProvider*> workload_providers;
@@ -30,14 +31,13 @@ class TrialMesh {
   explicit TrialMesh(Options options);
   ~TrialMesh();
 
-  // The mesh of `after` with the objects that `old` names as in `before`. Null: a provider has not
+  // The mesh of `after`, with the objects named by `old` as in `before`. Null: a provider has not
   // synced.
   SnapshotPtr with_old(const std::set<ObjectKey>& old);
-  // The mesh of `after` with nothing of this object; of a MeshConfig, with that of `before`.
+  // The mesh of `after` without this object. A MeshConfig is replaced by the one of `before`.
   SnapshotPtr without(const ObjectKey& object);
 
  private:
-  // A specification that says what it is told.
   class Spec;
   SnapshotPtr build(model::SpecObjects objects);
 

@@ -40,7 +40,7 @@ void WithheldSpec::withhold(Problem problem, const model::SpecObjects& refused,
   strand_.post([this, key] { changed_.notify({key}); });
 }
 
-// Whether the object still has the value that was refused.
+// True if the object still has the value that was refused.
 bool WithheldSpec::applies(const Entry& entry) const {
   const auto among = [](const auto& refused, const auto& list) {
     return !refused.empty() && std::any_of(list.begin(), list.end(), [&](const auto& object) {
@@ -59,7 +59,7 @@ bool WithheldSpec::applies(const Entry& entry) const {
 void WithheldSpec::lift(const std::vector<ObjectKey>& changed) {
   const auto concerned = [&](const ObjectKey& key) {
     return std::any_of(changed.begin(), changed.end(), [&](const ObjectKey& one) {
-      // A namespace takes its objects with it, unannounced; a MeshConfig is there once.
+      // Objects of a removed namespace are not announced. There is one MeshConfig.
       return one == key || one.kind == "Namespace" ||
              (one.kind == key.kind && key.kind == model::kMeshConfigKind);
     });

@@ -1,9 +1,8 @@
-// The mesh specification without the objects that proxies refuse. The catalog reads it in place of
-// the whole one, so that a withheld object is left out like one that is invalid: a permission or a
-// split that is withheld grants and diverts nothing, in place of a MeshConfig stands one that
-// allows no more.
+// The mesh specification without the objects that proxies refuse. The catalog reads this one, so
+// that a withheld object is left out like an invalid one: a withheld permission grants nothing, a
+// withheld split diverts nothing, and a withheld MeshConfig is replaced by one that allows no more.
 //
-// What is withheld is one value of an object: once it changes, the object is listed again.
+// One value of an object is withheld. Once the object changes, it is listed again.
 #pragma once
 
 #include <map>
@@ -22,15 +21,15 @@ namespace osm::inline v1::nack_provenance {
 
 class WithheldSpec final : public MeshSpec {
  public:
-  // Both outlive the value. `executor` tells subscribers, one call at a time.
+  // Lifetime: both outlive the value. Subscribers are called on `executor`, one call at a time.
   WithheldSpec(MeshSpec& spec, Executor& executor);
   ~WithheldSpec() override;  // stop()
 
-  // Hears of nothing more; lists can still be read. Idempotent.
+  // Ends the subscription to the specification. Lists can still be read. Idempotent.
   void stop();
 
-  // Leaves out `problem.object` in the value that `refused` has of it, and lists `problem`, with
-  // the place where the object stands. A MeshConfig is replaced by `good`. Nothing happens when the
+  // Leaves out `problem.object` while it has the value that it has in `refused`, and lists
+  // `problem`, with the object's source. A MeshConfig is replaced by `good`. Does nothing if the
   // object has another value by now. Thread: any.
   void withhold(Problem problem, const model::SpecObjects& refused, const MeshConfig& good = {});
 

@@ -1,4 +1,4 @@
-// The rotation's record in a file of the state directory, for a single controller.
+// The record of a rotation in a file of the state directory, for a single controller.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ class FileRecord final : public RotationRecord {
     ::close(fd);
     if (!whole) return failed(cause);
     if (::rename(temporary.c_str(), path_.c_str()) != 0) return failed(errno);
-    // A step takes effect once it is recorded: it must be so after a power cut as well.
+    // A step takes effect once it is recorded, so the record must survive a power cut.
     const std::string parent = std::filesystem::path(path_).parent_path().string();
     const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool durable = directory >= 0 && ::fsync(directory) == 0;

@@ -17,7 +17,6 @@ constexpr std::array kStates{
     StateName{RootState::kValidating, "validating"}, StateName{RootState::kSigning, "signing"},
     StateName{RootState::kDraining, "draining"},     StateName{RootState::kClosing, "closing"}};
 
-// One look at the whole: what is there, what is wanted, and what may be done about it.
 class Step {
  public:
   explicit Step(const RotationInput& input) : in_(input) {
@@ -34,7 +33,7 @@ class Step {
     const RootRecord* signing = find(RootState::kSigning);
     const std::string target = next_signer(signing);
     const bool moved = follow_wishes(signing, target);
-    // What is trusted has changed: the evidence is of before.
+    // After a change of the trusted roots the evidence is out of date.
     if (!moved) {
       note_followed();
       if (!sign(target)) drain();
@@ -71,7 +70,7 @@ class Step {
     if (!is_trusted(state)) root.bundle_pem.clear();
   }
 
-  // Of those that are to sign and can, the newest; the present one when there is no such.
+  // Result: the newest active root that can sign; the present one if there is none.
   std::string next_signer(const RootRecord* signing) {
     const RootRecord* newest = nullptr;
     for (const auto& [name, root] : roots_) {
@@ -92,7 +91,8 @@ class Step {
     return signing->name;
   }
 
-  // What needs no evidence: to trust more, and to begin to leave. Result: whether anything moved.
+  // Takes the steps that need no evidence: to trust a root, and to begin to drain one.
+  // Result: true if a state changed.
   bool follow_wishes(const RootRecord* signing, const std::string& target) {
     bool moved = false;
     for (auto& [name, root] : roots_) {
@@ -112,7 +112,7 @@ class Step {
     const bool wanted = role(root.name) != RootRole::kInactive;
     if (!trusted) {
       if (!wanted || !learn_bundle(root)) return;
-      // The very first: nothing is signed yet, so nobody can be hurt.
+      // If no root signs yet, no certificate is in use, and the first one may sign at once.
       enter(root, !is_target       ? RootState::kTrusted
                   : somebody_signs ? RootState::kValidating
                                    : RootState::kSigning);
@@ -137,7 +137,7 @@ class Step {
     return true;
   }
 
-  // A CA that was replaced underneath must not slip past the evidence.
+  // A CA that was exchanged under an unchanged object is reported and not trusted.
   void notice_other_bundle(const RootRecord& root) {
     const RootWish* wanted = wish(root.name);
     if (wanted && !wanted->bundle_pem.empty() && wanted->bundle_pem != root.bundle_pem)
@@ -151,8 +151,8 @@ class Step {
                             wanted->trust_domain.str();
   }
 
-  // Who went before every replica acted on this state may have been given, at the last moment, what
-  // was right before it.
+  // A replica that did not act on this state yet may have sent a proxy, just before it
+  // disconnected, certificates of the state before.
   void note_followed() {
     if (!in_.evidence.complete) return;
     for (auto& [name, root] : roots_)
@@ -160,7 +160,7 @@ class Step {
         root.followed_at = in_.now;
   }
 
-  // Whether absent proxies are no reason to wait any more.
+  // True if absent proxies no longer hold the step.
   bool outwaited(const RootRecord& root) const {
     const bool long_ago =
         root.followed_at != WallTime{} && in_.now - root.followed_at >= in_.longest_leaf;
@@ -173,7 +173,7 @@ class Step {
     text += std::to_string(count) + ' ' + std::string(what);
   }
 
-  // What keeps this root from its next state; empty: nothing.
+  // The text of the evidence that is missing for the next state; empty: none.
   std::string missing(const RootRecord& root, bool of_leaves) const {
     const RotationEvidence& seen = in_.evidence;
     if (!seen.complete) return "waits for " + seen.waiting_for;
@@ -190,7 +190,7 @@ class Step {
     return "waits for " + text + (seen.lagging.empty() ? "" : " (" + seen.lagging + ")");
   }
 
-  // Result: whether another root signs now.
+  // Result: true if another root signs now.
   bool sign(const std::string& target) {
     RootRecord* next = find(RootState::kValidating);
     if (!next || next->name != target) return false;
@@ -218,12 +218,12 @@ class Step {
       }
       enter(root,
             drains && is_last_of_its_domain(root) ? RootState::kClosing : RootState::kInactive);
-      return;  // what is trusted is another now
+      return;  // the evidence is out of date now
     }
   }
 
-  // Whether no other root that is trusted is of its domain: with it the names of that domain begin,
-  // or cease, to be anybody's.
+  // True if no other trusted root is of its domain. Names of that domain begin, or cease, to be
+  // admitted with this root.
   bool is_last_of_its_domain(const RootRecord& root) const {
     return std::none_of(roots_.begin(), roots_.end(), [&](const auto& entry) {
       const RootRecord& other = entry.second;

@@ -1,9 +1,9 @@
-// The mesh's roots and how they follow each other, as a state machine without I/O
-// (docs/adr/0024): wishes, the record and evidence go in, the next record comes out.
+// The state machine of a root rotation, without I/O (docs/adr/0024). Input: wishes, the record and
+// evidence. Output: the next record.
 //
-// A step that would hurt somebody without evidence is never taken: a root signs only once everybody
-// who could meet what it signed trusts it, and is trusted until nothing that it signed is in use.
-// At most one such step at a time, because each makes the evidence before it worthless.
+// A step that could break a connection is taken only on evidence: a root signs after every proxy
+// trusts it, and is trusted until no certificate that it signed is in use. One such step is taken
+// at a time, because each makes the evidence before it obsolete.
 #pragma once
 
 #include <chrono>
@@ -19,57 +19,57 @@
 
 namespace osm::inline v1::root_rotation {
 
-// How far a root has come.
 enum class RootState {
   kInactive,    // neither signs nor is trusted
-  kTrusted,     // its author wants no more, or another one signs
-  kValidating,  // trusted, to sign as soon as everybody acknowledged that
-  kSigning,     // one at a time
-  kDraining,    // to be trusted no more, as soon as nothing that it signed is in use
-  kClosing,     // trusted no more; connections that it vouched for, under names of a trust domain
-                // that goes with it, are let through until every proxy has replaced them
+  kTrusted,     // does not sign: its object is passive, or another root signs
+  kValidating,  // trusted; signs as soon as every proxy has acknowledged that it is trusted
+  kSigning,     // one root at a time
+  kDraining,    // trusted until no certificate that it signed is in use
+  kClosing,     // not trusted; it was the last root of its trust domain, and open connections under
+                // names of that domain are allowed until every proxy has replaced them
 };
 
-// "inactive", "trusted", ... as the record and `osm certificate status` say it.
+// "inactive", "trusted", ... as in the record and in `osm certificate status`.
 std::string_view root_state_text(RootState state);
 std::optional<RootState> root_state_of(std::string_view text);
 
-// Whether peers that come with what it signed are let in.
+// True if peers with certificates of such a root are admitted.
 bool is_trusted(RootState state);
 
 struct RootRecord {
   std::string name;
   RootState state = RootState::kInactive;
   WallTime since{};        // in this state
-  WallTime followed_at{};  // since when every replica acts on this state; zero: not yet
-  WallTime signed_at{};    // began to sign the last time; zero: never
-  WallTime first_seen{};   // orders those that want to sign: the newest does
-  // What it is trusted by, while it is: known without asking its CA, also when that is gone.
+  WallTime followed_at{};  // every replica acts on this state since then; zero: not yet
+  WallTime signed_at{};    // start of its last period of signing; zero: never
+  WallTime first_seen{};   // among several active roots the newest signs
+  // Certificates of its CA while it is trusted, so that the CA need not be asked and may be gone.
   std::string bundle_pem{};
-  TrustDomain trust_domain{};  // of what it signs
+  TrustDomain trust_domain{};  // of the names that it signs
 
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
 
-// What its author wants of a root.
+// The target state of a root, from its object.
 struct RootWish {
   std::string name;
   RootRole role = RootRole::kActive;
-  std::string bundle_pem{};  // of its CA; empty: that cannot be asked, and `fault` says why
+  std::string bundle_pem{};  // of its CA; empty: the CA cannot be asked, see `fault`
   std::string fault{};
   TrustDomain trust_domain{};
 };
 
-// What all live replicas of the control plane together say about the record in force.
+// Sum of the reports of all live replicas about the record in force.
 struct RotationEvidence {
-  bool complete = false;       // each of them has followed the record and said so
-  std::size_t bundle_lag = 0;  // connected proxies that do not trust it, or its domains, yet
-  std::size_t leaf_lag = 0;    // and those with a certificate that is not the signing root's
-  std::size_t own_lag = 0;     // certificates of the replicas themselves, of other roots
-  std::size_t absent = 0;      // workloads whose proxy is connected to nobody
-  bool young = false;          // a replica has just started: its proxies may be on their way back
-  std::string waiting_for{};   // for people: who is not complete
-  std::string lagging{};       // for people: some of the proxies
+  bool complete = false;       // each replica has reported that it acts on the record
+  std::size_t bundle_lag = 0;  // connected proxies without the trust bundle or its domains
+  std::size_t leaf_lag =
+      0;                    // connected proxies with a certificate of another than the signing root
+  std::size_t own_lag = 0;  // certificates of the replicas themselves, of other roots
+  std::size_t absent = 0;   // workloads whose proxy is connected to no replica
+  bool young = false;       // a replica has just started, and proxies may be reconnecting
+  std::string waiting_for{};  // for people: the replicas that are not complete
+  std::string lagging{};      // for people: some of the proxies
 };
 
 struct RotationInput {
@@ -77,16 +77,16 @@ struct RotationInput {
   std::vector<RootWish> wishes;
   RotationEvidence evidence;
   WallTime now;
-  // After so long nobody who was absent can still hold a valid certificate.
+  // After this time the certificates of an absent proxy have expired.
   std::chrono::seconds longest_leaf;
 };
 
 struct RotationStep {
-  std::vector<RootRecord> records;             // by name; to be recorded before it takes effect
-  std::map<std::string, std::string> waiting;  // by root: what for, in words
+  std::vector<RootRecord> records;             // by name; recorded before it takes effect
+  std::map<std::string, std::string> waiting;  // by root: the text for the status
 };
 
-// The next record; equal to the present one when there is nothing to do.
+// Result: the next record; equal to the present one if there is nothing to do.
 RotationStep next_step(const RotationInput& input);
 
 }  // namespace osm::inline v1::root_rotation

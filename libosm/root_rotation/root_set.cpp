@@ -53,7 +53,7 @@ Result<std::string> RootSet::sign(const certificate::SigningRequest& request) {
 
 std::string RootSet::trust_bundle_pem() const { return roots().bundle_pem; }
 
-// Another one also when only the control plane's own certificates are signed by another.
+// The id also changes if only the control plane's own certificates get another signer.
 std::string RootSet::id() const {
   const Roots now = roots();
   std::string id = now.signer->id();

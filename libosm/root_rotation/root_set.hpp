@@ -1,5 +1,4 @@
-// Several roots as one Issuer: one signs, others are trusted beside it. Who does what is set from
-// outside, by whoever rotates them.
+// Several roots as one Issuer: one signs, the others are trusted beside it. RootRotation sets them.
 #pragma once
 
 #include <functional>
@@ -16,15 +15,15 @@ class RootSet final : public certificate::Issuer {
  public:
   struct Roots {
     std::shared_ptr<certificate::Issuer> signer;
-    // Signs what the control plane shows to proxies (Usage::kController): the root before, while it
-    // is trusted, because what a proxy verifies the control plane with came with its own
-    // certificate and may be older than the signer.
+    // Signs the certificates that the control plane shows to proxies (Usage::kController). It is
+    // the root that signed before, while that is trusted: the bundle by which a proxy verifies the
+    // control plane came with the proxy's own certificate, and may be older than the signer.
     std::shared_ptr<certificate::Issuer> controller_signer;
-    // Whose names the two certify. What still has a name of the other domain gets it from the
-    // other root, until it has asked for its new one.
+    // Trust domains of the two. A certificate that is renewed under a name of the other domain is
+    // signed by the other root.
     TrustDomain domain;
     TrustDomain controller_domain;
-    std::string bundle_pem;  // what is trusted, the signers' own roots among it
+    std::string bundle_pem;  // of all trusted roots, the signers among them
 
     friend bool operator==(const Roots&, const Roots&) = default;
   };
@@ -45,7 +44,7 @@ class RootSet final : public certificate::Issuer {
   Notifier<> changed_;
 };
 
-// Issuers that share: what `manager` owns and the rotation sets.
+// An issuer for the certificate manager to own, over the one that the rotation sets.
 std::unique_ptr<certificate::Issuer> share(std::shared_ptr<certificate::Issuer> issuer);
 
 }  // namespace osm::inline v1::root_rotation

@@ -1,5 +1,5 @@
-// What the rotation writes down: the record, and what a replica says of itself on the board. JSON,
-// without secrets: anybody who may read the mesh's objects may read it.
+// The record of a rotation and a replica's report on the board, as JSON. Both hold no secrets:
+// everyone who may read the mesh's objects may read them.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,22 @@ std::string to_text(const std::vector<RootRecord>& records);
 // A record that was written before roots had trust domains has empty ones. Failure: kInvalidSyntax.
 Result<std::vector<RootRecord>> parse_records(const std::string& text);
 
-// What all replicas must act on alike: which root signs, which are trusted, and of which domains.
+// Hash of the part of the record that all replicas must act on alike: the signing root, the trusted
+// roots and their domains.
 std::string effect_of(const std::vector<RootRecord>& records);
 
-// What they are together. `controller`: of the root that signs for the control plane.
+// The trust domains in effect. `controller`: domain of the root that signs for the control plane.
 TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomain& controller);
 
-// What one replica sees.
+// One replica's report.
 struct ReplicaView {
   std::string follows;  // effect_of() the record it acts on
   std::size_t proxies = 0;
   std::size_t bundle_lag = 0;
   std::size_t leaf_lag = 0;
   std::size_t own_lag = 0;
-  std::vector<std::string> lagging;  // some of them
-  bool young = false;                // who was connected before it started may not be again yet
+  std::vector<std::string> lagging;  // some of the lagging proxies
+  bool young = false;                // it has just started, and proxies may be reconnecting
 
   friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
 };
@@ -39,7 +40,7 @@ std::string to_text(const ReplicaView& view);
 // Failure: kInvalidSyntax.
 Result<ReplicaView> parse_view(const std::string& text);
 
-// What they see together. `workloads`: of the mesh.
+// Sum of all replicas' reports. `workloads`: their number in the mesh.
 RotationEvidence sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
                         std::size_t workloads);
 

@@ -7,7 +7,7 @@
 
 #include "model/mesh_snapshot.hpp"
 
-namespace osm::catalog::values {
+namespace osm::inline v1::catalog::values {
 
 inline std::string text(const RoutePolicy& route) {
   std::string out = route.path_regex;
@@ -52,4 +52,4 @@ inline std::vector<std::string> allowed_beyond(const model::MeshSnapshot& mesh,
   return out;
 }
 
-}  // namespace osm::catalog::values
+}  // namespace osm::inline v1::catalog::values

@@ -13,7 +13,7 @@
 #include "osm/values/smi.hpp"
 #include "osm/values/workload.hpp"
 
-namespace osm::catalog::values {
+namespace osm::inline v1::catalog::values {
 
 inline constexpr const char* kNs = "shop";
 
@@ -104,4 +104,4 @@ SharedList<T> shared(std::vector<T> values) {
   return out;
 }
 
-}  // namespace osm::catalog::values
+}  // namespace osm::inline v1::catalog::values

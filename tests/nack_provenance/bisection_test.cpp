@@ -10,97 +10,100 @@
 
 #include "lib/run.hpp"
 
-using osm::catalog::NackInquest;
+using osm::nack_provenance::Bisection;
 
 namespace {
 
-std::size_t bound(std::size_t suspects) { return std::bit_width(suspects); }  // floor(log2 n) + 1
+std::size_t bound(std::size_t candidates) {
+  return std::bit_width(candidates);
+}  // floor(log2 n) + 1
 
-// A proxy that refuses every mesh with a culprit in it.
-std::optional<std::size_t> search(NackInquest& inquest, const std::vector<int>& suspects,
-                                  const std::set<int>& culprits) {
-  while (const auto trial = inquest.next()) {
-    const auto end = suspects.begin() + static_cast<std::ptrdiff_t>(*trial);
-    inquest.answered(
-        std::none_of(suspects.begin(), end, [&](int o) { return culprits.contains(o); }));
+// Searches with a proxy that refuses every mesh with one of `refused` in it.
+std::optional<std::size_t> search(Bisection& bisection, const std::vector<int>& candidates,
+                                  const std::set<int>& refused) {
+  while (const auto trial = bisection.next()) {
+    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(*trial);
+    bisection.answered(
+        std::none_of(candidates.begin(), end, [&](int o) { return refused.contains(o); }));
   }
-  return inquest.culprit();
+  return bisection.found();
 }
 
 }  // namespace
 
 TEST_SUITE("nack_provenance::Bisection") {
-  TEST_CASE("every culprit of every number of suspects is found within the bound") {
+  TEST_CASE("each candidate of any number of candidates is found within the bound") {
     for (std::size_t n = 1; n <= 70; ++n) {
-      std::vector<int> suspects(n);
-      std::iota(suspects.begin(), suspects.end(), 0);
-      for (std::size_t culprit = 0; culprit < n; ++culprit) {
-        NackInquest inquest(n);
-        REQUIRE(search(inquest, suspects, {static_cast<int>(culprit)}) == culprit);
-        REQUIRE(inquest.trials() <= bound(n));
+      std::vector<int> candidates(n);
+      std::iota(candidates.begin(), candidates.end(), 0);
+      for (std::size_t one = 0; one < n; ++one) {
+        Bisection bisection(n);
+        REQUIRE(search(bisection, candidates, {static_cast<int>(one)}) == one);
+        REQUIRE(bisection.trials() <= bound(n));
       }
     }
   }
 
-  TEST_CASE("a proxy that refuses every mesh refuses none of the objects in particular") {
+  TEST_CASE("no candidate is found if the proxy refuses every mesh") {
     for (std::size_t n : {0U, 1U, 2U, 7U, 200U}) {
-      NackInquest inquest(n);
-      while (inquest.next()) inquest.answered(false);
-      CHECK_FALSE(inquest.culprit());
-      CHECK(inquest.trials() <= bound(n));
+      Bisection bisection(n);
+      while (bisection.next()) bisection.answered(false);
+      CHECK_FALSE(bisection.found());
+      CHECK(bisection.trials() <= bound(n));
     }
   }
 
-  TEST_CASE("nobody is named before the search is over") {
-    NackInquest inquest(5);
-    CHECK_FALSE(inquest.culprit());
-    inquest.answered(true);
-    CHECK_FALSE(inquest.culprit());
+  TEST_CASE("no candidate is found before the search is over") {
+    Bisection bisection(5);
+    CHECK_FALSE(bisection.found());
+    bisection.answered(true);
+    CHECK_FALSE(bisection.found());
   }
 
-  TEST_CASE("a suspect that stands out is found in one trial, and costs one when it is innocent") {
-    std::vector<int> suspects(200);
-    std::iota(suspects.begin(), suspects.end(), 0);
-    NackInquest right(200, true);
-    CHECK(search(right, suspects, {199}) == 199U);
+  TEST_CASE("a likely candidate takes one trial if it is refused, and one more trial if not") {
+    std::vector<int> candidates(200);
+    std::iota(candidates.begin(), candidates.end(), 0);
+    Bisection right(200, true);
+    CHECK(search(right, candidates, {199}) == 199U);
     CHECK(right.trials() == 1);
-    for (int culprit = 0; culprit < 199; ++culprit) {
-      NackInquest wrong(200, true);
-      REQUIRE(search(wrong, suspects, {culprit}) == static_cast<std::size_t>(culprit));
+    for (int one = 0; one < 199; ++one) {
+      Bisection wrong(200, true);
+      REQUIRE(search(wrong, candidates, {one}) == static_cast<std::size_t>(one));
       REQUIRE(wrong.trials() <= bound(200) + 1);
     }
   }
 
-  TEST_CASE("random sets of culprits are found one after the other, each within the bound") {
+  TEST_CASE(
+      "random sets of refused candidates are found one after the other, each within the bound") {
     auto random = osm::testing::seeded();
     const int rounds = osm::testing::steps(2'000, 50'000);
     for (int round = 0; round < rounds; ++round) {
-      std::vector<int> suspects(1 + random() % 200);
-      std::iota(suspects.begin(), suspects.end(), 0);
-      std::shuffle(suspects.begin(), suspects.end(), random);
-      std::set<int> culprits;
+      std::vector<int> candidates(1 + random() % 200);
+      std::iota(candidates.begin(), candidates.end(), 0);
+      std::shuffle(candidates.begin(), candidates.end(), random);
+      std::set<int> refused;
       for (std::size_t i = 0; i < 1 + random() % 3; ++i)
-        culprits.insert(suspects[random() % suspects.size()]);
+        refused.insert(candidates[random() % candidates.size()]);
       std::set<int> found;
-      while (found != culprits) {
-        NackInquest inquest(suspects.size());
-        const auto culprit = search(inquest, suspects, culprits);
-        REQUIRE(culprit.has_value());
-        REQUIRE(inquest.trials() <= bound(suspects.size()));
-        REQUIRE(culprits.contains(suspects[*culprit]));
-        REQUIRE(found.insert(suspects[*culprit]).second);
-        suspects.erase(suspects.begin() + static_cast<std::ptrdiff_t>(*culprit));
+      while (found != refused) {
+        Bisection bisection(candidates.size());
+        const auto one = search(bisection, candidates, refused);
+        REQUIRE(one.has_value());
+        REQUIRE(bisection.trials() <= bound(candidates.size()));
+        REQUIRE(refused.contains(candidates[*one]));
+        REQUIRE(found.insert(candidates[*one]).second);
+        candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(*one));
       }
     }
   }
 
-  TEST_CASE("of two objects that are refused together only, the later is named") {
+  TEST_CASE("the later of two candidates that are refused only together is found") {
     for (std::size_t first = 0; first < 20; ++first) {
       for (std::size_t second = first + 1; second < 20; ++second) {
-        NackInquest inquest(20);
-        while (const auto trial = inquest.next())
-          inquest.answered(!(*trial > first && *trial > second));
-        REQUIRE(inquest.culprit() == second);
+        Bisection bisection(20);
+        while (const auto trial = bisection.next())
+          bisection.answered(!(*trial > first && *trial > second));
+        REQUIRE(bisection.found() == second);
       }
     }
   }

@@ -1,5 +1,5 @@
-// What a proxy refuses never allows anybody what was taken away: neither in trials, which the rig
-// watches, nor in the verdict.
+// A search never allows anybody what was taken away: neither in its trials, which the rig watches,
+// nor in its verdict.
 #include <doctest/doctest.h>
 
 #include "nack_provenance/nack_provenance.hpp"
@@ -72,7 +72,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     CHECK(rig.live("s0", "/good"));
   }
 
-  TEST_CASE("a mode that shows what an older object says is not blamed for it") {
+  TEST_CASE("a mode that brings up an invalid older object is not withheld, the object is") {
     Rig rig(2);
     rig.spec.put(values::service("odd", "10.9.0.99"));
     rig.settle();
@@ -151,9 +151,9 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.put_routes("s0", "/new");
     rig.put_routes("s1", "/bad");
     rig.executor.run_for(200ms);
-    EnvoyProxy& canary = *rig.proxies.at("s1");
-    while (rig.trials() == 0) REQUIRE(canary.step());
-    rig.spec.remove({"TrafficTarget", values::kNs, "s3"});  // no suspect
+    EnvoyProxy& refusing = *rig.proxies.at("s1");
+    while (rig.trials() == 0) REQUIRE(refusing.step());
+    rig.spec.remove({"TrafficTarget", values::kNs, "s3"});  // no candidate
     rig.settle(4000ms);
     CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
     CHECK(rig.live("s0", "/new"));

@@ -22,7 +22,7 @@ void refuse_every_change(EnvoyProxy& proxy) {
 }  // namespace
 
 TEST_SUITE("nack_provenance::NackProvenance") {
-  TEST_CASE("of three objects that change at once the bad one is named and left out alone") {
+  TEST_CASE("the bad one of three changed objects is named and left out alone") {
     XdsVariant variant = XdsVariant::kSotw;
     SUBCASE("state of the world") {}
     SUBCASE("delta") { variant = XdsVariant::kDelta; }
@@ -44,10 +44,10 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK_FALSE(rig.live("s1", "/good"));  // left out, as if it were invalid
     CHECK(rig.controller->metrics.value("osm_nack_total",
                                         {{"type", "RDS"}, {"object_kind", "HTTPRouteGroup"}}) == 1);
-    // The three that changed were suspects; Envoy's words gave none of them away.
+    // The three changed objects were candidates; Envoy's text mentioned none of them.
     const auto told = rig.controller->log.lines_with("a proxy refused an object");
     REQUIRE(told.size() == 1);
-    CHECK(told.front().fields.at("suspects") == "3");
+    CHECK(told.front().fields.at("candidates") == "3");
     CHECK(rig.trials() <= 2);
     for (const Proxy& proxy : rig.list_proxies())
       for (const ProxyTypeState& type : proxy.types) CHECK(type.state != SyncState::kStale);
@@ -73,7 +73,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     }
   }
 
-  TEST_CASE("several culprits are found one after the other, whoever refuses them") {
+  TEST_CASE("several refused objects are found one after the other, whichever proxy refuses them") {
     Rig rig(6);
     for (const char* name : {"s1", "s3", "s4"}) rig.put_routes(name, "/bad");
     for (const char* name : {"s0", "s2", "s5"}) rig.put_routes(name, "/new");
@@ -83,7 +83,8 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     for (const char* name : {"s0", "s2", "s5"}) CHECK(rig.live(name, "/new"));
   }
 
-  TEST_CASE("trials go to the canary only: others are sent what the mesh says and nothing else") {
+  TEST_CASE(
+      "only the refusing proxy is sent trials: others are sent the real mesh and nothing else") {
     Rig rig(3);
     const int before = rig.proxies.at("s2")->responses;
     rig.put_routes("s1", "/bad");
@@ -93,7 +94,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK(rig.proxies.at("s2")->responses == before + 1);
   }
 
-  TEST_CASE("a proxy that refuses what others of its like accept shapes nobody's mesh") {
+  TEST_CASE("an object that other proxies accept is not withheld") {
     Rig rig(3);
     // One group of routes for two servers, of which one refuses whatever comes.
     for (const char* name : {"s0", "s1"})
@@ -120,7 +121,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK(rig.trials() == trials);
   }
 
-  TEST_CASE("who has not answered yet is waited for before an object is withheld") {
+  TEST_CASE("an object is withheld only after the other proxies had time to answer") {
     Rig rig(3);
     for (const char* name : {"s0", "s1"})
       rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
@@ -149,7 +150,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     }
   }
 
-  TEST_CASE("a proxy can have nothing withheld but what shapes its own configuration") {
+  TEST_CASE("only objects that shape the refusing proxy are withheld") {
     Rig rig(3);
     refuse_every_change(*rig.proxies.at("s0"));
     rig.put_routes("s0", "/new");
@@ -162,7 +163,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK(rig.live("s2", "/new"));
   }
 
-  TEST_CASE("a canary that hangs up leaves the question to the next that refuses") {
+  TEST_CASE("after a refusing proxy hangs up, the search goes on with the next one that refuses") {
     Rig rig(2);
     for (const char* name : {"s0", "s1"})
       rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s0", {"m"})}));
@@ -179,13 +180,13 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s0");
   }
 
-  TEST_CASE("an object that is mended while it is searched for ends the search") {
+  TEST_CASE("a search ends when its object is mended meanwhile") {
     Rig rig(3);
     rig.put_routes("s0", "/new");
     rig.put_routes("s1", "/bad");
     rig.executor.run_for(200ms);
-    EnvoyProxy& canary = *rig.proxies.at("s1");
-    while (canary.nacks == 0) REQUIRE(canary.step());
+    EnvoyProxy& refusing = *rig.proxies.at("s1");
+    while (refusing.nacks == 0) REQUIRE(refusing.step());
     rig.put_routes("s1", "/mended");
     rig.settle();
     CHECK(rig.refused().empty());

@@ -50,9 +50,9 @@ class WatchedTrials final : public ads::TrialHost {
   void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
     host_.end_trial(proxy, generation);
   }
-  void find_witness(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
-                    std::function<void(ads::Witness)> done) override {
-    host_.find_witness(proxy, type, std::move(without), std::move(done));
+  void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
+                  std::function<void(ads::OtherProxies)> done) override {
+    host_.ask_others(proxy, type, std::move(without), std::move(done));
   }
 
   std::set<std::string> beyond;
@@ -89,18 +89,16 @@ struct Controller {
     REQUIRE(started.ok());
     server = std::move(*started);
     trials = std::make_unique<WatchedTrials>(*server, loop.snapshots());
-    provenance = std::make_unique<nack_provenance::NackProvenance>(
-        nack_provenance::NackProvenanceOptions{.spec = spec,
-                                               .snapshots = loop.snapshots(),
-                                               .proxies = *trials,
-                                               .providers = {{&provider}},
-                                               .workload_providers = {&provider},
-                                               .trust_domains = [] { return ads_test::kDomain; },
-                                               .osm_namespace = "osm-system",
-                                               .executor = executor,
-                                               .clock = clock,
-                                               .log = log,
-                                               .metrics = metrics});
+    provenance =
+        std::make_unique<nack_provenance::NackProvenance>(nack_provenance::NackProvenanceOptions{
+            .runtime = {executor, executor, clock, rng, log, metrics},
+            .spec = spec,
+            .snapshots = loop.snapshots(),
+            .proxies = *trials,
+            .providers = {{&provider}},
+            .workload_providers = {&provider},
+            .trust_domains = [] { return ads_test::kDomain; },
+            .osm_namespace = "osm-system"});
   }
   ~Controller() {
     static_cast<void>(server->shutdown(std::chrono::milliseconds(0)).ok());

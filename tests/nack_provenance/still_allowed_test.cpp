@@ -180,9 +180,9 @@ TEST_SUITE("nack_provenance::still_allowed") {
       };
       const auto newest = mesh_of(after);
       TrialMesh trial({before, after, {{&provider}}, {}, domain});
-      const std::vector<ObjectKey> suspects = model::new_in(before, after);
+      const std::vector<ObjectKey> candidates = model::new_in(before, after);
       for (int i = 0; i < 4; ++i) {
-        const auto tried = trial.with_old(policies.some_of(suspects));
+        const auto tried = trial.with_old(policies.some_of(candidates));
         CHECK(allowed_beyond(*tried, *newest) == std::vector<std::string>{});
         allowed += allowances(*tried).size();
       }

@@ -142,7 +142,7 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
 }
 
 TEST_SUITE("nack_provenance::TrialMesh") {
-  TEST_CASE("suspects are as they were, everything else is as it is") {
+  TEST_CASE("candidates are as they were, everything else is as it is") {
     Written w;
     osm::testing::MemoryEndpointsProvider provider;
     provider.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store")});
@@ -151,10 +151,10 @@ TEST_SUITE("nack_provenance::TrialMesh") {
     w.spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"changed"})}));
     w.spec.put(target("thief", "store", {"thief"}, {http_rule("more", {"sell"})}));
     const model::SpecObjects after = Written::objects(w.spec);
-    const std::vector<ObjectKey> suspects = model::new_in(before, after);
-    CHECK(suspects == std::vector<ObjectKey>{{"TrafficTarget", kNs, "buyer"},
-                                             {"TrafficTarget", kNs, "thief"},
-                                             {"HTTPRouteGroup", kNs, "web"}});
+    const std::vector<ObjectKey> candidates = model::new_in(before, after);
+    CHECK(candidates == std::vector<ObjectKey>{{"TrafficTarget", kNs, "buyer"},
+                                               {"TrafficTarget", kNs, "thief"},
+                                               {"HTTPRouteGroup", kNs, "web"}});
     TrialMesh trial({before, after, {{&provider}}, {}, TrustDomain("cluster.local")});
     const auto paths = [](const TrialMesh::SnapshotPtr& mesh) {
       std::vector<std::string> out;
@@ -164,9 +164,10 @@ TEST_SUITE("nack_provenance::TrialMesh") {
       return out;
     };
     using Paths = std::vector<std::string>;
-    CHECK(paths(trial.with_old({suspects.begin(), suspects.end()})) == Paths{"buyer/buy"});
-    CHECK(paths(trial.with_old({suspects[1], suspects[2]})) == Paths{});  // names no match of web's
-    CHECK(paths(trial.with_old({suspects[2]})) == Paths{"thief/sell"});
+    CHECK(paths(trial.with_old({candidates.begin(), candidates.end()})) == Paths{"buyer/buy"});
+    CHECK(paths(trial.with_old({candidates[1], candidates[2]})) ==
+          Paths{});  // names no match of web's
+    CHECK(paths(trial.with_old({candidates[2]})) == Paths{"thief/sell"});
     CHECK(paths(trial.with_old({})) == Paths{"buyer/changed", "thief/sell"});
     const auto without = trial.without({"HTTPRouteGroup", kNs, "web"});
     CHECK(paths(without) == Paths{"thief/sell"});
@@ -177,21 +178,21 @@ TEST_SUITE("nack_provenance::TrialMesh") {
 }
 
 TEST_SUITE("nack_provenance::move_mentioned_last") {
-  TEST_CASE("the suspect whose text a proxy repeats comes last, the others keep their order") {
+  TEST_CASE("the candidate whose text a proxy repeats comes last, the others keep their order") {
     Written w;
     smi::HttpRouteGroup odd = routes("odd", {"x"});
     odd.matches.front().path_regex = "/a{1,200}";
     w.spec.put(odd);
     const model::SpecObjects objects = Written::objects(w.spec);
-    std::vector<ObjectKey> suspects = model::new_in({}, objects);
-    const std::vector<ObjectKey> before = suspects;
-    CHECK_FALSE(move_mentioned_last("something else", objects, suspects));
-    CHECK(suspects == before);
-    CHECK(move_mentioned_last("regex '/a{1,200}' is too costly", objects, suspects));
-    CHECK(suspects.back() == ObjectKey{"HTTPRouteGroup", kNs, "odd"});
+    std::vector<ObjectKey> candidates = model::new_in({}, objects);
+    const std::vector<ObjectKey> before = candidates;
+    CHECK_FALSE(move_mentioned_last("something else", objects, candidates));
+    CHECK(candidates == before);
+    CHECK(move_mentioned_last("regex '/a{1,200}' is too costly", objects, candidates));
+    CHECK(candidates.back() == ObjectKey{"HTTPRouteGroup", kNs, "odd"});
     std::vector<ObjectKey> rest = before;
-    std::erase(rest, suspects.back());
-    suspects.pop_back();
-    CHECK(suspects == rest);
+    std::erase(rest, candidates.back());
+    candidates.pop_back();
+    CHECK(candidates == rest);
   }
 }

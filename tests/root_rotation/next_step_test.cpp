@@ -1,4 +1,5 @@
-// Rotation: what each step needs, and that no order of events ever makes two proxies strangers.
+// Each step of a rotation waits for its evidence, and no order of events makes two proxies refuse
+// each other.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ RootWish wish(std::string name, RootRole role, const TrustDomain& domain = {}) {
   return {.name = name, .role = role, .bundle_pem = "pem of " + name, .trust_domain = domain};
 }
 
-// A rotation under test: applies each step, as its keeper does.
+// A rotation under test: applies each step, as RootRotation does.
 struct Rotation {
   std::vector<RootRecord> records;
   std::vector<RootWish> wishes;
@@ -65,7 +66,7 @@ struct Rotation {
 };
 
 TEST_SUITE("root_rotation::next_step") {
-  TEST_CASE("The first root signs at once: there is nobody to hurt") {
+  TEST_CASE("the first root signs at once") {
     Rotation it;
     it.evidence = {.complete = false, .waiting_for = "everybody"};
     it.wishes = {wish("old", RootRole::kActive)};
@@ -75,7 +76,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK_FALSE(it.step());
   }
 
-  TEST_CASE("The next root is trusted first, signs then, and the old one goes last") {
+  TEST_CASE("the next root is trusted first, then signs, and the old root ends last") {
     Rotation it = Rotation::under_way();
     CHECK(it.state("old") == RootState::kSigning);
     CHECK(it.state("next") == RootState::kValidating);
@@ -94,7 +95,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK_FALSE(it.step());
   }
 
-  TEST_CASE("Each kind of missing evidence holds a step, and is named") {
+  TEST_CASE("each kind of missing evidence holds a step, and is named") {
     struct Row {
       RotationEvidence evidence;
       std::string why_not_signing;
@@ -132,7 +133,7 @@ TEST_SUITE("root_rotation::next_step") {
     }
   }
 
-  TEST_CASE("The last root of a trust domain goes in two steps: first its trust, then its names") {
+  TEST_CASE("the last root of a trust domain ends in two steps: first its trust, then its names") {
     const TrustDomain from("old.example"), to("new.example");
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive, from)};
@@ -168,7 +169,7 @@ TEST_SUITE("root_rotation::next_step") {
     }
   }
 
-  TEST_CASE("A root of the domain that stays goes in one step") {
+  TEST_CASE("a root of a domain that stays ends in one step") {
     const TrustDomain domain("one.example");
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive, domain)};
@@ -180,7 +181,7 @@ TEST_SUITE("root_rotation::next_step") {
           std::set<RootState>{RootState::kSigning, RootState::kDraining, RootState::kInactive});
   }
 
-  TEST_CASE("A trusted root keeps its trust domain, whatever its author writes later") {
+  TEST_CASE("a trusted root keeps its trust domain when its object changes") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive, TrustDomain("one.example"))};
     it.settle();
@@ -190,7 +191,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.waiting["old"].find("spec.trustDomain back") != std::string::npos);
   }
 
-  TEST_CASE("Who is absent is waited for no longer than a leaf lives") {
+  TEST_CASE("an absent proxy holds a step no longer than a leaf lives") {
     Rotation it = Rotation::under_way();
     it.evidence = {.complete = false, .absent = 1, .waiting_for = "replica b"};
     it.now += 2 * kLeaf;
@@ -211,7 +212,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("old") == RootState::kInactive);
   }
 
-  TEST_CASE("The only root that can sign goes on, whatever is wished") {
+  TEST_CASE("the only root that can sign goes on signing") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
     it.settle();
@@ -231,7 +232,7 @@ TEST_SUITE("root_rotation::next_step") {
       CHECK(it.waiting["next"] == "vault is sealed");
   }
 
-  TEST_CASE("A passive root is trusted, and back again: wishes may change at any point") {
+  TEST_CASE("a passive root is trusted, and its role may change at any point") {
     Rotation it = Rotation::under_way();
     SUBCASE("before it signs") {}
     SUBCASE("after it signs") {
@@ -248,7 +249,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("next") == RootState::kInactive);
   }
 
-  TEST_CASE("A CA that was replaced underneath is reported, and not trusted") {
+  TEST_CASE("a CA that was exchanged under its object is reported, and not trusted") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
     it.settle();
@@ -260,7 +261,7 @@ TEST_SUITE("root_rotation::next_step") {
 
   // Two replicas, some proxies, three roots of two trust domains; wishes, crashes, absences and
   // time as they come.
-  TEST_CASE("In no order of events does a proxy meet a peer that it does not let in") {
+  TEST_CASE("no order of events makes a proxy meet a peer that it does not admit") {
     auto random = osm::testing::seeded();
     const auto pick = [&](std::size_t count) {
       return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);

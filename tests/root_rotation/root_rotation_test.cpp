@@ -1,4 +1,4 @@
-// Replicas that rotate a root together: what one records the others act on, and nobody is ahead.
+// Replicas rotate a root together: all act on one record, and no replica is ahead of another.
 #include "osm/certificate/root_rotation.hpp"
 
 #include <doctest/doctest.h>
@@ -184,7 +184,7 @@ Error refusal_to_start(Mesh& mesh, const TrustDomain& domain) {
 
 TEST_SUITE("root_rotation::RootRotation") {
   TEST_CASE(
-      "Replicas follow one record to the next root, each leaf is renewed, the old one is gone") {
+      "replicas follow one record to the next root, each leaf is renewed, the old root ends") {
     Mesh mesh;
     Replica a(mesh, "a"), b(mesh, "b");
     b.leads = false;
@@ -201,7 +201,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     }
   }
 
-  TEST_CASE("A replica that does not act on a step holds the next one") {
+  TEST_CASE("a replica that does not act on a step holds the next one") {
     Mesh mesh;
     Replica a(mesh, "a"), b(mesh, "b");
     b.leads = false;
@@ -218,7 +218,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(mesh.states().at("next") == RootState::kSigning);
   }
 
-  TEST_CASE("A replica that starts in between acts on the record at once") {
+  TEST_CASE("a replica that starts in between acts on the record at once") {
     Mesh mesh;
     auto a = std::make_unique<Replica>(mesh, "a");
     Replica b(mesh, "b");
@@ -238,7 +238,7 @@ TEST_SUITE("root_rotation::RootRotation") {
 
   // Its proxies verify the control plane with what came with their own certificate, which may know
   // no newer root.
-  TEST_CASE("A replica that starts while a root drains shows a certificate of that root") {
+  TEST_CASE("a replica that starts while a root drains shows a certificate of that root") {
     Mesh mesh;
     auto a = std::make_unique<Replica>(mesh, "a");
     Replica b(mesh, "b");
@@ -263,7 +263,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(certificate::issuer_key_id((*shown)->chain_pem) == first);
   }
 
-  TEST_CASE("Two that both believe to lead take one step, not two") {
+  TEST_CASE("two replicas that both believe to lead take one step, not two") {
     Mesh mesh;
     Replica a(mesh, "a"), b(mesh, "b");
     mesh.wish("next", RootRole::kActive);
@@ -272,7 +272,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
   }
 
-  TEST_CASE("Who cannot make the root that signs says which object is missing") {
+  TEST_CASE("a replica that cannot make the signing root names the missing object") {
     Mesh mesh;
     mesh.record.text = root_rotation::to_text(
         {{.name = "lost", .state = RootState::kSigning, .bundle_pem = "pem"}});
@@ -281,7 +281,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(why.message.find("MeshRootCertificate lost") != std::string::npos);
   }
 
-  TEST_CASE("A root of another trust domain takes the mesh there, and back") {
+  TEST_CASE("a root of another trust domain takes the mesh there, and back") {
     const TrustDomain next("new.example");
     const std::vector<TrustDomain> both{kDomain, next};
     Mesh mesh;
@@ -345,7 +345,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(a->rotation->trust_domains() == TrustDomains(kDomain));
   }
 
-  TEST_CASE("A root that names no trust domain is of the one that the mesh has now") {
+  TEST_CASE("a root that names no trust domain is of the mesh's present one") {
     Mesh mesh;
     Replica a(mesh, "a");
     const TrustDomain elsewhere("elsewhere.example");
@@ -360,7 +360,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(a.rotation->trust_domains() == TrustDomains(elsewhere));
   }
 
-  TEST_CASE("The same CA under another trust domain gives everything another name") {
+  TEST_CASE("the same CA under another trust domain gives everything another name") {
     const TrustDomain next("new.example");
     Mesh mesh;
     const certificate::PrivateKey pem = certificate::make_root_pem(mesh.clock).value();
@@ -378,7 +378,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(a.rotation->trust_domains() == TrustDomains(next));
   }
 
-  TEST_CASE("A trusted root's object that is edited to another trust domain changes nothing") {
+  TEST_CASE("an edit of a trusted root's trust domain changes nothing") {
     Mesh mesh;
     Replica a(mesh, "a");
     mesh.wish("next", RootRole::kActive);
@@ -396,7 +396,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(told);
   }
 
-  TEST_CASE("A record from before roots had trust domains is of the mesh's") {
+  TEST_CASE("a root that is recorded without a trust domain is of the mesh's") {
     Mesh mesh;
     { const Replica a(mesh, "a"); }
     const std::string field = ",\"trustDomain\":\"cluster.local\"";
@@ -409,7 +409,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(a.rotation->trust_domains() == TrustDomains(kDomain));
   }
 
-  TEST_CASE("A mesh does not start under another trust domain than its own root is recorded with") {
+  TEST_CASE("a mesh does not start under another trust domain than its own root is recorded with") {
     Mesh mesh;
     { const Replica a(mesh, "a"); }
     const Error why = refusal_to_start(mesh, TrustDomain("new.example"));
@@ -417,7 +417,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(why.message.find("cluster.local") != std::string::npos);
   }
 
-  TEST_CASE("The record and a replica's view are read as they were written") {
+  TEST_CASE("the record and a replica's report are read as they were written") {
     const std::vector<RootRecord> records{
         {.name = "a",
          .state = RootState::kDraining,
