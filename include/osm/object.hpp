@@ -30,7 +30,7 @@ struct OSM_API ObjectKey {
 // `path`.
 struct OSM_API ObjectSource {
   std::string path;
-  int line = 0;                       // of the document's first line; 0: unknown
+  int line = 0;                       // line of the document's first line; 0: unknown
   std::map<std::string, int> fields;  // "spec.rules[0].kind" → line
 
   // The line of `field`, or of its nearest ancestor that has one, or `line`.
@@ -55,7 +55,7 @@ struct OSM_API Problem {
   std::string path;  // file
   int line = 0;
   std::string field;  // "spec.rules[0].kind"; empty: the whole object
-  std::string cause;  // what is wrong and what to do
+  std::string cause;  // the fault and the remedy
 
   // "mesh/a.yaml:12: TrafficTarget bookstore/buyer: spec.rules[0].kind: <cause> [invalid-field]"
   std::string text() const;

@@ -24,7 +24,7 @@ struct BuildJob {
 
 struct BuildResult {
   ResourceSets sets;               // unchanged sets are the previous ones, by pointer
-  std::vector<ServiceName> reads;  // of an `everything` job
+  std::vector<ServiceName> reads;  // for an `everything` job
   // Resources that were left out because they contradict others, and errors of the hook.
   std::vector<std::string> faults;
 };

@@ -190,7 +190,7 @@ class Hub {
   PushQueue queue_;
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  std::uint64_t generation_before_ = 0;  // of snapshot_
+  std::uint64_t generation_before_ = 0;  // generation before snapshot_
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;
   std::map<StreamId, Stream> streams_;

@@ -128,9 +128,9 @@ class Session {
                                   // the last one is answered
     bool uncertain = false;      // after a NACK, until the next ACK: the proxy's content is unknown
     NameSetPtr names;            // set by the first request
-    std::optional<Claim> claim;  // of the first request, not checked yet
+    std::optional<Claim> claim;  // claim in the first request, not checked yet
     std::string announced;       // version of the last response or of a believed claim
-    std::string nonce;           // of the last response
+    std::string nonce;           // nonce of the last response
     ResourceSetPtr base;         // the newest inputs of the class
     ResourceSetPtr delivered;    // content that need not be sent again
     ResourceSetPtr sent;         // its content after it accepts the last response
@@ -139,7 +139,7 @@ class Session {
     ResourceSetPtr lingering;  // RDS: removed from the set, but a listener may still name them
     std::string sent_base;     // version of the inputs of the last response
     std::vector<Responded> responded;  // the last response, until it is answered
-    std::vector<Refusal> refusals;     // of refused responses
+    std::vector<Refusal> refusals;     // refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
     std::optional<SteadyTime> held_since;  // LDS, RDS: start of the wait for warm clusters

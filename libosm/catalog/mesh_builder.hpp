@@ -107,7 +107,7 @@ class MeshBuilder {
   WorkloadClaims claims_;  // by the last good answers
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
-  std::vector<Problem> provider_problems_;  // of workload providers that threw
+  std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;
 
   model::MeshSnapshot next_;  // the last generation's content, being changed into the next

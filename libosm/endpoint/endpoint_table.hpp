@@ -59,7 +59,7 @@ class EndpointTable {
   struct Source {
     EndpointsProvider* provider;
     ProviderStatus status;
-    std::map<ServiceName, std::vector<Endpoint>> answers;  // of the services that it knows
+    std::map<ServiceName, std::vector<Endpoint>> answers;  // answers for the services that it knows
     std::set<ServiceName> unanswered;                      // services at which it threw
   };
 

@@ -37,7 +37,7 @@ struct EnvoyBootstrap {
   // true: Envoy serves nothing, not even probes, before it has the mesh's configuration
   bool wait_for_mesh = false;
   std::string clusters{};   // YAML, items of static_resources.clusters
-  std::string listeners{};  // of static_resources.listeners
+  std::string listeners{};  // YAML, items of static_resources.listeners
 };
 
 // The files that a renewal replaces, without the key: the chain, the trust bundle, and the names

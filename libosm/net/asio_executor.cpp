@@ -30,7 +30,7 @@ struct Watch {
   Watch(asio::io_context& context, std::function<void()> c)
       : descriptor(context), on_readable(std::move(c)) {}
   detail::CallGate gate;
-  std::mutex mutex;  // of `descriptor`, which is armed and released on different threads
+  std::mutex mutex;  // guards `descriptor`, which is armed and released on different threads
   asio::posix::stream_descriptor descriptor;
   std::function<void()> on_readable;
 };

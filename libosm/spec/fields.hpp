@@ -20,7 +20,8 @@ namespace osm::inline v1::spec {
 inline constexpr std::size_t kMaxEntries = 1024;
 // Problems beyond this number are not listed one by one.
 inline constexpr std::size_t kMaxProblemsPerObject = 100;
-inline constexpr std::size_t kMaxFieldBytes = 512;  // of a problem's field; keys are part of it
+inline constexpr std::size_t kMaxFieldBytes =
+    512;  // limit of a problem's field; keys are part of it
 
 // Faults that a decoder found in one object. Lines are added when problems are listed: they move
 // when the file is edited elsewhere.

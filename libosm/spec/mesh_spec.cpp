@@ -322,7 +322,7 @@ class StoreMeshSpec final : public MeshSpec {
   std::mutex update_mutex_;  // guards everything down to view_
   DecodedObjects objects_;
   std::set<std::string> namespaces_;
-  std::set<std::string> foreign_namespaces_;  // of other meshes
+  std::set<std::string> foreign_namespaces_;  // namespaces of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
   std::map<std::string, std::set<ObjectKey>> ignored_;  // policies of namespaces outside the mesh
   std::set<ObjectKey> idle_configs_;

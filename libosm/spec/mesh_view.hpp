@@ -32,7 +32,7 @@ struct DecodedObjects {
   DecodedKind<smi::TrafficTarget> targets;
   DecodedKind<smi::TrafficSplit> splits;
   DecodedKind<MeshRootCertificate> roots;
-  DecodedKind<CheckedPolicy> policies;  // of several kinds
+  DecodedKind<CheckedPolicy> policies;  // policies of several kinds
 };
 
 struct MeshView {

@@ -13,8 +13,8 @@ namespace osm::inline v1::spec {
 
 struct ObjectFile {
   std::vector<std::shared_ptr<const Object>> objects;  // in the file's order
-  std::vector<Problem> problems;                       // of documents that are no objects; left out
-  std::vector<Problem> broken;                         // of text that cannot be parsed
+  std::vector<Problem> problems;                       // documents that are no objects; left out
+  std::vector<Problem> broken;                         // text that cannot be parsed
 
   // False if one document cannot be parsed; then none of the file's objects count.
   bool readable() const { return broken.empty(); }

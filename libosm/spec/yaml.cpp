@@ -163,7 +163,7 @@ class Builder final : public YAML::EventHandler {
     json::value value;
     std::string path;
     YAML::anchor_t anchor = YAML::NullAnchor;
-    std::optional<std::string> key;  // of a map: read; its value follows
+    std::optional<std::string> key;  // a map's key, read; its value follows
     int key_line = 0;
   };
   struct Anchored {

@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxNodes = 200'000;  // per document, aliases expa
 
 struct YamlDocument {
   boost::json::value value;
-  int line = 0;                      // of its first node
+  int line = 0;                      // line of its first node
   std::map<std::string, int> lines;  // "spec.rules[0].kind" → line
 };
 

@@ -42,7 +42,7 @@ void set_no_limits(cluster::Cluster& out) {
 }
 
 enum class Reach {
-  kAnyEndpoint,      // of the ClusterLoadAssignment
+  kAnyEndpoint,      // any of the ClusterLoadAssignment
   kDialledPort,      // the dialled address and port
   kDialledOnTarget,  // the dialled address, at the target port
 };

@@ -43,7 +43,7 @@ struct EncodedResource {
   XdsType type{};
   std::string name;
   std::string any;  // a serialized google.protobuf.Any
-  Digest hash;      // of `any`
+  Digest hash;      // hash of `any`
   // Names of the resources that this one needs, ordered. Clusters need their ClusterLoadAssignment
   // (EDS) and secrets (SDS); listeners their route configurations (RDS), clusters and secrets;
   // routes their clusters.

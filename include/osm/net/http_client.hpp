@@ -47,7 +47,7 @@ struct HttpClientOptions {
   // threads end before the io_context does. Null: a thread of `io` looks up and waits.
   Executor* blocking = nullptr;
 };
-// What a client asks for.
+// A request of the client.
 struct HttpRequest {
   std::string method = "GET";
   std::string target = "/";

@@ -18,8 +18,8 @@ namespace osm::inline v1 {
 
 // Number of threads of an OwnRuntime, and its log.
 struct OwnRuntimeOptions {
-  unsigned threads = 2;           // of `executor`; more threads encode more resources at once
-  unsigned blocking_threads = 2;  // of `blocking`; plugins that wait for each other need two
+  unsigned threads = 2;           // for `executor`; more threads encode more resources at once
+  unsigned blocking_threads = 2;  // for `blocking`; plugins that wait for each other need two
   LogLevel least = LogLevel::kInfo;
   int log_fd = 2;  // standard error; stays the caller's
 };

@@ -27,7 +27,7 @@
 
 namespace osm::inline v1::testing {
 
-// What a provider is given to live on. All of it outlives the provider.
+// Services of a host for the provider. Lifetime: all of it outlives the provider.
 struct ProviderSurroundings {
   Executor& executor;  // run by the suite, on one thread at a time; its timers follow `clock`
   const Clock& clock;  // the suite's: a week may pass in a moment

@@ -25,7 +25,7 @@ enum class TlsVersion { kAuto, kTls12, kTls13 };
 struct TlsSettings {
   TlsVersion minimum = TlsVersion::kTls12;
   TlsVersion maximum = TlsVersion::kTls13;
-  std::vector<std::string> cipher_suites{};  // of TLS 1.2; empty: Envoy's own choice
+  std::vector<std::string> cipher_suites{};  // for TLS 1.2; empty: Envoy's own choice
   std::vector<std::string> ecdh_curves{};    // empty: Envoy's own choice
   // All fields, for comparison.
   auto fields() const { return std::tie(minimum, maximum, cipher_suites, ecdh_curves); }

@@ -31,7 +31,7 @@ struct VaultProvider {
   std::string host{};
   Port port{8200};
   std::string protocol = "https";  // "http" is accepted for loopback only
-  std::string mount = "pki";       // where the engine is mounted
+  std::string mount = "pki";       // path of the engine's mount
   std::string role{};
   std::string vault_namespace{};  // X-Vault-Namespace; empty: none
   // The token: a key of a Secret, or a file on machines. Empty: Kubernetes auth as `auth_role`.

@@ -46,7 +46,7 @@ struct ObjectStatus {
   std::size_t applied = 0;  // number of these that acknowledged this generation or a later one
   std::vector<ProxyLag> lagging;            // the rest, ordered by workload
   std::vector<WorkloadName> not_connected;  // concerned workloads without a proxy here, ordered
-  std::vector<Problem> problems;            // of this object, ordered
+  std::vector<Problem> problems;            // problems of this object, ordered
 };
 
 }  // namespace osm::inline v1

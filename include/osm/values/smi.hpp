@@ -46,8 +46,9 @@ enum class RouteKind { kHttpRouteGroup, kTcpRoute };
 // One rule of a target: a route object, or some of its matches.
 struct TrafficTargetRule {
   RouteKind kind = RouteKind::kHttpRouteGroup;
-  std::string name;                  // of the route object, in the target's namespace
-  std::vector<std::string> matches;  // of an HTTPRouteGroup; none: no HTTP route is allowed
+  std::string name;  // name of the route object, in the target's namespace
+  std::vector<std::string>
+      matches;  // names of an HTTPRouteGroup's matches; none: no HTTP route is allowed
 
   friend bool operator==(const TrafficTargetRule&, const TrafficTargetRule&) = default;
 };

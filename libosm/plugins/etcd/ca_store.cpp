@@ -16,7 +16,7 @@ namespace {
 namespace json = boost::json;
 using certificate::PrivateKey;
 
-// The string at `name`, zeroed when it goes.
+// The string at `name`; zeroed on destruction.
 class Taken {
  public:
   Taken(json::object& map, std::string_view name) {
@@ -39,7 +39,7 @@ class EtcdCaStore final : public certificate::CaStore {
   EtcdCaStore(const CaStoreOptions& options, std::vector<Endpoint> endpoints)
       : key_(options.key), name_(name_of(options.key, endpoints)), gateway_(options, endpoints) {}
 
-  // What can be read now is checked now, rather than at the first request.
+  // Check readable inputs now rather than at the first request.
   Status check() const {
     if (const auto tls = gateway_.tls(); !tls.ok()) return tls.error().with_context(name_);
     return {};
@@ -70,10 +70,11 @@ class EtcdCaStore final : public certificate::CaStore {
     if (pem.empty()) return Error{ErrorCode::kInternal, name_ + ": no key was made"};
     const std::string key = base64(key_);
     const Erased value(base64(pem.pem()));
-    // One step for etcd: whoever finds the key never written (create_revision 0) writes it. Whether
-    // that was us does not matter, and repeating it at another endpoint does no harm.
+    // One transaction: it writes the key only if it was never written (create_revision 0). Another
+    // writer may have been first, and repeating the transaction at another endpoint does no harm.
     std::string text;
-    text.reserve(value.text.size() + 2 * key.size() + 200);  // grown once: nothing is left behind
+    text.reserve(value.text.size() + 2 * key.size() +
+                 200);  // grown once, so that no old buffer with the key remains
     text.append(R"({"compare":[{"target":"CREATE","result":"EQUAL","create_revision":"0","key":")")
         .append(key)
         .append(R"("}],"success":[{"request_put":{"key":")")

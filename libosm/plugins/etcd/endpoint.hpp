@@ -1,4 +1,4 @@
-// Where an etcd is, as its own tools write it: a URL of scheme, host and port.
+// Address of an etcd, in the form of its own tools: a URL of scheme, host and port.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ struct Endpoint {
   bool tls = true;
 };
 
-// Failure: kInvalidArgument, with the remedy: no such URL, or plain HTTP to another machine.
+// Failure: kInvalidArgument, with the remedy, for an invalid URL and for plain HTTP to another
+// machine.
 Result<Endpoint> parse_endpoint(const std::string& text);
 
 }  // namespace osm::inline v1::etcd

@@ -1,4 +1,4 @@
-// What an operator keeps in files: PEM, and a password.
+// Reads operators' files: PEM, and a password.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace osm::inline v1::etcd {
 // At most 1 MiB. Failure: kUnreadableSource, naming the file; never quoting it.
 Result<std::string> read_file(const std::string& path);
 
-// Zeroes what it holds before it goes.
+// Zeroes its content on destruction.
 struct Erased {
   std::string text;
 

@@ -14,7 +14,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxAnswer = 1024 * 1024;  // bytes; a CA is some thousand
-constexpr std::size_t kMaxQuoted = 512;          // of what an endpoint says went wrong
+constexpr std::size_t kMaxQuoted = 512;          // limit of a quoted error text
 
 // https://grpc.github.io/grpc/core/md_doc_statuscodes.html
 enum GrpcCode { kInvalidArgumentCode = 3, kPermissionCode = 7, kPreconditionCode = 9 };
@@ -40,7 +40,7 @@ Status read_answer(net::Response& response, const std::function<Status(json::obj
   return read(*answer);
 }
 
-// Whether another endpoint may do better.
+// True if another endpoint may succeed.
 bool may_pass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
 }
@@ -143,7 +143,8 @@ Error Gateway::refusal(const Endpoint& endpoint, const net::Response& response) 
   if (response.status >= 500 || response.status == 429)
     return {ErrorCode::kUnavailable,
             "answers HTTP " + std::to_string(response.status) + (said.empty() ? "" : ": " + said)};
-  // In front of the gateway, in plain text; one without a common name passes.
+  // etcd refuses such certificates before the gateway, in plain text; a certificate without a
+  // common name passes.
   if (response.status == 400 && response.body.starts_with("CommonName"))
     return {ErrorCode::kPermissionDenied,
             response.body.substr(0, response.body.find('\n')) +

@@ -13,20 +13,21 @@
 
 namespace osm::inline v1::etcd {
 
-// Asks the endpoints in turn until one answers. Holds no connection between two calls, so that
+// Asks the endpoints in turn until one answers. It keeps no connection between two calls, so that
 // none is ever stale.
 class Gateway {
  public:
-  // `options` is valid, `endpoints` are those of it.
+  // Precondition: `options` is valid, and `endpoints` are its parsed endpoints.
   Gateway(const CaStoreOptions& options, std::vector<Endpoint> endpoints);
 
-  // What TLS is spoken with. Failure: kUnreadableSource. Blocking: reads files.
+  // The client's TLS settings. Failure: kUnreadableSource. Blocking: reads files.
   Result<net::ClientTls> tls() const;
 
-  // The answer of POST /v3/<path> is given to `read` and erased after it; `body` may have been
-  // acted on by an endpoint whose answer did not arrive.
-  // Failure: kUnavailable (nobody answers: each endpoint with its reason), kPermissionDenied,
-  // kInvalidArgument (what is asked is no etcd, or has no users), kUnreadableSource (password).
+  // Sends POST /v3/<path>, passes the answer to `read`, and erases it afterwards. An endpoint whose
+  // answer was lost may have executed `body`.
+  // Failure: kUnavailable (no endpoint answers; the message has each endpoint's reason),
+  // kPermissionDenied, kInvalidArgument (the server is no etcd, or has no users), kUnreadableSource
+  // (password).
   // Thread: any but an event loop's. Blocking: options.deadline for each endpoint.
   Status post(std::string_view path, const std::string& body,
               const std::function<Status(boost::json::object&)>& read) const;

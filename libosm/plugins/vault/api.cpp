@@ -12,7 +12,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxAnswer = 1024 * 1024;
-constexpr std::size_t kMaxWords = 300;  // of Vault's that are quoted
+constexpr std::size_t kMaxWords = 300;  // limit of quoted text of Vault
 
 // https://developer.hashicorp.com/vault/api-docs#http-status-codes
 ErrorCode code_of(int status) {
@@ -42,7 +42,7 @@ std::string_view remedy_of(int status, bool with_token) {
     case 473:
       return "; this node is a standby: name the address of the cluster, or let it forward";
     case 403:
-      // What needs no token is there for everybody, if it is there.
+      // A public path that does not exist for this caller does not exist for any.
       if (!with_token) return "; check the mount and the namespace: there is none such for Vault";
       return "; give a token that is valid, with the policy of docs/certificates.md";
     case 404:
@@ -54,7 +54,7 @@ std::string_view remedy_of(int status, bool with_token) {
   }
 }
 
-// What a stranger sent is quoted in part, and as one line.
+// Foreign text is quoted in part, and as one line.
 std::string quotable(std::string_view text) {
   std::string out(text.substr(0, kMaxWords));
   std::replace_if(
@@ -100,7 +100,7 @@ Result<json::object> Api::read(const Call& call, const net::Response& response) 
   const int status = response.status;
   if (status == 204) return json::object();
   if (status != 200) {
-    // Before it is cut: half a token is no longer found.
+    // Remove tokens before cutting: half a token would not be found.
     std::string words = words_of(response);
     take_out(words, call.token);
     take_out(words, text_of(call.body, "jwt"));

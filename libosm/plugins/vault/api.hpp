@@ -1,4 +1,4 @@
-// Requests to Vault and what becomes of them: answers as JSON, refusals as errors in words.
+// Requests to Vault: answers as JSON, refusals as errors with a text.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -15,8 +15,8 @@ namespace osm::inline v1::vault {
 struct Call {
   std::string_view operation;  // for metrics: "sign"
   std::string path;            // below /v1/: "pki/sign/openservicemesh"
-  // Empty: a GET. Else a PUT, which Vault takes as it takes a POST, and the client may repeat on
-  // another connection when a kept one turns out to be closed.
+  // Empty: GET. Otherwise PUT, which Vault treats like POST, and which the client may repeat on
+  // another connection if a kept one turns out to be closed.
   boost::json::object body{};
   std::string token{};  // empty: none is needed
 };
@@ -34,11 +34,11 @@ class Api {
  public:
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
-  // Result: what Vault answered; empty when that was nothing.
-  // Failure: kUnavailable (not reached, sealed, a standby, too many requests, a defect of its own),
-  // kPermissionDenied, kInvalidArgument (it does not take the request, or has nothing at the
-  // path), kInternal (not Vault's JSON), kTooLarge; naming server and path, in Vault's words, of
-  // which tokens are taken out. Thread: any but those of the client. Blocking: until answered.
+  // Result: Vault's answer; empty if there was none.
+  // Failure: kUnavailable (not reached, sealed, a standby, too many requests, an internal error of
+  // Vault), kPermissionDenied, kInvalidArgument (Vault refuses the request, or has nothing at the
+  // path), kInternal (not Vault's JSON), kTooLarge. The message names server and path and has
+  // Vault's text without tokens. Thread: any but those of the client. Blocking: until answered.
   Result<boost::json::object> call(const Call& call);
 
  private:
@@ -48,7 +48,7 @@ class Api {
   const ApiOptions options_;
 };
 
-// A member that is a string / an object / a number of seconds; empty / null / 0 when there is none.
+// A member as a string, an object, or a number of seconds; empty, null or 0 if there is none.
 std::string text_of(const boost::json::object& map, std::string_view name);
 const boost::json::object* map_of(const boost::json::object& map, std::string_view name);
 std::chrono::seconds seconds_of(const boost::json::object& map, std::string_view name);

@@ -26,7 +26,7 @@ struct FreeWith {
 using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
 
-// What stays in OpenSSL's queue of a thread is taken for the failure of the next handshake there.
+// Clears OpenSSL's error queue: an error in it would fail the thread's next handshake.
 struct CleanErrorQueue {
   CleanErrorQueue() { ERR_clear_error(); }
   ~CleanErrorQueue() { ERR_clear_error(); }
@@ -81,7 +81,7 @@ WallTime not_after(const X509& certificate) {
       std::chrono::seconds(std::clamp<std::int64_t>(timegm(&utc), -kFarthest, kFarthest))};
 }
 
-// Who issued it, as people know it; only what is printable.
+// The issuer's name for people; printable characters only.
 std::string issuer_name(const X509& certificate) {
   std::array<char, 200> text{};
   X509_NAME_oneline(X509_get_issuer_name(&certificate), text.data(), text.size());

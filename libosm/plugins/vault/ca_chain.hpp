@@ -1,4 +1,4 @@
-// The chain of the CA that signs, as a mount of Vault's PKI engine tells it.
+// The chain of the signing CA, as a mount of Vault's PKI engine returns it.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 namespace osm::inline v1::vault {
 
 struct CaChain {
-  std::string fingerprint;        // SHA-256 of the one that signs, hex
-  std::string intermediates_pem;  // the one that signs first, without roots: what follows a leaf
+  std::string fingerprint;        // SHA-256 of the signing certificate, hex
+  std::string intermediates_pem;  // signing certificate first, without roots: follows a leaf
   std::string roots_pem;
-  WallTime not_after;  // of the one that ends first
+  WallTime not_after;  // earliest end in the chain
 
   friend bool operator==(const CaChain&, const CaChain&) = default;
 };
 
-// `pem`: the certificate that signs, then those above it in any order, one of them a root.
-// Failure: kInvalidCertificate, saying what is wrong. Thread: any. Blocking: no.
+// `pem`: the signing certificate, then those above it in any order, one of them a root.
+// Failure: kInvalidCertificate, with the reason. Thread: any. Blocking: no.
 Result<CaChain> read_ca_chain(std::string_view pem);
 
 // SHA-256 of the only certificate in `pem`, hex. Failure, thread, blocking: as above.

@@ -1,5 +1,5 @@
-// Whether Vault is asked at all: after a failure not before a while has passed, so that one that is
-// in trouble is not asked by every certificate that is due.
+// Back-off for all requests to Vault: after a failure no request is sent for a while, so that due
+// certificates do not overload a Vault in trouble.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,11 @@ namespace osm::inline v1::vault {
 // All calls: Thread: any. Blocking: no.
 class Gate {
  public:
-  // Both outlive the gate.
+  // Lifetime: both outlive the gate.
   Gate(const Clock& clock, Rng& rng) : clock_(clock), rng_(rng) {}
 
-  // Ok: ask, and say with passed() or failed() what came of it. Failure: the last one; nobody asks
-  // before its time. When that has come, one caller may, and the others go on failing until it is
-  // known what it met.
+  // Ok: send a request, then call passed() or failed(). Failure: the last one; the gate is shut.
+  // When its time is over, one caller may send; the others fail until its result is known.
   Status enter() {
     const std::lock_guard lock(mutex_);
     if (!error_) return {};
@@ -38,7 +37,7 @@ class Gate {
     return error;
   }
 
-  // Result: whether it was shut.
+  // Result: true if it was shut.
   bool passed() {
     const std::lock_guard lock(mutex_);
     failures_ = 0;
@@ -46,11 +45,11 @@ class Gate {
     return std::exchange(error_, std::nullopt).has_value();
   }
 
-  // Result: whether it was open.
+  // Result: true if it was open.
   bool failed(const Error& error) {
     const std::lock_guard lock(mutex_);
     const bool was_open = !error_;
-    // Of several that fail at once, one counts.
+    // Several simultaneous failures count once.
     if (was_open || std::exchange(probing_, false)) {
       const auto whole = std::min(kLongest, kFirst * (1 << std::min(failures_++, 10U)));
       const auto half = static_cast<std::uint64_t>(whole.count() / 2);
@@ -79,7 +78,7 @@ class Gate {
   std::optional<Error> error_;
   SteadyTime retry_at_{};
   unsigned failures_ = 0;
-  bool probing_ = false;  // somebody asks who was let through a shut gate
+  bool probing_ = false;  // a caller that passed the shut gate sends a request
 };
 
 }  // namespace osm::inline v1::vault

@@ -27,7 +27,7 @@ constexpr seconds kLookForRecovery(15);
 constexpr seconds kClockSkew = std::chrono::minutes(1);
 constexpr auto kConnectTimeout = seconds(5);
 
-// Of what was asked, and not of Vault or the way there: another request may well succeed.
+// True for errors of the request itself, not of Vault or the network: another request may succeed.
 bool concerns_request(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kCertificateExpired;
 }
@@ -43,7 +43,7 @@ net::HttpClientOptions client_options(const IssuerOptions& options) {
       tls.server_name = name;
       if (!ca) return tls;
       OSM_TRY(tls.trusted_pem, ca());
-      // Nothing is not everything the system trusts.
+      // An empty list means no roots, not all roots of the system.
       if (tls.trusted_pem.empty())
         return Error{ErrorCode::kInvalidCertificate, "the CA of Vault's certificate: it is empty"};
       return tls;
@@ -127,16 +127,16 @@ class VaultIssuer final : public certificate::Issuer {
   CaChain chain_;  // guarded by mutex_
   Notifier<> changed_;
 
-  // The how-manieth token it was that Vault did not sign for.
+  // Sequence number of the last token that Vault refused to sign for.
   static constexpr std::uint64_t kNone = 0;
   std::atomic<std::uint64_t> refused_token_{kNone};
 
-  Subscription timer_;  // of looks_ only
+  Subscription timer_;  // used on looks_ only
   Strand announcements_;
   Strand looks_;
 };
 
-// Reads everything once. Vault may be on its way up as well, so that it is tried for a while.
+// Reads everything once. Vault may be starting as well, so it retries for a while.
 Status VaultIssuer::start(milliseconds timeout) {
   milliseconds waited{0};
   auto looked = look();
@@ -157,7 +157,7 @@ Status VaultIssuer::start(milliseconds timeout) {
   return {};
 }
 
-// The chain needs no token, and is not sent one.
+// The chain is public, so the request carries no token.
 Status VaultIssuer::read_chain() {
   const std::lock_guard reading(reading_);
   const std::string path = mount_ + "/cert/ca_chain";
@@ -184,7 +184,7 @@ Status VaultIssuer::read_chain() {
   return {};
 }
 
-// Result: when to look again at the latest.
+// Result: latest time until the next check.
 Result<seconds> VaultIssuer::look() {
   if (Status read = read_chain(); !read) return read.error();
   return login_.look_after();
@@ -195,7 +195,7 @@ void VaultIssuer::look_and_come_again() {
   if (!looked)
     report(looked.error());
   else if (refused_token_ != login_.taken())
-    report({});  // else only a request tells whether it is over
+    report({});  // otherwise only a request shows if the refusal is over
   come_again(looked ? *looked : kLookForRecovery);
 }
 
@@ -206,7 +206,7 @@ void VaultIssuer::come_again(seconds after) {
   timer_ = looks_.post_after(after - early, [this] { look_and_come_again(); });
 }
 
-// What is known of Vault's health, for those who ask, and once for the log.
+// Records Vault's health, and logs a change once.
 void VaultIssuer::report(const Status& status) {
   if (status) {
     if (gate_.passed()) log_.info("Vault answers again", {{"server", server_}});
@@ -221,7 +221,7 @@ Result<std::string> VaultIssuer::sign(const SigningRequest& request) {
   if (Status open = gate_.enter(); !open) return open.error();
   auto chain = sign_now(request);
   const bool well = chain || concerns_request(chain.error());
-  // Vault answers, and is well to look at, yet does not sign for this token.
+  // Vault answers and its chain can be read, but it does not sign for this token.
   const bool refused = !well && chain.error().code != ErrorCode::kUnavailable;
   refused_token_ = refused ? login_.taken() : kNone;
   report(well ? Status() : Status(chain.error()));
@@ -236,7 +236,8 @@ Result<std::string> VaultIssuer::sign_now(const SigningRequest& request) {
     return refuse(ErrorCode::kInvalidArgument, "the validity must be at least one second");
   const WallTime end = chain().not_after;
   const WallTime now = clock_.wall_now();
-  // Vault refuses what would outlive its CA by its own clock, which may be ahead of this one.
+  // Vault refuses certificates that outlive its CA by its own clock, which may be ahead of this
+  // one.
   seconds left = end > now ? std::chrono::floor<seconds>(end - now) : seconds::zero();
   left -= std::min(kClockSkew, left / 10);
   if (left < seconds(1))
@@ -257,7 +258,7 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
                      {"common_name", request.subject.common_name.str()},
                      {"uri_sans", request.subject.spiffe_id.str()},
                      {"alt_names", dns_names},
-                     // Or Vault makes a DNS SAN of it.
+                     // Otherwise Vault makes a DNS SAN of the common name.
                      {"exclude_cn_from_sans", true},
                      {"ttl", std::to_string(ttl.count()) + "s"},
                      {"format", "pem"}},
@@ -265,7 +266,7 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
   OSM_TRY(call.token, login_.token());
   auto answer = api_.call(call);
   if (!answer && answer.error().code == ErrorCode::kPermissionDenied) {
-    // It may have been revoked, and another be there already.
+    // The token may be revoked, and a new one may be there already.
     login_.refused(call.token);
     OSM_TRY(std::string other, login_.token());
     if (other != call.token) {
@@ -280,7 +281,7 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
   return answer;
 }
 
-// Leaf and intermediates of the chain that is known; one that is not is read first.
+// Leaf and intermediates of the known chain. If the chain is unknown, read it first.
 Result<std::string> VaultIssuer::chain_of(const json::object& answer) {
   const json::object* data = map_of(answer, "data");
   std::string leaf = data ? text_of(*data, "certificate") : "";

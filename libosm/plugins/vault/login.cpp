@@ -19,7 +19,7 @@ void trim(std::string& text) {
   text.erase(0, text.find_first_not_of(kSpace));
 }
 
-// What goes into a header is one word.
+// A token must be one word, since it goes into a header.
 bool is_token(const std::string& text) {
   return !text.empty() && text.size() <= kMaxToken &&
          std::all_of(text.begin(), text.end(),
@@ -84,7 +84,7 @@ Result<Login::Life> Login::look_up(const std::string& token) {
   const json::object* data = map_of(answer, "data");
   if (!data) return Error{ErrorCode::kInternal, "Vault described the token without any data"};
   const seconds left = seconds_of(*data, "ttl");
-  // Of a periodic token, each renewal's length.
+  // For a periodic token, the length of each renewal.
   const seconds whole = std::max(seconds_of(*data, "period"), seconds_of(*data, "creation_ttl"));
   return Life{left, std::max(whole, left), flag_of(*data, "renewable")};
 }
@@ -100,7 +100,7 @@ Result<Login::Life> Login::renew(const std::string& token, const Life& life) {
   return Life{seconds_of(*auth, "lease_duration"), life.whole, flag_of(*auth, "renewable")};
 }
 
-// Somewhere in its third quarter, and no replica at the moment of another.
+// True at a random time in the third quarter of its life, so that replicas do not renew at once.
 bool Login::due(const Life& life) {
   const auto quarter = std::max<std::int64_t>(1, life.whole.count() / 4);
   const auto from = static_cast<std::uint64_t>(quarter);
@@ -117,7 +117,7 @@ Result<seconds> Login::look_after() {
   if (!options_.kubernetes) {
     OSM_TRY(const std::string now, read());
     const std::lock_guard lock(mutex_);
-    if (token_ != now) token_.clear();  // another was put in its place
+    if (token_ != now) token_.clear();  // another token is in its place
   }
   OSM_TRY(std::string held, token());
   auto life = look_up(held);
@@ -131,7 +131,7 @@ Result<seconds> Login::look_after() {
   const bool ends = life->left != seconds::zero();
   if (ends && due(*life)) {
     const auto renewed = life->renewable ? renew(held, *life) : Result<Life>(*life);
-    // Beyond its longest life a token is renewed for what is left of that, which is of no use.
+    // Near its longest life a token is renewed only for the rest of it, which does not help.
     const bool useful = renewed && renewed->left > life->whole / 2;
     if (renewed) life = *renewed;
     if (!useful && options_.kubernetes) {

@@ -1,5 +1,5 @@
-// The token that requests are sent with: read or logged in for, renewed before it ends, replaced
-// when Vault does not take it any more. It is never logged nor part of an error.
+// The token for requests: read from a file or obtained by login, renewed before it ends, replaced
+// if Vault refuses it. It is never logged nor part of an error.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace osm::inline v1::vault {
 
 class Login {
  public:
-  // One of the two is given. Both references outlive this.
+  // Exactly one of the two is set. Lifetime: both references outlive this object.
   struct Options {
     Source token{};
     std::optional<KubernetesLogin> kubernetes{};
@@ -31,27 +31,28 @@ class Login {
   };
   explicit Login(Options options) : options_(std::move(options)) {}
 
-  // The token to send now: what is held, or else read or logged in for. One caller does that, the
-  // others wait for it. Failure: the source's; kUnreadableSource (not a token); the Api's.
+  // The token for the next request: the present one, or a new one from the source. One caller gets
+  // it, the others wait. Failure: the source's; kUnreadableSource (not a token); the Api's.
   // Thread: any. Blocking: while Vault is asked.
   Result<std::string> token();
 
-  // How many tokens were taken so far: another number, another token. Thread: any. Blocking: no.
+  // Number of tokens obtained so far; another number means another token. Thread: any. Blocking:
+  // no.
   std::uint64_t taken() const { return taken_; }
 
-  // Vault did not take `token`: the next one is read or logged in for. Thread: any.
+  // Reports that Vault refused `token`: the next call gets a new one. Thread: any.
   void refused(const std::string& token);
 
-  // To be called again and again: takes a token that was put in place of the old one, asks Vault
-  // how long the one that is held lives, and renews it, or logs in anew, in the second half of its
-  // life. Result: when to come again at the latest. Failure: why the token cannot be used, or not
-  // be looked at. Thread: any, one at a time. Blocking: while Vault is asked.
+  // Maintains the token; call it repeatedly. It uses a new token in the file, asks Vault for the
+  // life of the present one, and renews it, or logs in again, in the second half of its life.
+  // Result: latest time until the next call. Failure: the reason why the token cannot be used or
+  // looked up. Thread: any, one at a time. Blocking: while Vault is asked.
   Result<std::chrono::seconds> look_after();
 
  private:
   struct Life {
     std::chrono::seconds left{};   // 0: it never ends
-    std::chrono::seconds whole{};  // as long as it was at first
+    std::chrono::seconds whole{};  // its initial life
     bool renewable = false;
   };
 
@@ -64,12 +65,13 @@ class Login {
 
   Options options_;
 
-  std::mutex taking_;  // held while a token is taken; before mutex_
+  std::mutex taking_;  // held while a token is obtained; before mutex_
   std::atomic<std::uint64_t> taken_{0};
   std::mutex mutex_;
-  std::string token_;    // guarded by mutex_; empty: none
-  std::string last_;     // guarded by mutex_: the one that was taken last, refused or not
-  bool warned_ = false;  // of look_after() alone: that the token cannot be renewed
+  std::string token_;  // guarded by mutex_; empty: none
+  std::string last_;   // guarded by mutex_: the newest token, refused or not
+  bool warned_ =
+      false;  // used by look_after() only: the warning was logged that the token cannot be renewed
 };
 
 }  // namespace osm::inline v1::vault

@@ -19,7 +19,7 @@ bool is_this_machine(const net::Address& address) {
   return ::inet_pton(AF_INET, address.host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
-// Segments of a path of Vault's API, which nothing needs to be escaped in.
+// True for path segments of Vault's API that need no escapes.
 bool is_path(std::string_view text) {
   return !text.empty() && text.front() != '/' && text.back() != '/' &&
          text.find("//") == std::string_view::npos && text.find("..") == std::string_view::npos &&

@@ -1,4 +1,4 @@
-// Options that are wrong are refused before anything is sent.
+// Validates options before anything is sent.
 #pragma once
 
 #include "osm/certificate/vault.hpp"
