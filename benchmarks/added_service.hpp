@@ -1,5 +1,5 @@
-// What one added Service costs on the wire in each variant of xDS: real sessions with real content,
-// without sockets, and proxies that ask and acknowledge as Envoy does.
+// The cost of one added Service on the wire in each variant of xDS: real sessions with real
+// content, without sockets, and proxies that ask and acknowledge as Envoy does.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 namespace osm::bench {
 
-// What happens to objects, one event each.
+// Events of objects, one each.
 enum class Happening {
   kHeartbeat,   // a kubelet writes a pod's status again: only times differ
   kLabel,       // a pod's label changes that no Service asks for
@@ -29,7 +29,7 @@ class ApiServerProcess {
                                                          const std::string& directory);
   ~ApiServerProcess();  // ends it and waits
 
-  // How to log in there: a file.
+  // Path of a kubeconfig for it.
   const std::string& kubeconfig() const { return kubeconfig_; }
 
   // To the first `count` objects, one after another.

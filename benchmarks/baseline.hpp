@@ -27,7 +27,7 @@ Status save_baseline(const std::string& path, const Baseline& baseline);
 // Bytes may grow by 2 %: signatures differ in length.
 // Memory is judged from 1,000 proxies on, below that what proxies share outweighs what each costs.
 std::vector<std::string> regressions(const Measurement& measured, const Baseline& baseline);
-// Of counts alone, under the name that the baseline knows them by.
+// Regressions of counts alone, under the name that the baseline has for them.
 std::vector<std::string> regressions(const std::string& name, const Counts& counts,
                                      const Baseline& baseline);
 

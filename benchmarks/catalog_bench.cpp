@@ -1,4 +1,4 @@
-// What one change costs the catalog, from the notification to the published snapshot, in meshes of
+// The catalog's cost of one change, from the notification to the published snapshot, in meshes of
 // 10 to 1,000 services with one proxy each.
 #include <benchmark/benchmark.h>
 

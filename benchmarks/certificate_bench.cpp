@@ -1,4 +1,4 @@
-// How many certificates a second one core issues: what a restart of the whole mesh asks for.
+// Certificates per second of one core, as a restart of the whole mesh requests them.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -45,7 +45,7 @@ class CountingMetrics final : public MetricsSink {
   std::map<std::string, double> values_;
 };
 
-// What goes wrong must not go unseen; the rest would be measured too.
+// Shows warnings and errors. Other lines are dropped, because writing them would be measured too.
 class WarningLog final : public LogSink {
  public:
   bool enabled(LogLevel level) const override { return level >= LogLevel::kWarning; }

@@ -15,7 +15,7 @@
 
 namespace osm::bench {
 
-// What one response's resources are and what they need. Ordered, unique.
+// The resources of one response and the resources that they need. Ordered, unique.
 struct Contents {
   struct Resource {
     std::string name;
@@ -46,7 +46,7 @@ struct Request {
   const std::vector<std::string>* names = nullptr;
 };
 std::string serialize_request(const Request& request);
-// What a server reads of a request. Result: nullopt when it is malformed. Borrows `bytes`.
+// The part of a request that a server reads. Result: nullopt when it is malformed. Borrows `bytes`.
 struct RequestHead {
   XdsType type{};
   bool initial = false;  // carries no nonce

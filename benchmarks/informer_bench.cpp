@@ -1,6 +1,6 @@
-// What following a cluster costs: an API server in a process of its own lists and watches, and what
-// osm-controller reads it with stands in this one: connection, store, specification, provider of
-// pods, catalog. See README.md.
+// The cost of following a cluster. An API server in a process of its own lists and watches. This
+// process holds the parts of osm-controller that read it: connection, store, specification,
+// provider of pods, catalog. See README.md.
 //
 //   informer_bench [--cluster SERVICESxPODSxPOLICIES] [--gate | --update-baseline] [--baseline
 //   FILE]
@@ -81,7 +81,7 @@ class CountedWorkloads final : public WorkloadProvider {
   mutable std::atomic<std::size_t> read_ = 0;
 };
 
-// What osm-controller reads a cluster with.
+// The parts of osm-controller that read a cluster.
 class Follower {
  public:
   Status start(const std::string& kubeconfig) {
@@ -153,14 +153,14 @@ class Follower {
             {"workloads_told", workloads_told_}};
   }
 
-  // Whether the mesh has all that the provider told since.
+  // True when the mesh has everything that the provider announced since `before`.
   bool mesh_follows(const Happened& before) const {
     Happened since = difference(happened(), before);
     return since["mesh_services"] >= since["services_told"] &&
            since["mesh_workloads"] >= since["workloads_told"];
   }
 
-  // Whether what was read is the cluster.
+  // True when everything of the cluster was read.
   bool holds(const ClusterSize& size) const {
     std::size_t endpoints = 0;
     for (const auto& service : spec_->list_services())
@@ -180,7 +180,7 @@ class Follower {
   }
 
  private:
-  // Of all kinds.
+  // Sum over all kinds.
   double sum(const std::string& metric) const {
     double total = 0;
     for (const auto& [name, value] : metrics_.values())

@@ -25,7 +25,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What the issue asks for, and what one admission may leave behind or bring along.
+// Limits: admissions per second, and memory and objects that one admission may leave.
 constexpr double kLeastPerCoreSecond = 50;
 constexpr double kMostP99Ms = 50;
 constexpr double kMostGrowthBytes = 1024.0 * 1024;
@@ -102,7 +102,7 @@ class Bench {
 
   // Result: whether everything is as it should be.
   bool run(std::size_t admissions) {
-    // What is built once is built before: half a thousand of them.
+    // Warm-up: objects that are built once exist after half a thousand admissions.
     for (std::size_t i = 0; i < 500; ++i) admit(i);
     waited_ms_.clear();
     waited_ms_.reserve(admissions);

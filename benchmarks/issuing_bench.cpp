@@ -29,7 +29,7 @@ using certificate::KeyParameters;
 // P-256 beside the original's limit; RSA-2048 beside the same: keys of random cost, so far apart.
 constexpr double kLeastP256Ratio = 10;
 constexpr double kLeastRsaRatio = 0.5;
-// What cycles may leave behind: the allocator's pages, and nothing that grows with them.
+// Growth that cycles may cause: the allocator's pages, and nothing that grows with their number.
 constexpr double kMostGrowthBytes = 1024.0 * 1024;
 
 constexpr int kRsaKeys = 16;  // a third of a second each

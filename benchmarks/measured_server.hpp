@@ -1,4 +1,4 @@
-// What is measured: an xDS server in a process of its own, either libosm or a bare gRPC server that
+// The measured xDS server, in a process of its own: either libosm or a bare gRPC server that
 // writes recorded bytes and knows nothing. serve() runs it under the driver's commands.
 #pragma once
 

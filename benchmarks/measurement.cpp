@@ -21,7 +21,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr const char* kEncodedMetric = "osm_resources_encoded_total";
 constexpr const char* kClassesMetric = "classes";
 
-// What an added Service costs is worked out class by class, in this process: minutes in a mesh of
+// The cost of an added Service is computed class by class, in this process: minutes in a mesh of
 // 200 classes, which would say the same.
 constexpr int kProxiesOfAddedService = 100;
 
@@ -110,8 +110,8 @@ class Experiment {
     return measure_changes(running);
   }
 
-  // What a change brings is counted up to the beacon that follows it, so that nothing is missed and
-  // nothing is waited for by time; the beacon's own share, measured alone before, is taken off.
+  // Responses of a change are counted up to the beacon that follows it, so that nothing is missed
+  // and nothing is waited for by time; the beacon's own share, measured alone before, is taken off.
   Status measure_changes(const Running& running) {
     OSM_TRY(const Effect beacon, effect_of(running, {Change::kBeacon}));
     for (Change change : {Change::kEndpoint, Change::kPolicy, Change::kCertificate}) {

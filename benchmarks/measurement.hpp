@@ -28,7 +28,7 @@ struct Measurement {
     double cpu_ms = 0;
   };
   std::map<Change, Latency> latencies;
-  // What must not grow: "start.responses", "endpoint.resources_encoded", "classes", ...
+  // Counts that must not grow: "start.responses", "endpoint.resources_encoded", "classes", ...
   std::map<std::string, std::uint64_t> counts;
 
   double bytes_per_proxy_beyond_bare() const {

@@ -119,7 +119,7 @@ class OsmServer final : public MeasuredServer {
   }
 
  private:
-  // How many kinds of proxies there are: what is translated is translated so many times.
+  // Number of classes of proxies. Each translation is done once per class.
   std::size_t classes() const {
     const auto snapshot = loop_->snapshots().load();
     std::set<translate::ProxyClass> distinct;

@@ -1,4 +1,4 @@
-// What this process has used so far, as its kernel says.
+// Resources that this process has used so far, as its kernel reports them.
 #pragma once
 
 #include <malloc.h>
@@ -11,7 +11,7 @@
 
 namespace osm::bench {
 
-// Of all its threads.
+// CPU time of all threads of this process.
 inline double cpu_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -19,7 +19,7 @@
 
 namespace osm::bench {
 
-// What arrived, by XdsType.
+// Received responses, by XdsType.
 struct Received {
   std::array<std::uint64_t, 5> responses{};
   std::array<std::uint64_t, 5> bytes{};
@@ -51,9 +51,9 @@ class ProxyFleet {
 
   // Starts counting afresh for arrived() and receivers().
   void mark();
-  // How many responses of each of `types` `proxy` received at least since the mark.
+  // Least number of responses of one of `types` that `proxy` received since the mark.
   std::uint64_t arrived(int proxy, std::bitset<5> types) const;
-  // How many proxies received more than `expected` responses since the mark.
+  // Number of proxies that received more than `expected` responses since the mark.
   std::size_t receivers(std::uint64_t expected) const;
 
   // Keeps the first response of every type that proxy 0 receives: what a bare server replays.

@@ -23,7 +23,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// How often the server is asked how far it is, which is counted as its own CPU time.
+// Pause between two questions to the server, which count as its own CPU time.
 constexpr std::chrono::milliseconds kLook{500};
 
 struct Flags {
@@ -50,7 +50,7 @@ MeshSize size_of(int proxies) {
   return {.permissive = false, .proxies = proxies, .services = proxies};
 }
 
-// Of N keys and bare certificates.
+// CPU time of OpenSSL alone for `times` keys and bare certificates.
 double seconds_of_openssl_alone(int times) {
   const Key ca = new_key(KeyType::kEcdsaP256);
   const double start = cpu_seconds();

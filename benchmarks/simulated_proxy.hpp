@@ -22,8 +22,8 @@ class SimulatedProxy {
   SimulatedProxy(std::string node_id, ContentsIndex& index)
       : node_id_(std::move(node_id)), index_(index) {}
 
-  // What it sends when its stream opens, in order: the first time that it wants clusters; later,
-  // for every type, which version and names it holds.
+  // Requests that it sends when its stream opens, in order: the first time that it wants clusters;
+  // later, for every type, which version and names it holds.
   std::vector<std::string> open();
   // Takes one response. Result: nullopt: not a response.
   struct Reaction {

@@ -1,5 +1,6 @@
-// What informers ask of an API server, for a synthetic cluster: GET of a resource in all namespaces
-// with limit and continue, or with watch and resourceVersion. A thread for each connection.
+// The part of an API server that informers use, for a synthetic cluster: GET of a resource in all
+// namespaces with limit and continue, or with watch and resourceVersion. A thread for each
+// connection.
 #pragma once
 
 #include <openssl/ssl.h>

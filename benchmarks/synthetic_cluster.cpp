@@ -29,7 +29,7 @@ std::string heartbeat_time(int heartbeats) {
                      heartbeats / 60 % 60, heartbeats % 60);
 }
 
-// What managedFields says of a value: its members and, of lists of named things, their names.
+// The entry of managedFields for a value: its members and, of lists of named things, their names.
 json::object fields_of(const json::value& value) {
   json::object fields;
   if (const json::object* map = value.if_object()) {

@@ -20,7 +20,7 @@ struct ClusterSize {
   std::string name() const;
 };
 
-// What has happened to an object since the cluster was made.
+// Changes of an object since the cluster was made.
 struct ObjectState {
   int version = 1;     // metadata.resourceVersion
   int heartbeats = 0;  // its status was written again, and says nothing new
@@ -33,7 +33,7 @@ class SyntheticCluster {
  public:
   explicit SyntheticCluster(const ClusterSize& size) : size_(size) {}
 
-  // How many objects a resource ("pods") has; 0 of those that are not used.
+  // Number of objects of a resource ("pods"); 0 for resources that are not used.
   int count(std::string_view plural) const;
   // Precondition: index < count(plural).
   boost::json::object object(std::string_view plural, int index, const ObjectState& state) const;

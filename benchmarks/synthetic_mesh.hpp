@@ -46,7 +46,7 @@ struct MeshSize {
   std::string name() const;
 };
 
-// What a change has to bring to one proxy: the types, by XdsType, that must reach it.
+// Types of responses, by XdsType, that a change must bring to one proxy.
 struct Touch {
   int proxy = 0;
   std::bitset<5> types;

@@ -1,4 +1,4 @@
-// What one resource costs: gathering its inputs, keying them, encoding them, by type.
+// The cost of one resource by type: gathering its inputs, keying them, encoding them.
 #include <benchmark/benchmark.h>
 
 #include "built_mesh.hpp"

@@ -62,7 +62,8 @@ if(OSM_TEST_PREFIX STREQUAL "tsan.")
   # Said once more for libstdc++, whose shared_ptr then counts in a way the tool understands.
   target_compile_definitions(osm::envoy_api INTERFACE _GLIBCXX_TSAN=1)
 endif()
-# What protobuf's headers make of ThreadSanitizer does not fit what was built without it.
+# Under ThreadSanitizer protobuf's headers have another layout than the library that was built
+# without it.
 if(CMAKE_CXX_FLAGS_DEBUG MATCHES "fsanitize=thread")
   target_compile_options(osm::envoy_api INTERFACE
     "SHELL:-include ${PROJECT_SOURCE_DIR}/cmake/xds/plain_layout.hpp")

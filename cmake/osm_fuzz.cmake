@@ -23,7 +23,7 @@ function(osm_fuzzer name)
     add_executable(${program} EXCLUDE_FROM_ALL ${folder}/${name}_fuzz.cpp ${FUZZ_SOURCES})
     target_link_options(${program} PRIVATE -fsanitize=fuzzer)
     add_dependencies(fuzzers ${program})
-    # What tools/fuzz reads: where the seeds of a fuzzer are, one place a line.
+    # For tools/fuzz: the places of a fuzzer's seeds, one a line.
     list(JOIN seeds "\n" lines)
     file(WRITE ${PROJECT_BINARY_DIR}/fuzzers/${name} "${lines}\n")
   else()

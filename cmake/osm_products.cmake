@@ -39,7 +39,7 @@ function(osm_product name)
     target_link_options(${target} PRIVATE -Wl,--version-script=${exports})
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports})
     if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_DEBUG}" MATCHES "fsanitize")
-      # What is missing here is hidden in libosm: mark its definition with OSM_API.
+      # A symbol that is missing here is hidden in libosm: mark its definition with OSM_API.
       target_link_options(${target} PRIVATE -Wl,-z,defs)
     endif()
   endif()

@@ -25,7 +25,7 @@ function(osm_room name)
   target_include_directories(osm_room_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
   list(TRANSFORM ROOM_DEPENDS PREPEND osm::rooms::)
   target_link_libraries(osm_room_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
-  # What OSM_CHECK quotes is no path of the machine that built it.
+  # OSM_CHECK quotes a path: without the prefix of the machine that built it.
   target_compile_options(osm_room_${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   if(OSM_UNITY)
     set_target_properties(osm_room_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

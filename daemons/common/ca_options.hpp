@@ -1,4 +1,4 @@
-// Which CA signs for the mesh, and where its key is kept: the flags of every daemon that issues.
+// The CA that signs for the mesh and the store of its key: flags of every daemon that issues.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace osm::daemon {
 
 struct CaOptions {
   std::string certificate_manager = "tresor";  // or "cert-manager", "vault"
-  // Of tresor: "directory", "kubernetes" or "etcd"; empty: as the mesh itself is kept.
+  // Store of the tresor CA: "directory", "kubernetes" or "etcd"; empty: the same as the mesh's.
   std::string ca_store;
   std::string ca_secret = "osm-ca-bundle";
   std::string ca_cert_file;  // an operator's CA for an empty store, with its key; both or neither

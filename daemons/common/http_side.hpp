@@ -1,4 +1,4 @@
-// What anybody who reaches --http-address may see: health, metrics, version. Plain HTTP; no
+// Public data on --http-address: health, metrics, version. Plain HTTP; no
 // configuration but what is wrong with it.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace osm::daemon {
 
 struct HttpSideOptions {
   net::PrometheusRegistry& metrics;  // outlives the handler
-  // What readiness waits for, in words; empty: ready. Thread: any.
+  // Reasons not to be ready, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
   std::function<std::vector<Problem>()> problems;  // each becomes a sample. Thread: any.
 };

@@ -1,4 +1,4 @@
-// What the flags of both daemons are held to.
+// Checks of the flags of both daemons.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ inline constexpr int kUsage = 2;  // the exit code of wrong usage
 
 // HOST:PORT.
 CLI::Validator tcp_address();
-// What `valid` takes; else "'x' is not <what>".
+// Accepts values that `valid` accepts; else the error is "'x' is not <what>".
 CLI::Validator names(bool (*valid)(std::string_view), const char* what);
 
 // As in LogLevel, in its order.

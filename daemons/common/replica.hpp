@@ -7,8 +7,8 @@
 
 namespace osm::daemon {
 
-// Of no other replica, nor of this one before it was restarted: the host's name, which is the
-// pod's, and a random number. Thread: any. Blocking: no.
+// Result: a name that no other replica has, nor this one before a restart: the host's name, which
+// is the pod's, and a random number. Thread: any. Blocking: no.
 std::string replica_name(Rng& rng);
 
 }  // namespace osm::daemon

@@ -1,4 +1,4 @@
-// How a daemon is asked to end.
+// SIGTERM and SIGINT as a request to end.
 #pragma once
 
 #include <signal.h>

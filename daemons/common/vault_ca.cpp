@@ -9,7 +9,7 @@
 namespace osm::daemon {
 namespace {
 
-// Where a pod finds its ServiceAccount's token, which the kubelet renews.
+// The token of a pod's ServiceAccount, which the kubelet renews.
 constexpr const char* kServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 // An issuer with the threads that look after its token: when Vault is away they wait, and nobody
@@ -38,7 +38,8 @@ class WithThreads final : public certificate::Issuer {
   std::unique_ptr<certificate::Issuer> issuer_;
 };
 
-// Of the mesh's own namespace only: whoever may declare a root must not reach other Secrets by it.
+// Reads Secrets of the mesh's own namespace only, so that a declared root cannot reach other
+// Secrets.
 Result<vault::Source> token_in_secret(const CaSurroundings& with, const VaultProvider& described) {
   if (!with.cluster)
     return Error{ErrorCode::kInvalidArgument,

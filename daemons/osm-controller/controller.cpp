@@ -31,7 +31,7 @@ class ControllerImpl final : public Controller {
 
   ~ControllerImpl() override {
     if (roots_) roots_->stop();
-    // What it keeps up asks the control plane, which is destroyed before it.
+    // The source's upkeep uses the control plane, which is destroyed first.
     if (mesh_) mesh_->stop({});
   }
 
@@ -161,8 +161,8 @@ class ControllerImpl final : public Controller {
     return {};
   }
 
-  // What is left out of the mesh, and a CA that does not sign: what it signed before stays in use,
-  // so that neither is a reason not to be ready.
+  // Objects that are left out, and a CA that does not sign. Neither makes the controller not ready:
+  // certificates that were signed before stay in use.
   std::vector<Problem> problems() const {
     std::vector<Problem> problems = control_plane_->list_problems();
     if (const Status signs = signer_->health(); !signs.ok())
@@ -174,7 +174,7 @@ class ControllerImpl final : public Controller {
     return problems;
   }
 
-  // What readiness waits for; with the files that are in the way, since those are what to mend.
+  // Reasons not to be ready, with the unreadable files, since those are to be mended.
   std::vector<std::string> missing() const {
     if (stopping_) return {"nothing: the controller is shutting down"};
     std::vector<std::string> missing = control_plane_->waiting_for();

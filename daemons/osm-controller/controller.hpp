@@ -24,7 +24,7 @@ class Controller {
   static Result<std::unique_ptr<Controller>> start(const Options& options, const Clock& clock,
                                                    net::JsonLog& log);
 
-  // Where it really listens.
+  // "HOST:PORT" with the real port.
   virtual std::string ads_address() const = 0;
   virtual std::string http_address() const = 0;
   virtual std::string admin_address() const = 0;

@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<LogSink*> g_log{nullptr};
 
-// What gRPC calls an error is most often a stranger's handshake: a warning to us.
+// Most errors of gRPC are failed handshakes of foreign clients: they are warnings here.
 void write(gpr_log_func_args* line) {
   LogSink* const log = g_log.load();
   if (!log) return;

@@ -1,5 +1,5 @@
-// Where the mesh is written and its workloads run: a directory of this machine, or a Kubernetes
-// cluster. What differs between the two is here and nowhere else in the daemon.
+// The source of the mesh's objects and workloads: a directory of this machine, or a Kubernetes
+// cluster. All differences between the two are here.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@
 
 namespace osm::controller {
 
-// What sources work with; all outlive them.
+// Services that a source uses; all outlive it.
 struct MeshSurroundings {
   const Options& options;
   const Clock& clock;
@@ -55,15 +55,15 @@ class MeshSource {
   virtual Result<std::shared_ptr<certificate::Issuer>> make_root(
       const MeshRootCertificate& described) = 0;
 
-  // Where all replicas find how far a rotation of roots is, where they tell each other what they
-  // see of it, and whether this one takes its steps.
+  // The record of root rotations that all replicas read, the board on which they report, and true
+  // if this replica takes the steps.
   virtual RotationRecord& rotation_record() = 0;
   virtual ReplicaBoard& board() = 0;
   virtual bool leads() const = 0;
   // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
   virtual std::optional<std::size_t> kept_lag() const = 0;
 
-  // What the mesh needs beside its control plane: webhooks, custom resources, statuses,
+  // Starts the work beside the control plane: webhooks, custom resources, statuses,
   // certificates in Secrets. All three outlive it; it ends with stop(), which is idempotent.
   // Blocking: until certificates are issued.
   virtual Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,

@@ -1,4 +1,4 @@
-// What osm-controller was told, checked.
+// The flags of osm-controller, checked.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ namespace {
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
-// Who holds the lock wrote its process id there; only to be shown.
+// The holder of the lock wrote its process id there, for messages only.
 std::string holder(int fd) {
   char text[32] = {};
   const ssize_t got = ::pread(fd, text, sizeof text - 1, 0);

@@ -33,7 +33,7 @@ Result<std::uint32_t> decode_proxy_uid(const json::object& fields) {
   return uid;
 }
 
-// How Envoy speaks xDS; absent: delta.
+// Variant of xDS that Envoy speaks; absent: delta.
 Result<XdsVariant> decode_xds(const json::object& fields) {
   const json::value* field = fields.if_contains("xds");
   if (!field) return XdsVariant::kDelta;

@@ -31,7 +31,7 @@ namespace {
 constexpr unsigned kAdmissionThreads = 16;
 // Renewals and credential plugins.
 constexpr unsigned kBlockingThreads = 4;
-// Of the upkeep two, of the replicas' board and of the rotation of roots one each.
+// Two for the upkeep, one each for the replicas' board and the root rotation.
 constexpr unsigned kUpkeepThreads = 4;
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr int kNativeSidecarsSince = 29;
@@ -232,7 +232,7 @@ class DaemonImpl final : public Daemon {
     return created;
   }
 
-  // What readiness waits for.
+  // Reasons not to be ready.
   std::vector<std::string> missing() const {
     if (stopping_) return {"nothing: the injector is shutting down"};
     if (spec_->has_synced()) return {};

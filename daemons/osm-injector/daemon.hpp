@@ -22,7 +22,7 @@ class Daemon {
   static Result<std::unique_ptr<Daemon>> start(const Options& options, const Clock& clock,
                                                net::JsonLog& log);
 
-  // Where it really listens.
+  // "HOST:PORT" with the real port.
   virtual std::string webhook_address() const = 0;
   virtual std::string http_address() const = 0;
 

@@ -1,4 +1,4 @@
-// What osm-injector was told, checked.
+// The flags of osm-injector, checked.
 #pragma once
 
 #include <optional>

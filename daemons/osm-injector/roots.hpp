@@ -1,4 +1,4 @@
-// Which CA signs for the mesh, as its controllers have agreed on: what the injector issues with.
+// The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What the transport says, in terms of the controller and the flag that finds it.
+// Explains a transport error by the controller and the flag that names its socket.
 Error explained(const Error& error, const std::string& socket) {
   const std::string where = socket + ": ";
   switch (error.code) {

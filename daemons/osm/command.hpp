@@ -1,4 +1,4 @@
-// What the commands of `osm` have in common: flags, exit codes, and how an answer is printed.
+// Common to the commands of `osm`: flags, exit codes, output of an answer.
 #pragma once
 
 #include <CLI/CLI.hpp>

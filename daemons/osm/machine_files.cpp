@@ -139,7 +139,7 @@ Result<std::string> with_ids(const std::string& text, const std::vector<std::str
   return out;
 }
 
-// What Envoy was told of the controller. The file is ours: libosm/inject/envoy_bootstrap.cpp.
+// The controller that Envoy's bootstrap names. libosm/inject/envoy_bootstrap.cpp writes that file.
 Status read_bootstrap(const std::string& path, const std::string& text, ProxyFiles& files) {
   static const std::regex kAddress(
       R"re(socket_address: \{address: "([^"]+)", port_value: (\d+)\})re");

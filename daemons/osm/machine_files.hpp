@@ -29,7 +29,7 @@ struct File {
 // In place of the one of that name. Failure: kStorage naming the file and the remedy.
 Status write_file(const File& file, const WriteOptions& options);
 
-// What a machine has to speak to the controller with.
+// The files with which a machine speaks to the controller.
 struct ProxyFiles {
   std::string controller;                   // HOST:PORT, as bootstrap.yaml says
   std::vector<std::string> controller_ids;  // the SPIFFE ids that Envoy takes for it
@@ -42,7 +42,7 @@ struct ProxyFiles {
   gid_t group = 0;
 };
 
-// What replaces them; what is empty stays.
+// Replacements for them. Empty members stay as they are.
 struct NewProxyFiles {
   certificate::PrivateKey key;
   std::string chain_pem;

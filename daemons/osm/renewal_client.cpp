@@ -26,7 +26,7 @@ namespace tls = grpc::experimental;
 constexpr const char* kMethod =
     "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
 
-// What a stranger in the controller's place was taken for.
+// Identity of a server that is not the controller.
 class Stranger {
  public:
   void is(std::string names) {

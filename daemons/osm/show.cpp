@@ -38,7 +38,7 @@ std::string joined(const json::value& list) {
 
 constexpr std::string_view kTypes[] = {"CDS", "EDS", "LDS", "RDS", "SDS"};
 
-// How long the proxy has owed an answer, over all types.
+// Longest time for which the proxy has owed an answer, over all types.
 std::string lag(const json::value& types) {
   std::int64_t longest = -1;
   for (const std::string_view type : kTypes) {

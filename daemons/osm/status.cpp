@@ -63,7 +63,7 @@ std::string member(const json::value& object, std::string_view name) {
   return value->is_string() ? std::string(value->as_string()) : json::serialize(*value);
 }
 
-// What may be otherwise a moment later.
+// True for errors that may pass by themselves.
 bool may_pass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotReady ||
          error.code == ErrorCode::kDeadlineExceeded;

@@ -12,7 +12,7 @@ using Row = std::vector<std::string>;
 // Every row has as many cells as the header.
 std::string table(const Row& header, const std::vector<Row>& rows);
 
-// What others wrote (a proxy's refusal, a key of a file), for a terminal: control characters, which
+// Foreign text (a proxy's refusal, a key of a file) for a terminal: control characters, which
 // could move its cursor or write its clipboard, become "\\x1b".
 std::string printable(std::string_view text);
 

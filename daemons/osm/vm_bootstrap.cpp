@@ -34,7 +34,7 @@ Result<certificate::KeyParameters> decode_key(const json::value& subject) {
   return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits->as_int64())};
 }
 
-// Of the kind the mesh asks for, for whom the controller says the machine is.
+// A key of the kind that the mesh asks for, and a request for the machine's names.
 Result<certificate::KeyAndRequest> make_key(const AdminClient& client,
                                             const WorkloadName& machine) {
   OSM_TRY(const json::value subject,

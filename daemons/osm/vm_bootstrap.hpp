@@ -13,7 +13,7 @@
 
 namespace osm::cli {
 
-// Which machine, and how its Envoy is to speak with whom.
+// The machine, its controller and its variant of xDS.
 struct BootstrapOptions {
   WorkloadName machine;
   std::string controller;  // "HOST:PORT"

@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstRetry{1000};
 constexpr milliseconds kLastRetry{5 * 60 * 1000};
 
-// What became of a look.
+// Result of one check.
 struct Outcome {
   const char* result = "current";  // or "trust bundle replaced", "names replaced", "renewed"
   WallTime not_after;
@@ -103,7 +103,7 @@ Result<Renewed> obtain(const ProxyFiles& files, const RenewalResponse& told, mil
                  std::move(certificate)};
 }
 
-// Whether Envoy is to know the controller by other names; one of before this does not say.
+// True if Envoy must know the controller by other names. An older controller does not send any.
 bool other_names(const ProxyFiles& files, const RenewalResponse& told) {
   const auto& names = told.controller_spiffe_ids();
   return !names.empty() &&

@@ -215,7 +215,7 @@ class Demo:
         self.rig.start_controller()
         self.shop.wait_until_synced()
         taken = time.time() - self.load_events[-1][1]
-        # Who holds nothing looks like a new proxy in delta, and is told that there is nothing.
+        # In delta, a proxy without resources looks like a new one, and gets an empty answer.
         told = {("bookthief", "CDS"), ("bookthief", "LDS")} if XDS == "delta" else set()
         changed = [f"{m.name} {kind}" for m in machines for kind, count in m.updates().items()
                    if kind != "SDS" and count != before[m.name][kind] and (m.name, kind) not in told]

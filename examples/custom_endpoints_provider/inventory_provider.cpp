@@ -77,7 +77,8 @@ void InventoryProvider::poll() {
   poll_again(options_.poll_every);
 }
 
-// What cannot be reached keeps what it had: only a complete answer replaces it.
+// Only a complete answer replaces the last one. An inventory that cannot be reached changes
+// nothing.
 void InventoryProvider::take(const osm::Result<osm::net::Response>& answer) {
   const bool reached = answer.ok() && answer->status == 200;
   Services fresh;

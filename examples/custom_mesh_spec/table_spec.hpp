@@ -1,4 +1,4 @@
-// What the mesh should be, from a vendor's own table of services and who may call whom:
+// A mesh from a vendor's own table of services and callers:
 //
 //   service,address,port,runs_as,callers
 //   books,10.96.0.7,80,books,web reports

@@ -34,7 +34,7 @@ class Inventory final : public osm::ObjectStore {
   void allow(const std::string& client, const std::string& app);
   void forbid(const std::string& client, const std::string& app);
 
-  // Of osm::ObjectStore.
+  // Implements osm::ObjectStore.
   std::vector<std::shared_ptr<const osm::Object>> list(std::string_view kind) const override;
   std::shared_ptr<const osm::Object> get(const osm::ObjectKey& key) const override;
   bool has_synced() const override { return true; }

@@ -1,4 +1,4 @@
-// What this vendor adds to every sidecar: a page on 127.0.0.1:16000 that says who it serves.
+// The vendor's addition to every sidecar: a page on 127.0.0.1:16000 that says who it serves.
 #pragma once
 
 #include "osm/resource_hook.hpp"

@@ -47,7 +47,7 @@ struct Versions {
   std::string clusters, endpoints, listeners, routes, secrets;
 };
 
-// What Envoy asks for when it starts.
+// The requests of an Envoy that starts.
 Versions configure(AdsClient& proxy) {
   Versions versions;
   proxy.ask(XdsType::kCluster);

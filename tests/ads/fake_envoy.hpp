@@ -159,7 +159,7 @@ class FakeEnvoy {
   const std::map<std::string, EncodedPtr>& applied(XdsType type) const {
     return types_[index_of(type)].applied;
   }
-  // What a new stream would say that it holds.
+  // The version that a new stream would claim to hold.
   std::string claim(XdsType type) const {
     const Type& t = types_[index_of(type)];
     std::string text = t.version;

@@ -17,7 +17,7 @@ namespace {
 
 const model::ProxyKey kClientKey{kClient.ns, kClientId};
 
-// What the client holds now, but for its trust domains.
+// The certificates that the client holds now, with other trust domains.
 CertificateGoal goal_of(HubRig& rig, const std::vector<std::string>& accepted,
                         const std::vector<std::string>& allowed) {
   const CertificatePtr leaf = rig.secrets.certificate_for(kClient);

@@ -98,7 +98,7 @@ TEST_SUITE("ads::Hub trials") {
 
   TEST_CASE("a refusal of the real mesh is told, and looked at again where the proxy stands") {
     TrialRig rig;
-    // What stands in for it is accepted.
+    // The replacement is accepted.
     rig.server.refuses = [refused = 0](const Response& r) mutable {
       return r.type == XdsType::kRoute && refused++ == 0;
     };
@@ -160,7 +160,7 @@ TEST_SUITE("ads::Hub trials") {
     rig.executor.run_for(3s);
     CHECK(rig.server.settle().empty());
     CHECK(rig.routes() == tried);
-    // What it holds is what the mesh says by now: nothing is sent.
+    // It holds the mesh's present content already: nothing is sent.
     rig.mesh.allow(false);
     rig.publish();
     rig.executor.run_for(3s);

@@ -1,4 +1,4 @@
-// What a hub and a server live on, in memory: a CA, secrets, a registry, and small meshes.
+// Everything that a hub and a server need, in memory: a CA, secrets, a registry, and small meshes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -168,7 +168,7 @@ class TestMesh {
     mesh_.snapshot.accepted_domains = std::vector<TrustDomain>(accepted.begin(), accepted.end());
     changes_.everything = true;
   }
-  // Of nobody's resources: `changes` stays as it is.
+  // Not part of any resource: `changes` stays as it is.
   void set_max_proxies(std::size_t most) { mesh_.snapshot.config.max_proxies = most; }
   void remove_workload(const model::ProxyKey& key) {
     changes_.workloads.insert(key);

@@ -142,7 +142,7 @@ TEST_SUITE("ads::GrpcCall") {
       call();
       return wait_until([&] { return world.held() > ads::kMaxStreamsPerCertificate; }, 100ms);
     }));
-    // Those who left are answered too, which is nothing.
+    // Clients that left are answered too, without effect.
     const std::lock_guard lock(world.mutex);
     for (const Done& done : world.waiting) done(Response());
     CHECK(callers.at(1)->status().ok());

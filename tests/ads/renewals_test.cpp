@@ -1,4 +1,4 @@
-// Who may ask for another certificate, and how often: without gRPC, on a clock that moves when the
+// Permission and frequency of renewals: without gRPC, on a clock that moves when the
 // test says so.
 #include "ads/renewals.hpp"
 

@@ -1,5 +1,5 @@
-// What is delta's own; what both variants share is in session_test.cpp, and whole lives of proxies
-// in session_model_test.cpp.
+// Behaviour of delta only. Behaviour of both variants is in session_test.cpp, and whole lives of
+// proxies in session_model_test.cpp.
 #include <doctest/doctest.h>
 
 #include "ads/session_fixture.hpp"

@@ -196,7 +196,7 @@ TEST_SUITE("ads::Session") {
                            route("later", {"a", "b"})});
     put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
     const Response clusters = take(XdsType::kCluster);
-    // What names no new cluster goes, and so does what is asked for.
+    // A resource that names no new cluster is sent, and so is an answer to a request.
     const Response others = take(XdsType::kRoute);
     REQUIRE(others.resources.size() == 1);
     CHECK(others.resources[0]->name == "other");

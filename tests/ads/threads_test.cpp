@@ -1,4 +1,4 @@
-// What must hold when things really run at once. Over transports in memory, so that it also runs
+// Properties under real concurrency. Over transports in memory, so that it also runs
 // under ThreadSanitizer; seeds are printed, schedules are the machine's.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// What our scan and our composition of messages have in common with protobuf's own.
+// Our scan and composition of messages agree with protobuf's own.
 #include "ads/wire.hpp"
 
 #include <doctest/doctest.h>

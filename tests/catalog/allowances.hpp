@@ -36,7 +36,7 @@ inline std::set<std::string> allowances(const model::MeshSnapshot& mesh) {
   return out;
 }
 
-// What `mesh` allows and `newest` does not; in permissive mode everybody may do everything.
+// Calls that `mesh` allows and `newest` does not; in permissive mode every call is allowed.
 inline std::vector<std::string> allowed_beyond(const model::MeshSnapshot& mesh,
                                                const model::MeshSnapshot& newest) {
   const std::set<std::string> most = allowances(newest);

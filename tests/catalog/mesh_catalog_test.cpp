@@ -44,7 +44,7 @@ struct Shop {
     vm.put_workload(workload("vm2", "u-buyer", "buyer", "10.0.0.2"));
     publish();
   }
-  // What changed since the last call, as the mesh loop does.
+  // Publishes the changes since the last call, as the mesh loop does.
   void publish() {
     builder.all_workloads_changed();
     if (const auto snapshot = builder.build()) snapshots.publish(snapshot);

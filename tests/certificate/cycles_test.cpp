@@ -1,4 +1,4 @@
-// What a certificate that was released leaves behind: nothing, a hundred thousand times.
+// A released certificate leaves nothing behind, a hundred thousand times.
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ constexpr int kNames = 1000;
 // Pages that the allocator keeps: a leak of eleven bytes in a cycle is more.
 constexpr long kMostGrowth = 1024 * 1024;
 
-// How every P-256 key begins in PKCS#8, up to its secret number: 36 bytes, so whole groups of
+// The first 36 bytes of every P-256 key in PKCS#8, up to its secret number: whole groups of
 // base64.
 constexpr std::string_view kKeysBegin = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg";
 

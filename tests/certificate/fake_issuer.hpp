@@ -22,7 +22,7 @@
 
 namespace osm::certificate::testing {
 
-// What tests steer; outlives the issuer it belongs to.
+// The part that tests control; outlives the issuer it belongs to.
 struct FakeCa {
   explicit FakeCa(const Clock& c) : clock(c) {
     // Older than any calendar that a test sets back.
@@ -32,7 +32,7 @@ struct FakeCa {
     root = x509::parse_certificate(pem.pem()).value();
     root_pem = x509::to_pem(*root).value();
   }
-  // What trust_bundle_pem() returns: a remark and the root.
+  // The result of trust_bundle_pem(): a remark and the root.
   std::string bundle_pem() const { return bundle + '\n' + root_pem; }
 
   const Clock& clock;

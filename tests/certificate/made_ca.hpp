@@ -13,8 +13,8 @@
 
 namespace osm::certificate::testing {
 
-// What make_certificate() writes. Extensions in OpenSSL's configuration language:
-// {"subjectAltName", "URI:spiffe://..."}.
+// The content of a certificate for make_certificate(). Extensions in OpenSSL's configuration
+// language: {"subjectAltName", "URI:spiffe://..."}.
 struct Wanted {
   std::string common_name;
   std::vector<std::pair<std::string, std::string>> extensions;

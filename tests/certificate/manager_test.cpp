@@ -41,7 +41,7 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
-  // Whether somebody arrived within ten seconds.
+  // True if a caller arrived within ten seconds.
   bool arrived() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, seconds(10), [&] { return waiting_ > 0; });

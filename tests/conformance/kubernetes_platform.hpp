@@ -145,7 +145,7 @@ class PodsWithSpec final : public EndpointsProvider {
   std::unique_ptr<kubernetes::Provider> pods_;
 };
 
-// What a cluster holds, shown to its provider when it can be seen.
+// The content of a cluster, shown to its provider when it can be seen.
 class PodsPlatform final : public ProviderPlatform {
  public:
   PlatformTraits traits() const override { return {.weights = false}; }

@@ -11,7 +11,7 @@
 
 namespace osm::inline v1::testing {
 
-// What a platform holds, whether or not its provider can see it now.
+// The content of a platform, visible to its provider now or not.
 using PlatformContent = std::map<ServiceName, std::vector<Endpoint>>;
 
 // The memory provider: its setters are its platform.

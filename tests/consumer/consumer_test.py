@@ -405,7 +405,7 @@ def subproject(place):
     require("Total Tests: 0" in listed, "a host is given libosm's tests")
 
 
-# What must be refused
+# Uses that must be refused
 
 def refusals(place):
     project = place.fresh("refused-project")

@@ -1,4 +1,4 @@
-// What a proxy is told of its own certificate, and what it is given.
+// The answer to a proxy about its own certificate, and the certificate that it gets.
 #include "control_plane/proxy_renewals.hpp"
 
 #include <doctest/doctest.h>

@@ -17,7 +17,8 @@ class DirectoryRace(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             check_races(self, lambda n: [BIN / "ca_racer", "directory", f"{folder}/ca-{n}"])
             for ca in pathlib.Path(folder).iterdir():
-                # What the killed one had begun is gone, and only its owner reads the rest.
+                # The files that the killed process had begun are gone, and only its owner reads the
+                # rest.
                 self.assertEqual(["ca.pem"], [p.name for p in ca.iterdir()])
                 self.assertEqual(0o600, stat.S_IMODE((ca / "ca.pem").stat().st_mode))
 

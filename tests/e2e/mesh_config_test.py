@@ -25,7 +25,7 @@ class MeshConfig(meshcase.MeshCase):
         self.client = self.add_machine("client", "10.200.0.11")
         self.servers = [self.add_machine(name, address, "server", {"app": "server"})
                         for name, address in (("one", "10.200.0.12"), ("two", "10.200.0.13"))]
-        # What others may do to every path must not be in the way of a probe.
+        # Permissions of other callers for every path must not block a probe.
         self.rig.mesh.write(
             "mesh.yaml", objects.namespace("admin"), objects.account("admin", "admin"),
             objects.service("server", "server", "10.96.0.12", PORT),

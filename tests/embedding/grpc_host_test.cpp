@@ -23,11 +23,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What gRPC 1.51 calls its own.
+// Names of the threads of gRPC 1.51.
 constexpr std::array<std::string_view, 6> kGrpcThreads{
     "grpc", "default-exec", "resolver-exec", "event_engine", "nexting_thread", "timer_manager"};
 
-// How many threads there are of each name.
+// Number of threads of each name.
 std::map<std::string, int> thread_names() {
   std::map<std::string, int> names;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -1,4 +1,4 @@
-// What an API server sends to the mutating webhook, made of what anybody wrote: an answer comes,
+// Requests of an API server to the mutating webhook, with foreign content: an answer comes,
 // bounded, that is a review of the same request; a pod that is let in fits its patch, and injecting
 // it again changes nothing.
 //

@@ -1,4 +1,4 @@
-// What an operator, a mesh and a machine's owner name → the files of a machine: whatever the names
+// Names of an operator, a mesh and a machine's owner → the files of a machine: whatever the names
 // hold, the script a root shell runs and the YAML Envoy reads keep their shape. Names stand only
 // where names belong, and nothing in them is syntax.
 //

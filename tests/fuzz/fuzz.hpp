@@ -1,4 +1,4 @@
-// What every fuzzer uses: a way to say what must hold, and a way to make choices from bytes.
+// Helpers of every fuzzer: a way to state invariants, and a way to make choices from bytes.
 //
 // clang's FuzzedDataProvider is not used: replays are built by gcc, which has none, and it takes
 // numbers from the end of the input, which no one can write a seed for.

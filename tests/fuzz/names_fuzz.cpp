@@ -32,7 +32,7 @@ void parse(const TrustDomain& domain, const std::string& uri) {
           "an identity is made of names", uri);
 }
 
-// What a stranger's names make must not read as somebody else.
+// Text made of foreign names must not read as another name.
 void format(const TrustDomain& domain, const model::ProxyIdentity& identity) {
   const SpiffeId id = model::proxy_spiffe_id(domain, identity);
   const auto parsed = model::parse_proxy_spiffe_id(domain, id.str());

@@ -17,8 +17,8 @@ const std::vector<boost::json::value>& base_objects();
 // One edit: a field removed, made null, of another type, of an extreme value, doubled, moved.
 void edit(boost::json::value& object, Choices& choices);
 
-// What a store would hand out for it. The metadata is read as leniently as the JSON allows; where
-// it is missing, the object still has a key.
+// The Object that a store would make of it. The metadata is read as leniently as the JSON allows;
+// where it is missing, the object still has a key.
 Object object_of(const boost::json::value& document);
 
 }  // namespace osm::fuzz

@@ -113,7 +113,7 @@ class Stream {
   }
 
  private:
-  // What the proxy asked for and was sent.
+  // The proxy's subscription and the content that it was sent.
   struct Type {
     bool asked = false;
     bool all = false;  // CDS, LDS
@@ -279,7 +279,7 @@ class Stream {
     session_.set_resources(sets_);
   }
 
-  // Whether there was something to write.
+  // Result: true if there was something to write.
   bool write() {
     const bool busy = session_.writing();
     const auto response = session_.next_response(now_);
@@ -365,7 +365,7 @@ class Stream {
     const auto wanted =
         t.all ? base : ads::only(base, std::vector<std::string>(t.names.begin(), t.names.end()));
     const auto held = session_.acknowledged(type);
-    // Of EDS, RDS and SDS nothing need be said when nothing of them exists.
+    // No answer is due for EDS, RDS and SDS when no such resource exists.
     if (!held && wanted->empty()) return;
     require(held && held->version() == wanted->version(),
             "a proxy that acknowledges holds what it should", xds_type_text(type));

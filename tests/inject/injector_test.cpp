@@ -130,7 +130,7 @@ TEST_SUITE("inject::Injector") {
     for (const BootstrapFile& file : mesh.secrets.begin()->second.files) {
       if (file.name == "bootstrap.yaml")
         CHECK(contains(file.content, "  id: " + uuid_of(patched) + ".shop\n"));
-      // What MemoryCertificateManager writes into a chain is what it certifies.
+      // MemoryCertificateManager writes the certified names into the chain.
       if (file.name == "sds_cert.pem")
         CHECK_MESSAGE(contains(file.content, uuid_of(patched) + ".shop"), file.content);
     }

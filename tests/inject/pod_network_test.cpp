@@ -1,4 +1,4 @@
-// What an injected pod does in a network namespace of its own: the init container's command with
+// An injected pod in a network namespace of its own: the init container's command with
 // /bin/sh and iptables-restore, and probes through a real Envoy.
 #include <doctest/doctest.h>
 
@@ -42,7 +42,7 @@ std::string in_pod(const testing::TemporaryDirectory& directory, const PodCase& 
   return ran.output;
 }
 
-// What the sidecar starts with, but that it does not wait for a control plane.
+// The sidecar's bootstrap, without waiting for a control plane.
 void write_bootstrap(const testing::TemporaryDirectory& directory, const PodCase& pod) {
   for (BootstrapFile file : inject_test::bootstrap_files(pod.patched(), pod.config)) {
     for (const auto& [from, to] :

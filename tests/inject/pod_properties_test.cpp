@@ -1,4 +1,4 @@
-// What holds for any pod: random pods of everything that injection looks at.
+// Properties of every pod: random pods of everything that injection looks at.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

@@ -51,7 +51,7 @@ TEST_SUITE("inject::Validator of MeshRootCertificates") {
     Written described = before;  // its defaults, written out
     described.spec.insert(1, R"("spiffeEnabled": true, )");
     CHECK(update(before, described).allowed);
-    // What was invalid is there to be repaired.
+    // An invalid object may be repaired.
     CHECK(update(root("first", "active", "{}"), before).allowed);
   }
 

@@ -62,7 +62,7 @@ class WatchedTrials final : public ads::TrialHost {
   SnapshotCell<model::MeshSnapshot>& newest_;
 };
 
-// What lives as long as one controller process.
+// Objects that live as long as one controller process.
 struct Controller {
   Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
              osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
@@ -286,13 +286,13 @@ struct Rig {
       names += (names.empty() ? "" : ", ") + problem.object.str();
     return names;
   }
-  // Whether the server's own proxy lets requests to `path` in.
+  // True if the server's own proxy admits requests to `path`.
   bool live(const std::string& server, const std::string& path) const {
     for (const auto& [name, resource] : proxies.at(server)->envoy.applied(XdsType::kRoute))
       if (resource->any.find(path) != std::string::npos) return true;
     return false;
   }
-  // What the server knows of its proxies; it asks its strand, which runs here.
+  // The server's view of its proxies; it asks its strand, which runs here.
   std::vector<Proxy> list_proxies() {
     auto list =
         std::async(std::launch::async, [this] { return controller->server->list_proxies(); });

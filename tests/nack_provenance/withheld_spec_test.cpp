@@ -36,7 +36,7 @@ struct Written {
     spec.put(split("canary", "store", {{"stock", 1}}));
     executor.run_until_idle();
   }
-  // What a builder would read now.
+  // The objects that a builder would read now.
   static model::SpecObjects objects(const MeshSpec& from) {
     return {from.get_mesh_config(),        from.list_namespaces(),
             from.list_services(),          from.list_traffic_targets(),
@@ -171,7 +171,7 @@ TEST_SUITE("nack_provenance::TrialMesh") {
     CHECK(paths(trial.with_old({})) == Paths{"buyer/changed", "thief/sell"});
     const auto without = trial.without({"HTTPRouteGroup", kNs, "web"});
     CHECK(paths(without) == Paths{"thief/sell"});
-    // What the object alone brings about.
+    // Changes that the object alone causes.
     CHECK(without->changes.identities ==
           std::set<ServiceIdentity>{identity("buyer"), identity("store")});
   }

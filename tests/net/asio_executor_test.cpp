@@ -49,7 +49,7 @@ TEST_SUITE("net::AsioExecutor") {
     std::promise<void> fired;
     {
       Subscription cancelled = io.executor.post_after(1ms, [&] { ++cancelled_ran; });
-      // Whether it fired before is a race; that it does not fire after is not.
+      // It may fire before, which is a race; it must not fire after.
     }
     const int after_cancel = cancelled_ran;
     const auto start = std::chrono::steady_clock::now();

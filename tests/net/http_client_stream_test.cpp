@@ -24,7 +24,7 @@ std::string chunk(std::string_view data) {
   return size + std::string(data) + "\r\n";
 }
 
-// What a stream's events said, in order.
+// Events of a stream, in order.
 struct Recorder {
   HttpStreamEvents events() {
     return {.on_head =

@@ -30,7 +30,7 @@ HttpRequest post(std::string body) {
   return {.method = "POST", .target = "/p", .body = std::move(body)};
 }
 
-// What a call to a server that sends `bytes` and closes ends with.
+// Result of a call to a server that sends `bytes` and closes.
 Result<Response> answer_to(std::string bytes, HttpRequest request = {}) {
   ScriptedServer server([&](Peer& peer) {
     peer.next_request();

@@ -57,7 +57,7 @@ class Peer {
     received_.erase(0, end + 4 + length);
     return head.substr(0, head.find("\r\n"));
   }
-  // Of the request that next_request() returned. An absent header is empty.
+  // Parts of the request that next_request() returned. An absent header is empty.
   const std::string& body() const { return body_; }
   std::string header(const std::string& name) const {
     const auto at = head_.find("\r\n" + name + ": ");
@@ -129,7 +129,7 @@ class ScriptedServer {
 
   Address address() const { return {"127.0.0.1", port_, ""}; }
   int connections() const { return connections_; }
-  // How many of them have not ended yet.
+  // Number of connections that have not ended yet.
   std::size_t open() const {
     std::lock_guard lock(mutex_);
     return open_.size();

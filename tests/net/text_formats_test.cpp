@@ -1,4 +1,4 @@
-// What goes out as text: addresses, JSON strings, log lines, metrics.
+// Output as text: addresses, JSON strings, log lines, metrics.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>

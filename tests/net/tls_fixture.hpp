@@ -57,7 +57,7 @@ class TestCa {
     return made;
   }
 
-  // What a client of this CA's servers is given.
+  // TLS settings of a client of this CA's servers.
   std::function<Result<ClientTls>()> client(std::string server_name = "") const {
     ClientTls tls{.trusted_pem = root_pem(),
                   .server_name = std::move(server_name),
@@ -88,7 +88,7 @@ class TestCa {
   mutable long serial_ = 1;
 };
 
-// What a server of the test's own shows.
+// TLS context of a server of the test's own.
 inline boost::asio::ssl::context server_context(const certificate::Certificate& certificate) {
   namespace ssl = boost::asio::ssl;
   ssl::context context(ssl::context::tls_server);

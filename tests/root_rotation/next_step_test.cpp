@@ -34,7 +34,7 @@ struct Rotation {
   WallTime now = kStart;
   std::map<std::string, std::string> waiting;
 
-  // Whether a root entered another state.
+  // Result: true if a root entered another state.
   bool step() {
     RotationStep next = next_step({records, wishes, evidence, now, kLeaf});
     waiting = std::move(next.waiting);
@@ -375,8 +375,8 @@ TEST_SUITE("root_rotation::next_step") {
         case 4:
           if (node.replica >= 0 || !replica.alive) break;
           node.replica = static_cast<int>(which);
-          // Who was away for longer than his leaf lived was not waited for: what connections he has
-          // are lost, and made anew with what he is given.
+          // The rotation did not wait for a proxy that was away for longer than its leaf lived: its
+          // connections are lost, and made again with what it is given.
           if (node.leaf_ends <= it.now) node.accepts.clear();
           break;
         case 5:

@@ -40,7 +40,7 @@ class MemoryRecord final : public RotationRecord {
   int version = 0;
 };
 
-// What all replicas said, and each one's way to it.
+// Reports of all replicas, and each one's way to them.
 struct Wall {
   std::map<std::string, std::string> said;
   Notifier<> changed;
@@ -76,7 +76,7 @@ std::shared_ptr<certificate::Issuer> new_ca(const Clock& clock,
   return certificate::make_local_issuer(pem.pem(), domain, clock).value();
 }
 
-// What all replicas share.
+// Shared by all replicas.
 struct Mesh {
   testing::ManualClock clock;
   testing::CapturingLog log;

@@ -67,7 +67,7 @@ inline std::set<std::string> difference(const Atoms& before, const Atoms& after)
   return out;
 }
 
-// Whether the atom is a way to a service of namespace `ns`, and nothing else.
+// True if the atom is a way to a service of namespace `ns`, and nothing else.
 inline bool leads_to(const std::string& atom, const std::string& ns) {
   const std::string type = atom.substr(0, 3);
   const std::string rest = atom.substr(4);

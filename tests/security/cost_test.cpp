@@ -23,8 +23,8 @@ namespace {
 
 constexpr int kNamespaces = 10;
 constexpr int kServices = 10;  // of a namespace
-// Of the time without the object, which is that of a mesh of 100 services. Generous: what it must
-// tell apart is a factor from a power.
+// Relative to the time without the object, which is that of a mesh of 100 services. Generous: it
+// must tell apart is a factor from a power.
 constexpr double kMaxFactor = 8;
 
 std::string repeated(int times, const std::function<std::string(int)>& item) {

@@ -93,7 +93,7 @@ class Http(attacked.MeshTest):
                 self.assertIn(status, (400, 404, 405, None), (method, path))
         for path in ADMIN[:4]:
             self.assertEqual(self.get(path, method=b"DELETE", unix=True)[0], 405)
-        # What changes something is never done for a GET.
+        # A GET changes nothing.
         self.assertEqual(self.get("/v1/certificates/rotate?common_name=x", unix=True)[0], 405)
 
     def test_headers_and_bodies_are_bounded(self):

@@ -1,4 +1,4 @@
-// Who a peer must be is said in every TLS context (docs/security.md, threats 6, 11 and 12).
+// Every TLS context names its peers (docs/security.md, threats 6, 11 and 12).
 #include <doctest/doctest.h>
 
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"

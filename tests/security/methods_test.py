@@ -17,7 +17,7 @@ STREAMS = {STATE_OF_THE_WORLD, DELTA}
 CERTIFICATES = "/openservicemesh.certificate.v1.ProxyCertificateService/"
 RENEW = CERTIFICATES + "RenewCertificate"
 SERVED = STREAMS | {RENEW}
-# What servers offer by habit.
+# Services that servers offer by habit.
 HABITS = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
           "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
           "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",

@@ -92,7 +92,7 @@ class RandomMesh {
     return last_;
   }
 
-  // Of every machine, and of every account without one.
+  // Classes of every machine, and of every account without one.
   static std::set<translate::ProxyClass> classes(const model::MeshSnapshot& mesh) {
     std::set<translate::ProxyClass> out;
     for (const auto& entry : mesh.workloads) out.insert(translate::class_of(mesh, entry->workload));

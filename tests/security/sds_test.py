@@ -13,7 +13,7 @@ from lib.mesh.xds_client import SECRET, AdsStream, inline
 
 OWN = ["root-cert", "service-cert"]
 API = f"{attacked.DOMAIN}/ns/shop/sa/api"
-# What Envoy and the original call secrets, and what somebody would try who knows neither.
+# Names of secrets in Envoy and in the original, and guesses of an attacker.
 GUESSES = ["*", "tls_sds", "validation_context_sds", "ca", "ca.pem", "osm-ca-bundle",
            "proxy-cert", "controller", "osm-controller", "osm-controller.osm-system",
            "service-cert ", "SERVICE-CERT", "service-cert/", "service-cert/../service-cert",

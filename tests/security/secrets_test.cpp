@@ -60,7 +60,7 @@ struct World {
           keys[client.identity].insert(line);
   }
 
-  // What a thief would try, beside what a proxy asks for.
+  // Requests of a thief, beside those of a proxy.
   void ask(RigProxy& proxy) {
     std::vector<std::string> names = kSecretNames;
     for (const Client& other : clients)

@@ -35,7 +35,7 @@ class ManualFdWatcher final : public FdWatcher {
     on_readable_ = std::move(on_readable);
     return Subscription(std::shared_ptr<void>(this, [this](void*) { fd_ = -1; }));
   }
-  // Whether there was something to read.
+  // Result: true if there was something to read.
   bool look() {
     pollfd entry{fd_, POLLIN, 0};
     if (fd_ < 0 || poll(&entry, 1, 0) != 1) return false;
@@ -113,7 +113,7 @@ class DirectoryFixture {
     return out;
   }
 
-  // Of the objects; with their newest source.
+  // All objects with their newest source.
   std::map<ObjectKey, std::string> everything() const {
     std::map<ObjectKey, std::string> out;
     for (const auto& object : store->list("Namespace"))

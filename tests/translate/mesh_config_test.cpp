@@ -1,4 +1,4 @@
-// What MeshConfig's tracing, external authorization and health checks add to what proxies are sent.
+// Effect of MeshConfig's tracing, external authorization and health checks on resources.
 #include <algorithm>
 #include <functional>
 

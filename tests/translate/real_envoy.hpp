@@ -55,7 +55,7 @@ inline sockaddr_in socket_address(const std::string& host, int tcp_port) {
   return address;
 }
 
-// What `host:port` answers to `request` until it closes; empty when it cannot be reached.
+// The answer of `host:port` to `request` until it closes; empty when it cannot be reached.
 inline std::string exchange(const std::string& host, int tcp_port, const std::string& request) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const auto address = socket_address(host, tcp_port);
@@ -121,7 +121,7 @@ class RealEnvoy {
   RealEnvoy(const RealEnvoy&) = delete;
   RealEnvoy& operator=(const RealEnvoy&) = delete;
 
-  // Whether every listener and cluster is in use, fully warmed, and nothing was refused.
+  // True if every listener and cluster is in use, fully warmed, and nothing was refused.
   bool accepted_everything() {
     const bool settled = eventually([this] {
       const auto now = stats();
@@ -165,7 +165,7 @@ class RealEnvoy {
            ".json";
   }
 
-  // Where a proxy would ask ADS for `name`, this one watches a file.
+  // A proxy asks ADS for `name`. This one watches a file instead.
   std::string watching_files(std::string json, const std::string& name) const {
     const std::string ads = R"(\{"ads":\{\},"resource_api_version":"V3"\})";
     const auto file = [&](XdsType type, const std::string& of) {

@@ -61,7 +61,7 @@ struct VaultFixture {
   }
   void start() { start(options()); }
 
-  // What the source of the token holds; any thread.
+  // Content of the token's source. Thread: any.
   Result<std::string> token() const {
     const std::lock_guard lock(token_mutex);
     return held_token;

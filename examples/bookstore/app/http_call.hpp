@@ -13,7 +13,7 @@
 
 namespace bookstore {
 
-// What came of one request: a status, or (status 0) how the connection failed.
+// Result of one request: a status, or (status 0) how the connection failed.
 struct Outcome {
   int status = 0;
   std::string body;

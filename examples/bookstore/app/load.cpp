@@ -78,7 +78,7 @@ asio::awaitable<void> Load::request_loop(int index) {
       state.fail("http: " + (outcome.status != 0 ? "status " + std::to_string(outcome.status)
                                                  : outcome.error));
     }
-    // What a stall of up to a second delayed is made up for.
+    // Makes up for requests that a stall of up to a second delayed.
     next = std::max(next + period, end - std::chrono::seconds(1));
   }
 }

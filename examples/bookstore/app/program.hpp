@@ -1,4 +1,4 @@
-// What every role of the bookstore program is made of.
+// Common to every role of the bookstore program.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -22,7 +22,7 @@ struct HostPort {
   std::string host;
   std::string port;
 };
-// Of "HOST:PORT"; throws std::invalid_argument, which main() reports.
+// Parses "HOST:PORT"; throws std::invalid_argument, which main() reports.
 HostPort parse_host_port(const std::string& text);
 
 // Seconds since 1970, for reports that are compared across processes.

@@ -1,4 +1,5 @@
-// What docs/embedding-guide.md and README.md quote, compiled and run. Quoted parts are whole lines.
+// Code that docs/embedding-guide.md and README.md quote, compiled and run. Quoted parts are whole
+// lines.
 #include <doctest/doctest.h>
 #include <boost/asio/io_context.hpp>
 
@@ -27,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What a host has of its own: a logger, a loop with fire-and-forget timers.
+// A host's own parts: a logger, a loop with fire-and-forget timers.
 struct HostLogger {
   std::vector<std::string> lines;
   void log(int severity, const std::string& text) {
@@ -125,7 +126,7 @@ struct Inventory {
   }
 };
 
-// What a control plane borrows, over a mesh in memory.
+// The parts that a control plane borrows, over a mesh in memory.
 struct Host {
   osm::testing::TemporaryDirectory directory;
   osm::SystemClock clock;

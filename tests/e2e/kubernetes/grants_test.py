@@ -57,7 +57,7 @@ class GrantsTest(kubecase.MeshCase):
                                               "value": "Ignore"}])
             wait_for(f"{name} is as it was", lambda k=kind, n=name: cls.api.get(k, None, n)[
                 "webhooks"][0]["failurePolicy"] == "Fail", 30)
-            # What an apply leaves, because somebody else wrote it.
+            # A part that an apply leaves, because another client wrote it.
             other = {**cls.api.get(kind, None, name)["webhooks"][0], "name": "other.example.org"}
             cls.api.patch(kind, None, name, [{"op": "add", "path": "/webhooks/-", "value": other}])
             wait_for(f"{name} has no other webhook", lambda k=kind, n=name, o=other: o["name"]

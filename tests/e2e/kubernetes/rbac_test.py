@@ -73,7 +73,7 @@ BY_NAME = {
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get"},
         ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "osm-webhook-osm"): KEEP_UP}}
-# What Kubernetes grants everybody: to ask about oneself.
+# Kubernetes grants every account questions about itself.
 EVERYBODY = {"selfsubjectaccessreviews.authorization.k8s.io": {"create"},
              "selfsubjectrulesreviews.authorization.k8s.io": {"create"},
              "selfsubjectreviews.authentication.k8s.io": {"create"}}

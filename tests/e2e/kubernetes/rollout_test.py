@@ -51,7 +51,7 @@ class RolloutTest(UnderLoad):
         wait_for("it runs again", lambda: pod.containers[0].process.pid != before)
         self.api.wait_for("is ready", "Pod", mesh.SYSTEM, pod.name, lambda p: any(
             c["type"] == "Ready" and c["status"] == "True" for c in p["status"]["conditions"]))
-        # What is changed afterwards reaches the proxies.
+        # A later change reaches the proxies.
         self.addCleanup(self.cluster.kubectl, "apply", "-f", shop.FILES / "mesh/split.yaml")
         self.cluster.kubectl("apply", "-f", shop.FILES / "steps/split.yaml")
 

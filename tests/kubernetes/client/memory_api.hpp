@@ -41,7 +41,7 @@ class MemoryApi final : public Api {
 
   // --- for tests ---
 
-  // What a call is: "patch secrets shop/web". Read calls are not noted.
+  // Writes as text: "patch secrets shop/web". Reads are not noted.
   std::vector<std::string> writes() const {
     std::lock_guard lock(mutex_);
     return writes_;
@@ -55,7 +55,7 @@ class MemoryApi final : public Api {
     std::lock_guard lock(mutex_);
     fault_ = std::move(fault);
   }
-  // What server_version() answers.
+  // Sets the answer of server_version().
   void set_version(Result<std::string> version) {
     std::lock_guard lock(mutex_);
     release_ = std::move(version);

@@ -35,7 +35,7 @@ class WatchServer final : public kubernetes::Api {
  public:
   explicit WatchServer(Executor& executor) : executor_(executor) {}
 
-  // What tests do to it.
+  // Actions of tests on it.
 
   void put(const Resource& resource, const std::string& ns, const std::string& name,
            json::object more = {}) {
@@ -86,7 +86,7 @@ class WatchServer final : public kubernetes::Api {
     for (const auto& watch : watches_) watch->deaf = true;
   }
   void tell_twice(bool twice) { twice_ = twice; }
-  // What lists / watches of a resource are answered; nullopt: what is there.
+  // Sets the answer to lists / watches of a resource; nullopt: the stored objects.
   void set_list_fault(std::optional<Error> fault) { list_fault_ = std::move(fault); }
   void set_watch_fault(std::optional<Error> fault) { watch_fault_ = std::move(fault); }
   // As without its CRD.

@@ -29,7 +29,7 @@ Result<ListPage> list(kubernetes::Api& api, const ListRequest& request) {
   return answer.get_future().get();
 }
 
-// What a watch has told, in order.
+// Events of a watch, in order.
 class Watched {
  public:
   Watched(kubernetes::Api& api, const kubernetes::WatchRequest& request)
@@ -208,7 +208,7 @@ TEST_SUITE("kubernetes::Api, live") {
   }
 }
 
-// Of a server that was started after the first version was written.
+// Tests of a server that was started after the first version was written.
 TEST_SUITE("kubernetes::Api after a restart, live") {
   TEST_CASE("a version that is too old is gone") {
     live::Server server;

@@ -29,7 +29,7 @@ using kubernetes::Resource;
 
 const Error kAway{ErrorCode::kUnavailable, "the API server is away"};
 
-// What informers ask, answered by `inner` while nobody cut the line.
+// Answers informers by `inner` unless the line is cut.
 class CuttableApi final : public Api {
  public:
   CuttableApi(Api& inner, Executor& io) : inner_(inner), io_(io) {}
@@ -102,7 +102,7 @@ class CuttableCluster final : public kubernetes::Cluster {
   CuttableApi api_;
 };
 
-// What every platform of a run shares.
+// Shared by all platforms of a run.
 struct Surroundings {
   explicit Surroundings(const char* kubeconfig) {
     auto connected = kubernetes::connect({.kubeconfig = kubeconfig,
@@ -198,7 +198,7 @@ class ApiPlatform final : public osm::testing::ProviderPlatform {
  private:
   Api& api() { return shared_.real->api(); }
 
-  // What a server refuses of strange names and foreign namespaces is the platform's way to say no.
+  // A server's refusal of strange names and foreign namespaces is the platform's way to say no.
   template <class T>
   static bool allowed(const Result<T>& result) {
     if (result.ok() || result.error().code == ErrorCode::kAlreadyExists) return true;

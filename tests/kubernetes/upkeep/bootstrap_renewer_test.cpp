@@ -60,7 +60,7 @@ class RecordingManager final : public certificate::Manager {
 struct Fixture : UpkeepFixture {
   Fixture() {
     put_namespace("shop", "osm");
-    // What the control plane has of its own, and is told of when it is another.
+    // The control plane's own certificate, whose renewal the renewer is told of.
     REQUIRE(certificates.issue_certificate(own, kYear).ok());
   }
 

@@ -35,7 +35,7 @@ struct Fixture : UpkeepFixture {
                                    .mesh_config = kConfig});
     executor.run_for(1s);
   }
-  // What MeshConfig says from now on.
+  // Sets the gateway section of MeshConfig.
   void ask(std::optional<IngressGatewayCertificate> gateway) {
     MeshConfig config;
     config.ingress_gateway = std::move(gateway);
@@ -48,7 +48,7 @@ struct Fixture : UpkeepFixture {
     const auto all = manager.list_certificates();
     return all.empty() ? nullptr : all.front();
   }
-  // Whether the Secret holds the manager's certificate, and says which that is.
+  // True if the Secret holds the manager's certificate and names it.
   bool is_current(const std::string& name = "client") {
     const auto now = certificate();
     const json::object held = secret(name);

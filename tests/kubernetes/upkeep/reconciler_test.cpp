@@ -197,7 +197,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     REQUIRE(hooks.size() == 3);
     std::vector<std::string> plurals;
     for (const json::value& hook : hooks) {
-      // Of a deletion nobody waits for an answer: the webhook goes with its namespace.
+      // No caller waits for an answer to a deletion: the webhook goes with its namespace.
       const bool deletes = &hook == &hooks.back();
       CHECK(hook.at("failurePolicy") == (deletes ? "Ignore" : "Fail"));
       CHECK(hook.at("sideEffects") == "None");

@@ -79,7 +79,7 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     roots[1].state = "draining";
     executor.run_for(1min);
     CHECK(status("first") == said("signing", ""));
-    // What another replica wrote meanwhile.
+    // Another replica's write in between.
     REQUIRE(api.patch(kMeshRootCertificates, "osm-system", "second",
                       {.body = R"({"status":{"state":"trusted"}})", .subresource = "status"})
                 .ok());

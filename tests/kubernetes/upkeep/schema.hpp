@@ -1,4 +1,4 @@
-// What an API server checks an object against a CRD's structural schema by: the keywords that our
+// Checks an object against a CRD's structural schema as an API server does: the keywords that our
 // CRDs use, and no others.
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 #pragma once
@@ -23,7 +23,7 @@ class SchemaCheck {
     return check.refused_;
   }
 
-  // What is wrong with the schema itself: what makes an API server refuse the CRD.
+  // Faults of the schema itself that make an API server refuse the CRD.
   static std::vector<std::string> unsound(const json::value& schema) {
     SchemaCheck check;
     check.structure(schema.as_object(), "");

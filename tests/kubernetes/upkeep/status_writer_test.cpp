@@ -37,7 +37,7 @@ Problem problem(const std::string& cause = "must not be empty",
   return {code, kTarget, "", 0, "spec.rules", cause};
 }
 
-// What other replicas say, as a test wants it.
+// A board with the reports of other replicas, as a test sets them.
 class ToldBoard final : public ReplicaBoard {
  public:
   Status publish(const std::string& topic, std::string text) override {

@@ -1,4 +1,4 @@
-// What the tests of everything that writes to a cluster share.
+// Common to the tests of everything that writes to a cluster.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ import urllib.parse
 
 from lib.net.processes import NotYet, wait_for
 
-# Where each kind is: (group and version, plural, namespaced).
+# Place of each kind: (group and version, plural, namespaced).
 KINDS = {
     "Namespace": ("v1", "namespaces", False), "Node": ("v1", "nodes", False),
     "Pod": ("v1", "pods", True), "Service": ("v1", "services", True),

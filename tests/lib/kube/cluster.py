@@ -27,7 +27,7 @@ POD_RANGE = "10.244.0.0/16"
 BRIDGE = "10.244.255.254"  # the pods' router, an address that no node gives away
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "build/tools/kubernetes/bin"
-# What nothing here looks at costs start-up time and CPU.
+# Controllers without use here cost start-up time and CPU.
 _NO_CONTROLLERS = ["persistentvolume-binder-controller", "persistentvolume-attach-detach-controller",
                    "persistentvolume-expander-controller", "bootstrap-signer-controller",
                    "token-cleaner-controller", "node-ipam-controller", "node-route-controller",

@@ -16,12 +16,12 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 32, 4096,
 MS_PRIVATE = 1 << 18
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
 SIGKILL = 9
-# Of the machine: programs and libraries, and what makes them run.
+# The machine's programs and libraries, and the files that they need.
 SYSTEM = ["/usr", "/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache", "/etc/nsswitch.conf",
           "/etc/protocols", "/etc/services", "/etc/localtime"]
 LINKS = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
 DEVICES = ["null", "zero", "full", "random", "urandom", "tty"]
-# What engines give by default, in the kernel's order.
+# Default capabilities of container engines, in the kernel's order.
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID",
                 "SETUID", "SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST",
                 "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO",

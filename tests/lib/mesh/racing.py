@@ -53,7 +53,7 @@ def check_races(case, command_of, rounds=5):
             found = race(command_of(number), rng, kill_one=killed)
             case.assertEqual(1, len(set(found)), found)
             case.assertGreaterEqual(len(found), RACERS - killed)
-            # Who comes later finds the same one.
+            # A later process finds the same CA.
             case.assertEqual(set(found), set(race(command_of(number), rng, count=1)))
             cas.add(found[0])
     case.assertEqual(rounds, len(cas), "stores that should have nothing to do with each other")
