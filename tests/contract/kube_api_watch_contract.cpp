@@ -304,6 +304,32 @@ TEST_SUITE("API server contract: watches") {
     }
   }
 
+  TEST_CASE("a watch of metadata tells no contents") {
+    for (const auto& server : watch_servers()) {
+      CAPTURE(server->name());
+      server->make_namespace("watch-metadata");
+      const std::string from = server->put(kConfigMaps, config_map("watch-metadata", "x", "1"));
+      Watched watched(*server, {.resource = kConfigMaps,
+                                .ns = "watch-metadata",
+                                .resource_version = from,
+                                .metadata_only = true});
+      CHECK(watched.opened());
+      const std::string added =
+          server->put(kConfigMaps, config_map("watch-metadata", "y", "1", {{"app", "osm"}}));
+      CHECK(watched.sees({"added y"}));
+      CHECK(version_of(watched.last()) == added);
+      CHECK(text_at(watched.last(), "/metadata/labels/app") == "osm");
+      CHECK_FALSE(watched.last().contains("data"));
+      server->remove(kConfigMaps, "watch-metadata", "y");
+      CHECK(watched.sees({"added y", "deleted y"}));
+      CHECK_FALSE(watched.last().contains("data"));
+      Watched any(*server,
+                  {.resource = kConfigMaps, .ns = "watch-metadata", .metadata_only = true});
+      CHECK(any.sees({"added x"}));
+      CHECK_FALSE(any.last().contains("data"));
+    }
+  }
+
   TEST_CASE("a watch by name tells of that object alone") {
     for (const auto& server : watch_servers()) {
       CAPTURE(server->name());

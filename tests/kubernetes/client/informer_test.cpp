@@ -39,19 +39,23 @@ struct Fixture {
   testing::CapturingMetrics metrics;
   WatchServer server{executor};
   std::vector<std::vector<std::string>> told;
-  Informer informer{{.api = server,
-                     .executor = executor,
-                     .clock = clock,
-                     .rng = rng,
-                     .log = log,
-                     .metrics = metrics,
-                     .server = "https://cluster",
-                     .resource = kServices,
-                     .index_label = "app",
-                     .on_change = [this](const auto& keys) {
-                       std::vector<std::string>& names = told.emplace_back();
-                       for (const ObjectKey& key : keys) names.push_back(key.ns + '/' + key.name);
-                     }}};
+  Informer informer{options()};
+
+  kubernetes::InformerOptions options() {
+    return {.api = server,
+            .executor = executor,
+            .clock = clock,
+            .rng = rng,
+            .log = log,
+            .metrics = metrics,
+            .server = "https://cluster",
+            .resource = kServices,
+            .index_label = "app",
+            .on_change = [this](const auto& keys) {
+              std::vector<std::string>& names = told.emplace_back();
+              for (const ObjectKey& key : keys) names.push_back(key.ns + '/' + key.name);
+            }};
+  }
 
   void put(const std::string& name, const std::string& value) {
     server.put(kServices, "shop", name, labelled(value));
@@ -198,6 +202,8 @@ TEST_SUITE("kubernetes::Informer") {
     Fixture f;
     for (const char* name : {"a", "b", "c"}) f.put(name, "1");
     f.start();
+    f.server.bookmark();
+    f.executor.run_until_idle();
     f.server.end_watches();
     f.put("a", "2");
     f.remove("b");
@@ -233,7 +239,63 @@ TEST_SUITE("kubernetes::Informer") {
     f.executor.run_for(minutes(3));
     CHECK(f.names() == Names{"a", "b"});
     CHECK(f.restarts("silent") == 1);
-    CHECK(f.server.lists() == 1);
+    CHECK(f.server.lists() == 2);  // it may not have known the version
+  }
+
+  TEST_CASE("a server that was restored from a backup is listed anew when its silent watch ends") {
+    Fixture f;
+    for (const char* name : {"a", "b", "c"}) f.put(name, "1");
+    f.start();
+    f.server.bookmark();
+    f.executor.run_until_idle();
+    f.server.restore(1);
+    f.executor.run_for(seconds(5));
+    CHECK(f.server.watches() == 1);  // from a version that is still to come there
+    f.remove("b");
+    f.put("d", "1");
+    f.executor.run_for(seconds(60));
+    CHECK(f.names() == Names{"a", "b", "c"});
+    SUBCASE("by itself") {
+      f.server.time_out_watches();
+      f.executor.run_for(seconds(1));
+      CHECK(f.restarts("ended") == 1);
+    }
+    SUBCASE("by a broken connection") {
+      f.server.end_watches(Error{ErrorCode::kUnavailable, "reset"});
+      f.executor.run_for(seconds(4));
+    }
+    SUBCASE("by its timeout, which the server misses") {
+      f.executor.run_for(minutes(3));
+      CHECK(f.restarts("silent") == 1);
+    }
+    CHECK(f.names() == Names{"a", "c", "d"});
+    CHECK(f.all_told() == Told{"shop/b", "shop/d"});
+    CHECK(f.server.lists() == 2);
+    f.put("e", "1");
+    f.executor.run_until_idle();
+    CHECK(f.names() == Names{"a", "c", "d", "e"});
+  }
+
+  TEST_CASE("a metadata-only informer keeps no contents and reports each version") {
+    Fixture f;
+    f.put("a", "1");
+    kubernetes::InformerOptions options = f.options();
+    options.metadata_only = true;
+    std::size_t changes = 0;
+    options.on_change = [&](const std::vector<ObjectKey>& keys) { changes += keys.size(); };
+    Informer informer(options);
+    informer.start();
+    f.executor.run_until_idle();
+    f.put("b", "1");
+    f.put("a", "1");  // another version of the same
+    f.executor.run_until_idle();
+    CHECK(changes == 3);
+    for (const auto& object : informer.objects().list()) {
+      const json::value kept = json::parse(object->json);
+      CHECK_FALSE(kept.as_object().contains("spec"));
+      CHECK(object->labels.at("app") == "1");
+      CHECK(kept.at("metadata").at("resourceVersion").as_string() == object->resource_version);
+    }
   }
 
   TEST_CASE("a watch that speaks is not taken for dead") {

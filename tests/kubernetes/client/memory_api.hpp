@@ -233,7 +233,8 @@ class MemoryApi final : public Api {
       if (any) {
         for (const auto& [key, held] : objects_)
           if (of_resource(key, request.resource) && selected(held.object, request))
-            missed.push_back({kubernetes::WatchEventType::kAdded, held.object});
+            missed.push_back({kubernetes::WatchEventType::kAdded,
+                              request.metadata_only ? only_metadata(held.object) : held.object});
       } else {
         for (const Change& change : history_)
           if (change.version > from && change.plural == request.resource.plural)

@@ -42,6 +42,13 @@ bool selected(const json::object& object, const Request& request) {
   return labelled(object, request.label_selector);
 }
 
+inline json::object only_metadata(const json::object& object) {
+  json::object out;
+  for (const char* key : {"apiVersion", "kind", "metadata"})
+    if (const auto* value = object.if_contains(key)) out[key] = *value;
+  return out;
+}
+
 // A change as a watch tells it.
 struct Told {
   kubernetes::WatchEventType type;
@@ -57,19 +64,13 @@ inline std::vector<Told> told(const kubernetes::WatchRequest& request,
   const bool then = !before.empty() && selected(before, request);
   const bool now = type != WatchEventType::kDeleted && selected(object, request);
   if (!then && !now) return {};
-  if (!now) return {{WatchEventType::kDeleted, object}};
-  return {{then ? WatchEventType::kModified : WatchEventType::kAdded, object}};
+  const json::object sent = request.metadata_only ? only_metadata(object) : object;
+  if (!now) return {{WatchEventType::kDeleted, sent}};
+  return {{then ? WatchEventType::kModified : WatchEventType::kAdded, sent}};
 }
 
 inline json::object bookmark_at(std::uint64_t version) {
   return {{"metadata", {{"resourceVersion", std::to_string(version)}}}};
-}
-
-inline json::object only_metadata(const json::object& object) {
-  json::object out;
-  for (const char* key : {"apiVersion", "kind", "metadata"})
-    if (const auto* value = object.if_contains(key)) out[key] = *value;
-  return out;
 }
 
 }  // namespace osm::kubernetes_test

@@ -67,9 +67,18 @@ class WatchServer final : public kubernetes::Api {
     paged_.clear();
     compacted_ = ++version_;
   }
+  // Goes back to an earlier version, as a server whose store was restored from a backup. Objects
+  // stay; all watches break.
+  void restore(std::uint64_t version) {
+    version_ = version;
+    history_.clear();
+    paged_.clear();
+    end_watches(Error{ErrorCode::kUnavailable, "reset"});
+  }
   void bookmark() {
     for (const auto& watch : std::vector(watches_))
-      if (!watch->deaf) tell(watch, {WatchEventType::kBookmark, bookmark_at(version_)});
+      if (!watch->deaf && watch->from <= version_)
+        tell(watch, {WatchEventType::kBookmark, bookmark_at(version_)});
   }
   // Ends all watches, as a server does when the time that was asked for is over.
   void time_out_watches() {
@@ -242,7 +251,9 @@ class WatchServer final : public kubernetes::Api {
     if (watch->handler.on_open) watch->handler.on_open();
     if (any) {
       for (const auto& [key, object] : objects_[plural])
-        if (selected(object, watch->request)) tell(watch, {WatchEventType::kAdded, object});
+        if (selected(object, watch->request))
+          tell(watch, {WatchEventType::kAdded,
+                       watch->request.metadata_only ? only_metadata(object) : object});
       return;
     }
     for (const Change& change : history_)

@@ -39,8 +39,7 @@ struct ListRequest {
   std::string field_selector{};
   std::size_t limit = 500;  // objects in a page; 0: all in one
   std::string continue_token{};
-  // PartialObjectMetadata: of each object its metadata and nothing else, so that secrets stay where
-  // they are.
+  // The server sends PartialObjectMetadata: no contents of Secrets leave it.
   bool metadata_only = false;
 };
 
@@ -57,6 +56,7 @@ struct WatchRequest {
   std::string field_selector{};
   std::string resource_version{};
   std::chrono::seconds timeout{300};  // the server ends it then
+  bool metadata_only = false;         // as in ListRequest
 };
 
 enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };

@@ -22,8 +22,10 @@ namespace json = boost::json;
 using std::chrono::seconds;
 
 constexpr std::string_view kFieldManager = "osm";
-constexpr const char* kMetadataOnly =
+constexpr const char* kMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+constexpr const char* kMetadataEvents =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 constexpr auto kListDeadline = seconds(60);
 constexpr int kMaxAttempts = 3;
 constexpr auto kMaxRetryAfter = seconds(2);
@@ -171,7 +173,7 @@ class ApiClient final : public Api {
     auto operation = std::make_shared<Operation>();
     operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
     operation->request.deadline = kListDeadline;
-    if (request.metadata_only) operation->request.headers.front().second = kMetadataOnly;
+    if (request.metadata_only) operation->request.headers.front().second = kMetadataList;
     const std::string what =
         "list " + std::string(request.resource.plural) + in_namespace(request.ns);
     const Resource resource = request.resource;
@@ -193,6 +195,7 @@ class ApiClient final : public Api {
         .add("fieldSelector", request.field_selector);
     auto operation = std::make_shared<Operation>();
     operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    if (request.metadata_only) operation->request.headers.front().second = kMetadataEvents;
     const std::string what =
         "watch " + std::string(request.resource.plural) + in_namespace(request.ns);
     authorize(operation, [this, operation, what,

@@ -14,17 +14,17 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kFirstBackoff = milliseconds(500);
-// A server that is back is noticed by then. One request for each kind in so long burdens nobody.
+// A server that is back is noticed by then, at the cost of one request per kind.
 constexpr auto kLongestBackoff = seconds(4);
 // A controller that installs the kinds itself has them a few seconds after it looked first.
 constexpr auto kFirstLookForMissing = seconds(2);  // less up to a half
 constexpr auto kLongestLookForMissing = seconds(60);
 constexpr auto kBelieveMissingAfter = seconds(10);
-// The server ends a watch by then: the shorter, the sooner a dead one shows.
+// The server ends a watch by then; a dead one is noticed soon after.
 constexpr auto kWatchTimeout = seconds(120);
 constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds take turns
 constexpr auto kSilenceSlack = seconds(15);
-constexpr auto kUsefulWatch = seconds(10);  // one that lived so long is no flapping
+constexpr auto kUsefulWatch = seconds(10);  // a watch that lasts so long resets the back-off
 constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
 
@@ -114,9 +114,12 @@ VersionedObject Informer::entry_of(boost::json::object object) const {
     name = text_of(*metadata, "name");
     version = text_of(*metadata, "resourceVersion");
   }
-  // A list again is mostly what is known: it is not kept twice.
+  // Most objects of a repeated list are known: keep one copy.
   if (auto known = table_.get_version(ns, name, version)) return {std::move(known), version};
-  return {reduce(options_.resource, std::move(object), options_.server), std::move(version)};
+  auto kept = options_.metadata_only
+                  ? reduce_to_metadata(options_.resource, std::move(object), options_.server)
+                  : reduce(options_.resource, std::move(object), options_.server);
+  return {std::move(kept), std::move(version)};
 }
 
 void Informer::deliver(Message message) {
@@ -137,7 +140,7 @@ void Informer::drain() {
     messages.swap(inbox_->messages);
   }
   for (Message& message : messages) {
-    if (message.epoch != epoch_) continue;  // of a call that was given up meanwhile
+    if (message.epoch != epoch_) continue;  // its call was given up
     std::visit([this](auto& content) { take(std::move(content)); }, message.content);
   }
   tell();
@@ -169,6 +172,7 @@ void Informer::begin_list(bool paged) {
 void Informer::request_page(const std::string& continue_token) {
   ListRequest request{options_.resource, options_.ns, options_.label_selector};
   request.limit = paged_ ? kPageSize : 0;
+  request.metadata_only = options_.metadata_only;
   request.continue_token = continue_token;
   call_ = options_.api.list(request, [this, epoch = epoch_](Result<ListPage> page) {
     if (!page.ok()) return deliver({epoch, Page{page.error(), "", ""}});
@@ -232,9 +236,10 @@ void Informer::begin_watch() {
   phase_ = Phase::kWatching;
   retry_.reset();
   watch_since_ = last_event_ = options_.clock.steady_now();
-  progressed_ = false;
+  opened_ = progressed_ = false;
   WatchRequest request{options_.resource, options_.ns, options_.label_selector};
   request.resource_version = version_;
+  request.metadata_only = options_.metadata_only;
   request.timeout = kWatchTimeout + seconds(options_.rng.next() % kWatchTimeoutJitter);
   WatchHandler handler;
   handler.on_open = [this, epoch = epoch_] { deliver({epoch, Opened{}}); };
@@ -266,12 +271,20 @@ void Informer::on_silence() {
   count_restart("silent");
   backoff_.reset();  // it has lived for long
   fail({ErrorCode::kDeadlineExceeded,
-        "watch " + std::string(options_.resource.plural) + ": silent for longer than it may be"},
-       Phase::kWatching);
+        "watch " + std::string(options_.resource.plural) + ": silent past its timeout"},
+       after_watch());
   tell();
 }
 
-void Informer::take(Opened) { on_reached(); }
+// The first step after a watch: see the header on restored servers.
+Informer::Phase Informer::after_watch() const {
+  return opened_ && !progressed_ ? Phase::kListing : Phase::kWatching;
+}
+
+void Informer::take(Opened) {
+  opened_ = true;
+  on_reached();
+}
 
 void Informer::take(Event event) {
   on_reached();
@@ -294,8 +307,8 @@ void Informer::take(Ended ended) {
   if (useful) backoff_.reset();
   if (ended.status.ok()) {
     count_restart("ended");
-    if (useful) return begin_watch();
-    return wait(backoff_.next(), Phase::kWatching);
+    if (!useful) return wait(backoff_.next(), after_watch());
+    return after_watch() == Phase::kWatching ? begin_watch() : begin_list();
   }
   switch (ended.status.error().code) {
     case ErrorCode::kGone:
@@ -305,8 +318,8 @@ void Informer::take(Ended ended) {
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kPermissionDenied:
       count_restart("broken");
-      return fail(ended.status.error(), Phase::kWatching);
-    default:  // the version, or what is watched, makes no sense any more
+      return fail(ended.status.error(), after_watch());
+    default:  // the server refuses the version or the request
       count_restart("refused");
       return fail(ended.status.error(), Phase::kListing);
   }
@@ -343,7 +356,7 @@ void Informer::fail(const Error& error, Phase then) {
       tell();
     });
   }
-  // What is refused will not pass by itself.
+  // A refusal does not pass by itself.
   if (error.code == ErrorCode::kPermissionDenied ||
       options_.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
     show_failure();

@@ -1,16 +1,17 @@
-// Follows one resource of an API server: a list, page by page, then a watch from where it ended.
+// Follows one resource of an API server: a list, page by page, then a watch from its version.
 //
-// - What is known is replaced whole by a list and changed by events; either way `on_change` hears
-//   exactly the keys that are different, and of irrelevant changes (see reduce) nothing.
-// - A watch that ends is taken up at its last version. 410 is answered by a new list; in the middle
-//   of a paged list by one without pages, which cannot expire.
-// - A watch that says nothing, not even its end, past its time is taken for dead and made anew.
-// - While the server is away everything stays as it is, and after a few seconds shows as a problem.
-// - A server that is back is noticed within 4 s of being there (and of its refusing or dropping a
-//   connection, 5 s: see cluster.cpp).
+// - A list replaces all known objects, an event changes one. `on_change` gets exactly the keys that
+//   differ; changes that `reduce` drops are not reported.
+// - A watch that ends is resumed at its last version. 410 leads to a new list; in the middle of a
+//   paged list, to a list without pages, which cannot expire.
+// - A watch that ends without an event or a bookmark leads to a new list: a server whose store was
+//   restored from a backup does not know the version, and keeps such a watch open and silent.
+// - A watch that is silent past its timeout is given up.
+// - While the server is away, all objects stay. After a few seconds this is a problem.
+// - A server that is back is noticed within 4 s (5 s if it dropped a connection: cluster.cpp).
 // - A resource that the server does not have (404: its CRD is missing) counts as empty, and is
-//   looked for again, ever more seldom. One that was there counts so only when it has been missing
-//   for 10 s, since a server that starts may not know its own CRDs yet.
+//   looked for again with a back-off. If the resource was there, it counts as empty after 10 s:
+//   a server that starts may not know its CRDs yet.
 #pragma once
 
 #include <functional>
@@ -44,6 +45,7 @@ struct InformerOptions {
   std::string ns{};
   std::string label_selector{};
   std::string index_label{};
+  bool metadata_only = false;  // see reduce_to_metadata
   // With the keys that are different; with none when only has_synced(), missing() or problem() is.
   // Thread: of the executor. Must not destroy the informer.
   std::function<void(const std::vector<ObjectKey>& changed)> on_change;
@@ -111,6 +113,7 @@ class Informer {
   void request_page(const std::string& continue_token);
   void finish_list(const std::string& version);
   void begin_watch();
+  Phase after_watch() const;
   void arm_alarm(std::chrono::nanoseconds delay);
   void on_silence();
   void wait(std::chrono::milliseconds delay, Phase then);
@@ -142,7 +145,8 @@ class Informer {
   SteadyTime watch_since_{};
   SteadyTime last_event_{};
   std::chrono::seconds silence_limit_{};
-  bool progressed_ = false;  // the watch has said something
+  bool opened_ = false;      // the server accepted the watch
+  bool progressed_ = false;  // the watch had an event or a bookmark
   // Since when it is missing, though it was there.
   std::optional<SteadyTime> doubted_since_;
   std::optional<SteadyTime> failing_since_;

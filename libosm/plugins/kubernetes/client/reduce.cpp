@@ -110,36 +110,61 @@ std::map<std::string, std::string> strings_of(const json::object& metadata, std:
   return out;
 }
 
-}  // namespace
+void drop_noise(json::object& metadata) {
+  for (const std::string_view name : {"managedFields", "selfLink"}) metadata.erase(name);
+  if (json::object* annotations = map_of(metadata, "annotations")) {
+    annotations->erase("kubectl.kubernetes.io/last-applied-configuration");
+    if (annotations->empty()) metadata.erase("annotations");
+  }
+}
 
-std::shared_ptr<const Object> reduce(const Resource& resource, json::object object,
-                                     const std::string& server) {
-  if (json::object* metadata = map_of(object, "metadata")) {
-    for (const std::string_view name : {"managedFields", "resourceVersion", "selfLink"})
-      metadata->erase(name);
-    if (json::object* annotations = map_of(*metadata, "annotations")) {
-      annotations->erase("kubectl.kubernetes.io/last-applied-configuration");
-      if (annotations->empty()) metadata->erase("annotations");
-    }
-  }
-  if (resource == kPods) {
-    reduce_pod(object);
-  } else {
-    object.erase("status");
-    if (resource == kEndpointSlices || resource == kEndpoints) reduce_slice(object);
-  }
+// Leaves resource_version to the caller.
+std::shared_ptr<Object> made_of(const Resource& resource, const json::object& kept,
+                                const std::string& server) {
   auto out = std::make_shared<Object>();
   out->key.kind = resource.kind;
   out->api_version = resource.api_version();
-  if (const json::object* metadata = map_of(object, "metadata")) {
+  if (const json::object* metadata = map_of(kept, "metadata")) {
     out->key.ns = text_of(*metadata, "namespace");
     out->key.name = text_of(*metadata, "name");
     out->labels = strings_of(*metadata, "labels");
     out->annotations = strings_of(*metadata, "annotations");
   }
-  out->json = json::serialize(object);
-  out->resource_version = digest_of(out->json).hex();
+  out->json = json::serialize(kept);
   out->source.path = server + resource.path(out->key.ns, out->key.name);
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const Object> reduce(const Resource& resource, json::object object,
+                                     const std::string& server) {
+  if (json::object* metadata = map_of(object, "metadata")) {
+    metadata->erase("resourceVersion");
+    drop_noise(*metadata);
+  }
+  if (resource == kPods) {
+    reduce_pod(object);
+  } else {
+    object.erase("status");
+    if (resource == kEndpointSlices) reduce_slice(object);
+  }
+  auto out = made_of(resource, object, server);
+  out->resource_version = digest_of(out->json).hex();
+  return out;
+}
+
+std::shared_ptr<const Object> reduce_to_metadata(const Resource& resource, json::object object,
+                                                 const std::string& server) {
+  json::object kept;
+  std::string version;
+  if (json::object* metadata = map_of(object, "metadata")) {
+    drop_noise(*metadata);
+    version = text_of(*metadata, "resourceVersion");
+    kept["metadata"] = std::move(*metadata);
+  }
+  auto out = made_of(resource, kept, server);
+  out->resource_version = std::move(version);
   return out;
 }
 

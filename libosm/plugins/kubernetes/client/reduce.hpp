@@ -19,4 +19,10 @@ namespace osm::inline v1::kubernetes {
 std::shared_ptr<const Object> reduce(const Resource& resource, boost::json::object object,
                                      const std::string& server);
 
+// As a metadata-only informer keeps an object: the metadata without managedFields. Its
+// resource_version is the server's, so each version is a change.
+std::shared_ptr<const Object> reduce_to_metadata(const Resource& resource,
+                                                 boost::json::object object,
+                                                 const std::string& server);
+
 }  // namespace osm::inline v1::kubernetes
