@@ -19,8 +19,6 @@ NOT_HERE = {
                                              "e2e.kubernetes.controller",
     ("osm-controller", "update", "customresourcedefinitions.apiextensions.k8s.io"):
         "what others wrote where nothing may be, and an apply leaves: kubernetes::Reconciler",
-    ("osm-controller", "list", "endpoints"): "an API server without EndpointSlices",
-    ("osm-controller", "watch", "endpoints"): "an API server without EndpointSlices",
     ("osm-controller", "patch", "virtualmachines/status.workload.openservicemesh.io"):
         "e2e.kubernetes.hybrid"}
 

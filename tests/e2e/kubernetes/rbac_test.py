@@ -14,7 +14,7 @@ STANDARD = {"get", "list", "watch", "create", "update", "patch", "delete", "dele
 EVERYWHERE = {
     "osm-controller": {
         "namespaces": READ, "services": READ, "serviceaccounts": READ, "pods": READ,
-        "endpoints": READ, "endpointslices.discovery.k8s.io": READ,
+        "endpointslices.discovery.k8s.io": READ,
         "traffictargets.access.smi-spec.io": READ, "httproutegroups.specs.smi-spec.io": READ,
         "tcproutes.specs.smi-spec.io": READ, "trafficsplits.split.smi-spec.io": READ,
         "egresses.policy.openservicemesh.io": READ,

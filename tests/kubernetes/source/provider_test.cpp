@@ -432,21 +432,6 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     CHECK(problems().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "Endpoints stand in where there are no slices") {
-    mesh.put(service("books", {{"app", "books"}}));
-    put(PodSpec{.name = "pod-1", .uuid = uuid_of(1)});
-    put(PodSpec{.name = "pod-2", .uuid = uuid_of(2), .address = "10.1.0.2"});
-    put("apiVersion: v1\nkind: Endpoints\nmetadata: {name: books, namespace: shop}\nsubsets:\n"
-        "- ports: [{port: 8080}]\n"
-        "  addresses: [{ip: 10.1.0.1, targetRef: {kind: Pod, namespace: shop, name: pod-1}}]\n"
-        "  notReadyAddresses: [{ip: 10.1.0.2, targetRef: {kind: Pod, namespace: shop, name: "
-        "pod-2}}]\n");
-    start();
-    CHECK(endpoints() == Names{"10.1.0.1:8080/", "(10.1.0.2:8080/)"});
-    put(SliceSpec{"books-x", "books", {endpoint_yaml("10.1.0.2", "pod-2")}});
-    CHECK(endpoints() == Names{"10.1.0.2:8080/"});
-  }
-
   TEST_CASE_FIXTURE(Fixture, "a change costs and announces what it touches") {
     constexpr int kServices = 20;
     for (int n = 0; n < kServices; ++n) {

@@ -145,29 +145,6 @@ TEST_SUITE("kubernetes::make_store") {
     CHECK(f.store->list_problems().empty());
   }
 
-  TEST_CASE("a cluster without EndpointSlices is read by its Endpoints, as long as it has none") {
-    Fixture f;
-    f.server.put(k::kEndpoints, "shop", "web");
-    f.start();
-    CHECK(f.names("Endpoints").empty());  // slices say it better
-
-    Fixture old;
-    old.server.set_missing(k::kEndpointSlices, true);
-    old.server.put(k::kEndpoints, "shop", "web");
-    old.start();
-    CHECK(old.store->has_synced());
-    CHECK(old.names("Endpoints") == Names{"shop/web"});
-    CHECK(old.store->list_problems().empty());
-    old.server.set_missing(k::kEndpointSlices, false);
-    old.server.put(k::kEndpointSlices, "shop", "web-x");
-    old.told.clear();
-    old.executor.run_for(seconds(61));
-    CHECK(old.names("EndpointSlice") == Names{"shop/web-x"});
-    CHECK(old.names("Endpoints").empty());
-    CHECK(old.told ==
-          std::vector<ObjectKey>{{"EndpointSlice", "shop", "web-x"}, {"Endpoints", "shop", "web"}});
-  }
-
   TEST_CASE("a server that is away is one problem, not one for each kind") {
     Fixture f;
     f.server.put(k::kServices, "shop", "web");

@@ -15,7 +15,6 @@ inline constexpr Resource kPods{"", "v1", "pods", "Pod"};
 inline constexpr Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline constexpr Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap"};
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
-inline constexpr Resource kEndpoints{"", "v1", "endpoints", "Endpoints"};
 inline constexpr Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices",
                                           "EndpointSlice"};
 inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/slice_table.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/notifier.hpp"
@@ -10,11 +11,7 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-constexpr const char* kPodKind = "Pod";
-
-bool lists_endpoints(const std::string& kind) {
-  return kind == kSliceKind || kind == kEndpointsKind;
-}
+bool is_read(const std::string& kind) { return kind == kPods.kind || kind == kEndpointSlices.kind; }
 
 // One namespace of the mesh.
 struct NamespaceTables {
@@ -127,7 +124,7 @@ class StoreProvider final : public Provider {
       std::lock_guard lock(mutex_);
       const bool synced = sources_synced();
       for (const ObjectKey& key : keys)
-        if (key.kind == kPodKind || lists_endpoints(key.kind)) read(key, store_.get(key));
+        if (is_read(key.kind)) read(key, store_.get(key));
       update(synced, news);
     }
     tell(news);
@@ -140,8 +137,8 @@ class StoreProvider final : public Provider {
       const bool synced = sources_synced();
       bool namespaces = false;
       for (const ObjectKey& key : keys) {
-        namespaces = namespaces || key.kind == "Namespace";
-        if (key.kind == "Service")
+        namespaces = namespaces || key.kind == kNamespaces.kind;
+        if (key.kind == kServices.kind)
           read_service({key.ns, key.name}, mesh_spec_.get_service({key.ns, key.name}));
       }
       if (namespaces) read_namespaces(news);
@@ -161,11 +158,11 @@ class StoreProvider final : public Provider {
     if (tables == namespaces_.end()) return;
     touched_.insert(key.ns);
     if (object) metrics_.add("osm_kubernetes_decoded_total", {{"kind", key.kind}}, 1);
-    if (key.kind == kPodKind) {
+    if (key.kind == kPods.kind) {
       tables->second.pods.set_pod(key.name, object ? decode_pod(*object) : DecodedPod());
     } else {
-      tables->second.slices.set_endpoints(
-          key, object ? std::optional(decode_endpoint_set(*object)) : std::nullopt);
+      tables->second.slices.set_slice(key.name,
+                                      object ? std::optional(decode_slice(*object)) : std::nullopt);
     }
   }
 
@@ -198,7 +195,7 @@ class StoreProvider final : public Provider {
     for (const std::string& ns : monitored)
       if (namespaces_.try_emplace(ns, ns).second) entered.insert(ns);
     if (entered.empty()) return;
-    for (const char* kind : {kPodKind, kSliceKind, kEndpointsKind})
+    for (const std::string_view kind : {kPods.kind, kEndpointSlices.kind})
       for (const auto& object : store_.list(kind))
         if (entered.contains(object->key.ns)) read(object->key, object);
     for (const auto& service : mesh_spec_.list_services())

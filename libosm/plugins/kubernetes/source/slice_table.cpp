@@ -57,8 +57,8 @@ class Collector {
  public:
   Collector(const Service& service, const PodTable& pods) : service_(service), pods_(pods) {}
 
-  void add(const EndpointSubset& subset) {
-    for (const ListedEndpoint& listed : subset.endpoints) {
+  void add(const EndpointSlice& slice) {
+    for (const ListedEndpoint& listed : slice.endpoints) {
       const Pod* pod = pod_at(listed);
       if (pod == nullptr) continue;
       if (model::is_ipv6(listed.address)) {
@@ -66,7 +66,7 @@ class Collector {
         continue;
       }
       by_ipv4_.insert(pod->name.name);
-      for (const ListedPort& port : subset.ports) add(listed, port, *pod);
+      for (const ListedPort& port : slice.ports) add(listed, port, *pod);
     }
   }
 
@@ -167,8 +167,6 @@ class Collector {
   LeftOut left_out_;
 };
 
-bool is_slice(const ObjectKey& key) { return key.kind == kSliceKind; }
-
 }  // namespace
 
 void SliceTable::set_service(const std::string& name, std::shared_ptr<const Service> service) {
@@ -180,34 +178,29 @@ void SliceTable::set_service(const std::string& name, std::shared_ptr<const Serv
   }
 }
 
-void SliceTable::set_endpoints(const ObjectKey& key, std::optional<EndpointSet> endpoints) {
-  if (endpoints && endpoints->service.empty()) endpoints.reset();
-  const auto former = service_of_.find(key);
+void SliceTable::set_slice(const std::string& name, std::optional<EndpointSlice> slice) {
+  if (slice && slice->service.empty()) slice.reset();
+  const auto former = service_of_.find(name);
   if (former != service_of_.end()) {
-    auto& sets = sets_of_.at(former->second);
-    if (endpoints && sets.at(key) == *endpoints) return;
+    auto& slices = slices_of_.at(former->second);
+    if (slice && slices.at(name) == *slice) return;
     touched_.insert(former->second);
-    sets.erase(key);
-    if (sets.empty()) sets_of_.erase(former->second);
+    slices.erase(name);
+    if (slices.empty()) slices_of_.erase(former->second);
     service_of_.erase(former);
   }
-  if (!endpoints) return;
-  touched_.insert(endpoints->service);
-  service_of_[key] = endpoints->service;
-  sets_of_[endpoints->service][key] = *std::move(endpoints);
+  if (!slice) return;
+  touched_.insert(slice->service);
+  service_of_[name] = slice->service;
+  slices_of_[slice->service][name] = *std::move(slice);
 }
 
 SliceTable::State SliceTable::compute(const Service& service, const PodTable& pods) const {
   State state;
-  const auto sets = sets_of_.find(service.name.name);
-  if (sets == sets_of_.end()) return state;
+  const auto slices = slices_of_.find(service.name.name);
+  if (slices == slices_of_.end()) return state;
   Collector collector(service, pods);
-  // Where there are slices, an Endpoints object says the same, or less.
-  const bool slices = std::any_of(sets->second.begin(), sets->second.end(),
-                                  [](const auto& entry) { return is_slice(entry.first); });
-  for (const auto& [key, set] : sets->second)
-    if (is_slice(key) == slices)
-      for (const EndpointSubset& subset : set.subsets) collector.add(subset);
+  for (const auto& [name, slice] : slices->second) collector.add(slice);
   state.endpoints = collector.endpoints();
   state.problems = collector.problems();
   state.pods = std::move(collector.asked_pods);

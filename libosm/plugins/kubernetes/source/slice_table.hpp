@@ -1,8 +1,9 @@
-// The Services of one namespace and who stands behind them, by EndpointSlices and pods. Plain data;
-// not thread-safe.
+// The endpoints of one namespace's Services, computed from EndpointSlices and pods. Plain data.
+// Thread: one at a time.
 //
-// Who answers at an address is the pod that the slice names, if that pod has the address, or else
-// the one pod that has it: a slice can be written by people, a pod's addresses only by its node.
+// A slice can be written by people, a pod's addresses only by its node. So an endpoint counts for
+// the pod that the slice names if that pod has the address; an endpoint without a pod name counts
+// for the pods that have the address, if these share one ServiceAccount.
 #pragma once
 
 #include <map>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kubernetes/source/endpoint_set.hpp"
+#include "kubernetes/source/endpoint_slice.hpp"
 #include "kubernetes/source/pod_table.hpp"
 #include "osm/values/endpoint.hpp"
 #include "osm/values/service.hpp"
@@ -25,8 +26,8 @@ class SliceTable {
 
   // Null removes. Nothing is recomputed until update().
   void set_service(const std::string& name, std::shared_ptr<const Service> service);
-  // `key` is the object's; nullopt: it is gone.
-  void set_endpoints(const ObjectKey& key, std::optional<EndpointSet> endpoints);
+  // Nullopt: the slice of this name is gone.
+  void set_slice(const std::string& name, std::optional<EndpointSlice> slice);
 
   struct Changes {
     std::vector<ServiceName> services;  // whose endpoints are different
@@ -57,8 +58,8 @@ class SliceTable {
 
   std::string ns_;
   std::map<std::string, std::shared_ptr<const Service>> services_;
-  std::map<ObjectKey, std::string> service_of_;
-  std::map<std::string, std::map<ObjectKey, EndpointSet>> sets_of_;  // by Service
+  std::map<std::string, std::string> service_of_;                          // by the name of a slice
+  std::map<std::string, std::map<std::string, EndpointSlice>> slices_of_;  // by Service
   std::map<std::string, State> states_;
   Dependents by_pod_;
   Dependents by_address_;

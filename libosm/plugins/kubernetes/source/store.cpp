@@ -37,13 +37,9 @@ class KubernetesStore final : public ObjectStore {
                                      kTcpRoutes, kTrafficSplits, kEgresses, kIngressBackends,
                                      kRetries, kUpstreamTrafficSettings, kVirtualMachines})
       if (wanted(resource)) follow(resource);
-    if (wanted(kEndpointSlices)) {
-      slices_ = follow(kEndpointSlices, "", "", kServiceNameLabel);
-      endpoints_ = follow(kEndpoints);
-    }
+    if (wanted(kEndpointSlices)) follow(kEndpointSlices, "", "", kServiceNameLabel);
     strand_.post([this] {
-      for (const auto& [kind, informer] : informers_)
-        if (informer.get() != endpoints_) informer->start();
+      for (const auto& [kind, informer] : informers_) informer->start();
       report();
     });
   }
@@ -65,10 +61,8 @@ class KubernetesStore final : public ObjectStore {
   }
 
   bool has_synced() const override {
-    return std::all_of(informers_.begin(), informers_.end(), [this](const auto& entry) {
-      return (entry.second.get() == endpoints_ && !slices_->missing()) ||
-             entry.second->has_synced();
-    });
+    return std::all_of(informers_.begin(), informers_.end(),
+                       [](const auto& entry) { return entry.second->has_synced(); });
   }
 
   bool catch_up(milliseconds timeout) override {
@@ -80,11 +74,8 @@ class KubernetesStore final : public ObjectStore {
     const auto countdown = std::make_shared<Countdown>();
     auto caught_up = countdown->done.get_future();
     strand_.post([this, countdown] {
-      std::vector<Informer*> started;
+      countdown->left = informers_.size();
       for (const auto& [kind, informer] : informers_)
-        if (informer->started()) started.push_back(informer.get());
-      countdown->left = started.size();
-      for (Informer* informer : started)
         informer->refresh([countdown](bool ok) {
           countdown->ok = countdown->ok && ok;
           if (--countdown->left == 0) countdown->done.set_value(countdown->ok);
@@ -97,16 +88,13 @@ class KubernetesStore final : public ObjectStore {
     std::vector<Problem> problems;
     std::size_t unreadable = 0;
     for (const auto& [kind, informer] : informers_) {
-      // Nothing is wrong with a cluster that has Endpoints only.
-      if (informer.get() == slices_ && slices_->missing()) continue;
       auto problem = informer->problem();
       if (!problem) continue;
       if (problem->code == ErrorCode::kUnreadableSource) ++unreadable;
       problems.push_back(*std::move(problem));
     }
-    // Nothing can be read: that is the server, and said once. Of slices and Endpoints one is asked.
-    const std::size_t followed = informers_.size() - (slices_ == nullptr ? 0 : 1);
-    if (followed > 1 && unreadable >= followed) {
+    // If nothing can be read, the cause is the server, and one problem is enough.
+    if (unreadable > 1 && unreadable == informers_.size()) {
       Problem all = problems.front();
       all.path = server_;
       return {std::move(all)};
@@ -121,8 +109,8 @@ class KubernetesStore final : public ObjectStore {
   }
 
  private:
-  Informer* follow(const Resource& resource, const std::string& ns = {},
-                   std::string_view label_selector = {}, std::string_view index_label = {}) {
+  void follow(const Resource& resource, const std::string& ns = {},
+              std::string_view label_selector = {}, std::string_view index_label = {}) {
     InformerOptions options{.api = options_.cluster.api(),
                             .executor = strand_,
                             .clock = options_.clock,
@@ -134,29 +122,12 @@ class KubernetesStore final : public ObjectStore {
                             .ns = ns,
                             .label_selector = std::string(label_selector),
                             .index_label = std::string(index_label),
-                            .on_change = [this](const auto& keys) { on_change(keys); }};
-    auto& informer = informers_[std::string(resource.kind)];
-    informer = std::make_unique<Informer>(std::move(options));
-    return informer.get();
-  }
-
-  void on_change(const std::vector<ObjectKey>& keys) {
-    if (slices_ != nullptr && slices_->missing() != endpoints_->started()) {
-      // Not from within an informer's own callback, which this may be.
-      strand_.post([this] {
-        if (slices_->missing()) {
-          endpoints_->start();
-        } else {
-          endpoints_->stop();
-        }
-      });
-    }
-    notifier_.notify(keys);
+                            .on_change = [this](const auto& keys) { notifier_.notify(keys); }};
+    informers_[std::string(resource.kind)] = std::make_unique<Informer>(std::move(options));
   }
 
   void report() {
-    for (const auto& [kind, informer] : informers_)
-      if (informer->started()) informer->report();
+    for (const auto& [kind, informer] : informers_) informer->report();
     report_timer_ = strand_.post_after(kReportEvery, [this] { report(); });
   }
 
@@ -164,10 +135,7 @@ class KubernetesStore final : public ObjectStore {
   const std::string server_;
   Notifier<const std::vector<ObjectKey>&> notifier_;
   Strand strand_;
-  // By kind. Endpoints are followed while the cluster has no EndpointSlices; both or none are here.
-  std::map<std::string, std::unique_ptr<Informer>, std::less<>> informers_;
-  Informer* slices_ = nullptr;
-  Informer* endpoints_ = nullptr;
+  std::map<std::string, std::unique_ptr<Informer>, std::less<>> informers_;  // by kind
   Subscription report_timer_;
 };
 

@@ -1,4 +1,4 @@
-#include "kubernetes/source/endpoint_set.hpp"
+#include "kubernetes/source/endpoint_slice.hpp"
 
 #include <utility>
 
@@ -28,14 +28,14 @@ std::vector<ListedPort> ports_of(const json::value& map) {
   return ports;
 }
 
-EndpointSubset slice_of(const json::value& root, const std::string& ns) {
-  EndpointSubset subset{ports_of(root), {}};
+std::vector<ListedEndpoint> endpoints_of(const json::value& root, const std::string& ns) {
+  std::vector<ListedEndpoint> endpoints;
   for (const json::value& entry : list_at(root, "endpoints")) {
     const json::array& addresses = list_at(entry, "addresses");
     // The API gives no meaning to any address but the first.
     const auto* address = addresses.empty() ? nullptr : addresses.front().if_string();
     if (address == nullptr) continue;
-    ListedEndpoint& out = subset.endpoints.emplace_back();
+    ListedEndpoint& out = endpoints.emplace_back();
     out.address.assign(address->data(), address->size());
     const json::value& conditions = map_at(entry, "conditions");
     out.ready = bool_at(conditions, "ready").value_or(true);
@@ -44,40 +44,17 @@ EndpointSubset slice_of(const json::value& root, const std::string& ns) {
     if (std::string zone = text_at(entry, "zone"); !zone.empty()) out.zone = std::move(zone);
     read_target(entry, ns, out);
   }
-  return subset;
-}
-
-EndpointSubset subset_of(const json::value& map, const std::string& ns) {
-  EndpointSubset subset{ports_of(map), {}};
-  for (const bool ready : {true, false}) {
-    for (const json::value& entry : list_at(map, ready ? "addresses" : "notReadyAddresses")) {
-      ListedEndpoint& out = subset.endpoints.emplace_back();
-      out.address = text_at(entry, "ip");
-      out.ready = out.serving = ready;
-      read_target(entry, ns, out);
-    }
-  }
-  return subset;
+  return endpoints;
 }
 
 }  // namespace
 
-EndpointSet decode_endpoint_set(const Object& object) {
-  EndpointSet out;
+EndpointSlice decode_slice(const Object& object) {
   boost::system::error_code fault;
   const json::value root = json::parse(object.json, fault);
-  if (fault) return out;
-  if (object.key.kind == kEndpointsKind) {
-    out.service = object.key.name;
-    for (const json::value& subset : list_at(root, "subsets"))
-      out.subsets.push_back(subset_of(subset, object.key.ns));
-    return out;
-  }
   const auto service = object.labels.find(kServiceNameLabel);
-  if (service == object.labels.end()) return out;
-  out.service = service->second;
-  out.subsets.push_back(slice_of(root, object.key.ns));
-  return out;
+  if (fault || service == object.labels.end()) return {};
+  return {service->second, ports_of(root), endpoints_of(root, object.key.ns)};
 }
 
 }  // namespace osm::inline v1::kubernetes
