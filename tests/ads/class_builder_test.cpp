@@ -20,7 +20,7 @@ std::vector<std::string> names_in(const Resources& resources, XdsType type) {
 }  // namespace
 
 TEST_SUITE("ads::leave_out_contradictions") {
-  TEST_CASE("what agrees is left alone") {
+  TEST_CASE("consistent resources are unchanged") {
     Resources resources;
     resources[index_of(XdsType::kEndpoint)] = {resource(XdsType::kEndpoint, "a", "e")};
     resources[index_of(XdsType::kCluster)] = {
@@ -51,7 +51,7 @@ TEST_SUITE("ads::leave_out_contradictions") {
                                    "LDS out is left out: it refers to the missing RDS no-route"});
   }
 
-  TEST_CASE("of one name the first is kept, and a listener of another type may share it") {
+  TEST_CASE("of duplicate names the first is kept; names of different types may be equal") {
     Resources resources;
     resources[index_of(XdsType::kCluster)] = {resource(XdsType::kCluster, "a", "first"),
                                               resource(XdsType::kCluster, "a", "second")};

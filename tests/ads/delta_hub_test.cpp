@@ -60,7 +60,7 @@ TEST_SUITE("ads::Hub delta") {
     CHECK(clusters.last_applied_version == response.version);
   }
 
-  TEST_CASE("what is no request of the variant ends the stream") {
+  TEST_CASE("a message of the other variant ends the stream") {
     HubRig rig;
     DeltaProxy proxy(rig, kClientId, translate_test::kClient);
     proxy.say("\x1a\xff");

@@ -185,7 +185,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(lag(both, both) == 1);  // it refused
   }
 
-  TEST_CASE("a replica that starts while trust domains change waits for what proxies hold of it") {
+  TEST_CASE("a replica that starts during a domain migration waits for the proxies' state") {
     HubRig rig;
     rig.mesh.set_domains({"cluster.local", "new.example"}, {"cluster.local", "new.example"});
     Hub hub({}, {rig.executor, rig.executor, rig.clock, rig.log, rig.metrics, rig.secrets,
@@ -236,7 +236,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(other.open());
   }
 
-  TEST_CASE("who was told to reconnect is behind until it has, for ten seconds") {
+  TEST_CASE("a proxy that was told to reconnect counts as lagging for ten seconds") {
     HubRig rig;
     RigProxy proxy(rig, kServerId, kServer);
     proxy.ask(XdsType::kListener);

@@ -129,7 +129,7 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(bystander.settle().empty());
   }
 
-  TEST_CASE("one certificate in turns from two addresses raises the alarm, once") {
+  TEST_CASE("one certificate used alternately from two addresses raises one alarm") {
     HubRig rig;
     const auto arrive = [&](const char* address, std::chrono::seconds after) {
       rig.executor.run_for(after);
@@ -212,7 +212,7 @@ TEST_SUITE("ads::Hub writing") {
     }
   }
 
-  TEST_CASE("unfinished bytes hold the others back, who then take turns") {
+  TEST_CASE("a limit on unfinished bytes delays other streams, which then take turns") {
     HubRig rig({.max_unfinished_bytes = 1});
     rig.mesh.put(workload(kOtherId, kClient, {}));
     rig.publish();
@@ -254,7 +254,7 @@ TEST_SUITE("ads::Hub writing") {
     }
   }
 
-  TEST_CASE("a change of endpoints encodes one resource and writes to those who call it only") {
+  TEST_CASE("a change of endpoints encodes one resource and is sent to its clients only") {
     HubRig rig;
     RigProxy client(rig, kClientId, kClient);
     RigProxy server(rig, kServerId, kServer);
@@ -298,7 +298,7 @@ TEST_SUITE("ads::Hub secrets") {
     CHECK(names_of(late[0]) == kSecretNames);
   }
 
-  TEST_CASE("a rotation encodes the identity's secrets once, whoever they go to") {
+  TEST_CASE("a rotation encodes the identity's secrets once for all proxies") {
     HubRig rig;
     rig.mesh.put(workload(kOtherId, kClient, {}));
     rig.publish();

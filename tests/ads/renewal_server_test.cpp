@@ -98,7 +98,7 @@ TEST_SUITE("ads::GrpcCall") {
     CHECK(world.metrics.sum("osm_streams_superseded_total") == 0);
   }
 
-  TEST_CASE("who has no proxy's certificate of this mesh is not answered") {
+  TEST_CASE("a caller without a proxy certificate of this mesh is refused") {
     World world;
     const TestCa other(world.clock);
     for (const CertificatePtr& stranger : {CertificatePtr(), other.proxy(kClientId, kClient)})
@@ -119,7 +119,7 @@ TEST_SUITE("ads::GrpcCall") {
     CHECK(Caller(world, world.client_certificate, "a request").status().ok());
   }
 
-  TEST_CASE("where nobody renews the method is unimplemented") {
+  TEST_CASE("without a renewal callback the method is unimplemented") {
     World world(false);
     CHECK(Caller(world, world.client_certificate, "").status().error_code() ==
           grpc::StatusCode::UNIMPLEMENTED);
@@ -148,7 +148,7 @@ TEST_SUITE("ads::GrpcCall") {
     CHECK(callers.at(1)->status().ok());
   }
 
-  TEST_CASE("shutdown ends a call that nobody has answered, and an answer afterwards is nothing") {
+  TEST_CASE("shutdown ends an unanswered call, and a later answer is ignored") {
     World world;
     world.slow = true;
     Caller caller(world, world.client_certificate, "a request");

@@ -66,7 +66,7 @@ struct Rig : HubRig {
 }  // namespace
 
 TEST_SUITE("ads::Renewals") {
-  TEST_CASE("who asks is told by the certificate and the mesh, and the answer goes back") {
+  TEST_CASE("a call is identified by certificate and mesh, and gets the callback's answer") {
     Rig rig;
     const Call call = rig.client_calls();
     REQUIRE(rig.asked.size() == 1);
@@ -81,7 +81,7 @@ TEST_SUITE("ads::Renewals") {
     CHECK(call->bytes == response.SerializeAsString());
   }
 
-  TEST_CASE("who is admitted to no stream is answered nothing, and nobody is asked") {
+  TEST_CASE("a caller that may not open a stream is refused without the callback") {
     Rig rig;
     const ProxyId stranger("33333333-3333-4333-8333-333333333333");
     CHECK(rig.call(rig.peer(stranger, kClient), request("x"))->code == CloseCode::kUnavailable);
@@ -114,7 +114,7 @@ TEST_SUITE("ads::Renewals") {
     CHECK(rig.asked.empty());
   }
 
-  TEST_CASE("a refusal of whoever issues is the caller's status") {
+  TEST_CASE("an error of the callback becomes the caller's status") {
     Rig rig;
     const Call call = rig.client_calls();
     rig.asked.at(0).done(Error{ErrorCode::kInvalidArgument, "another's name"});
@@ -122,7 +122,7 @@ TEST_SUITE("ads::Renewals") {
     CHECK(call->text == "invalid-argument: another's name");
   }
 
-  TEST_CASE("one proxy gets so many certificates in a minute, may ask, and others go on") {
+  TEST_CASE("certificates per proxy and minute are limited; questions are not") {
     Rig rig;
     for (unsigned i = 0; i < ads::kMaxCertificatesPerMinute; ++i) {
       CHECK_FALSE(rig.client_calls()->code);

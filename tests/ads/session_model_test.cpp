@@ -325,7 +325,7 @@ void each_life(XdsVariant variant, F live_one) {
 }  // namespace
 
 TEST_SUITE("ads::Session model") {
-  TEST_CASE("after any life a proxy holds what a fresh one gets, and reconnects in silence") {
+  TEST_CASE("after any history a proxy equals a new one and reconnects without a push") {
     for (XdsVariant variant : {XdsVariant::kSotw, XdsVariant::kDelta}) {
       Seldom seldom;
       each_life(variant, [&](XdsVariant v, std::uint64_t seed) { live(v, seed, seldom); });

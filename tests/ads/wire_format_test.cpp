@@ -28,7 +28,7 @@ Response response(XdsVariant variant) {
 }  // namespace
 
 TEST_SUITE("ads::wire format") {
-  TEST_CASE("a delta response is what protobuf reads") {
+  TEST_CASE("protobuf parses a delta response") {
     const Response ours = response(XdsVariant::kDelta);
     const std::string bytes = ads::serialize(ours);
     CHECK(bytes.size() == ads::response_size(ours));
@@ -48,7 +48,7 @@ TEST_SUITE("ads::wire format") {
     CHECK(theirs.removed_resources(0) == "gone");
   }
 
-  TEST_CASE("a state-of-the-world response is what protobuf reads") {
+  TEST_CASE("protobuf parses a state-of-the-world response") {
     Response ours = response(XdsVariant::kSotw);
     ours.removed.clear();
     const std::string bytes = ads::serialize(ours);

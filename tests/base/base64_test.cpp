@@ -29,7 +29,7 @@ TEST_SUITE("base64") {
     }
   }
 
-  TEST_CASE("what is no base64 is nothing") {
+  TEST_CASE("invalid base64 gives no result") {
     for (const char* text : {"Z", "Zg", "Zg=", "Zg==\n", "Zg=a",
                              "====", "Zh==", "Zm9=", "Z m8=", "Zm8-", "=Zm8", "Zm8=Zm8="}) {
       CAPTURE(text);

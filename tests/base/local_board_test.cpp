@@ -10,7 +10,7 @@ using namespace osm;
 using Said = std::map<std::string, std::string>;
 
 TEST_SUITE("make_local_board") {
-  TEST_CASE("a board of one has its own words, and tells who listens") {
+  TEST_CASE("a local board returns its own texts and notifies subscribers") {
     testing::ManualClock clock;
     testing::ManualExecutor executor{clock};
     auto board = make_local_board("here", executor);

@@ -114,7 +114,7 @@ TEST_SUITE("Notifier") {
     releasing.join();
   }
 
-  TEST_CASE("what a callback captured is gone when its handle is") {
+  TEST_CASE("a callback's captures are destroyed with its handle") {
     Notifier<> notifier;
     auto captured = std::make_shared<int>(1);
     Subscription subscription = notifier.subscribe([captured] {});

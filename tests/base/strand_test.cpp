@@ -95,7 +95,7 @@ TEST_SUITE("Strand") {
     CHECK(ran == 1);
   }
 
-  TEST_CASE("what a dropped task captured may use the strand while it is destroyed") {
+  TEST_CASE("captures of a dropped task may use the strand in their destructors") {
     ManualClock clock;
     ManualExecutor executor(clock);
     Strand strand(executor);

@@ -140,7 +140,7 @@ TEST_SUITE("lenient JSON") {
     CHECK(member(boost::json::value(1), "text") == nullptr);
   }
 
-  TEST_CASE("what is no object is refused without a quotation") {
+  TEST_CASE("a value that is no object is refused without quoting it") {
     for (const char* text : {"", "[]", "{", "7", "secret"}) {
       const auto refused = parse_json_object(text, "the answer");
       REQUIRE_FALSE(refused.ok());

@@ -370,7 +370,7 @@ TEST_SUITE("catalog::MeshBuilder") {
       CHECK(problem.cause.find(part) != std::string::npos);
   }
 
-  TEST_CASE("a proxy UUID that two workloads claim is nobody's") {
+  TEST_CASE("a proxy UUID that two workloads claim belongs to neither") {
     Shop shop;
     const auto& after = shop.after(
         [&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
@@ -379,7 +379,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.problems->front().cause.find("shop/impostor, shop/store") != std::string::npos);
   }
 
-  TEST_CASE("who stops claiming a UUID gives it to the other, also from another provider") {
+  TEST_CASE("a released UUID goes to the other claimant, also of another provider") {
     Shop shop;
     shop.after([&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
     const auto& moved = shop.after(
@@ -391,7 +391,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK((*left.workloads.begin())->workload.account.name == "admin");
   }
 
-  TEST_CASE("of a thousand workloads those are asked for that changed, and never all again") {
+  TEST_CASE("only changed workloads are read again, never all") {
     struct Counting final : WorkloadProvider {
       explicit Counting(MemoryEndpointsProvider& inner) : inner_(inner) {}
       std::vector<Workload> list_workloads() const override {

@@ -102,7 +102,7 @@ TEST_SUITE("catalog::MeshCataloger") {
     CHECK(&catalog->get_smi_spec() == &spec);
   }
 
-  TEST_CASE("who may call whom follows the targets that grant something") {
+  TEST_CASE("permitted calls follow the targets that grant something") {
     Shop shop;
     CHECK(*shop.catalog->list_inbound_service_identities(identity("store")) ==
           Names{identity("buyer")});
@@ -162,7 +162,7 @@ TEST_SUITE("catalog::MeshCataloger") {
 }
 
 TEST_SUITE("catalog::check_policy") {
-  TEST_CASE("allowed: the deciding target and what it grants are named") {
+  TEST_CASE("allowed: the answer names the deciding target and its grant") {
     Shop shop;
     const auto decision = shop.check("buyer", "store");
     CHECK(decision.allowed);

@@ -263,7 +263,7 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(mesh.executor.timers() == 0);
   }
 
-  TEST_CASE("of keys a provider invents by the million so many are held, and none is missed") {
+  TEST_CASE("pending invented keys are limited, and no change is missed") {
     Manual mesh;
     mesh.start();
     mesh.executor.run_for(1s);
@@ -360,7 +360,7 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(in_order);
   }
 
-  TEST_CASE("it may be destroyed while events fly") {
+  TEST_CASE("the loop may be destroyed while events arrive") {
     auto random = osm::testing::seeded();
     SystemClock clock;
     const int rounds = osm::testing::steps(50, 1'000);

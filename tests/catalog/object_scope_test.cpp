@@ -60,7 +60,7 @@ struct Shop {
 }  // namespace
 
 TEST_SUITE("catalog::scope_of") {
-  TEST_CASE("whom an object concerns") {
+  TEST_CASE("scopes of all kinds of objects") {
     struct Case {
       const char* kind;
       const char* name;
@@ -92,7 +92,7 @@ TEST_SUITE("catalog::scope_of") {
     }
   }
 
-  TEST_CASE("in permissive mode services, splits and those who run services concern everybody") {
+  TEST_CASE("in permissive mode services, splits and workloads with services concern all") {
     const Shop shop(true);
     CHECK(shop.concerned("Service", "stock").size() == 5);
     CHECK(shop.concerned("TrafficSplit", "canary").size() == 5);
@@ -125,7 +125,7 @@ TEST_SUITE("catalog::ObjectRecords") {
     CHECK(records.size() == 2);
   }
 
-  TEST_CASE("what changes twice keeps concerning whom it concerned first") {
+  TEST_CASE("an object that changes twice keeps its first scope") {
     ObjectRecords records;
     const ObjectKey target{"TrafficTarget", kNs, "t"};
     ObjectScope first;

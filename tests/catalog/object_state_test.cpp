@@ -121,7 +121,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK(state.scope.identities == std::set{identity("buyer")});
   }
 
-  TEST_CASE("who waits hears of every look, also of one that changed nothing") {
+  TEST_CASE("waiting callers are notified of every read, also without a change") {
     Mesh mesh;
     mesh.settle();
     int looks = 0;
@@ -131,7 +131,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK(looks == 1);
   }
 
-  TEST_CASE("the age of what a stale provider says rises, and falls when it answers again") {
+  TEST_CASE("staleness of a provider rises and is reset when it answers again") {
     Mesh mesh;
     const auto age = [&] { return mesh.metrics.sum("osm_provider_staleness_seconds"); };
     mesh.settle();

@@ -64,7 +64,7 @@ using Upstreams = std::vector<Upstream>;
 }  // namespace
 
 TEST_SUITE("catalog::resolve_target") {
-  TEST_CASE("what rules grant") {
+  TEST_CASE("grants of each kind of rule") {
     struct Case {
       const char* name;
       std::vector<smi::TrafficTargetRule> rules;
@@ -134,7 +134,7 @@ TEST_SUITE("catalog::resolve_policy") {
     CHECK(mesh.policy("thief").upstreams->empty());
   }
 
-  TEST_CASE("of a service run by several accounts only the allowed ones are met") {
+  TEST_CASE("only the permitted accounts of a service are among its identities") {
     Mesh mesh;
     mesh.add_service("store", {"v1", "v2"});
     mesh.allow("buyer", "v1");

@@ -102,7 +102,7 @@ TEST_SUITE("catalog::resolve_service") {
     CHECK(resolve_endpoints(merged).endpoints.size() == 2);
   }
 
-  TEST_CASE("of a headless service it is known where a named port has another number") {
+  TEST_CASE("headless: addresses with another number for a named port are recorded") {
     const endpoint::MergedService merged{
         .name = service_name("s"),
         .endpoints = {served_at("10.0.0.1", "a", 9001), served_at("10.0.0.2", "a", 9002),

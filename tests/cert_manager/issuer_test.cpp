@@ -38,7 +38,7 @@ struct Answered {
 };
 
 TEST_SUITE("cert_manager::Issuer") {
-  TEST_CASE("a request asks exactly for what is signed, and is gone when it was answered") {
+  TEST_CASE("a request equals the signed content and is deleted after the answer") {
     FakeCertManager fake;
     const auto issuer =
         fake.make({.name = "osm-ca", .kind = "ClusterIssuer", .group = "example.io"});
@@ -82,7 +82,7 @@ TEST_SUITE("cert_manager::Issuer") {
     CHECK(last_uses(certificate::Usage::kController) == json::array{"server auth"});
   }
 
-  TEST_CASE("which CA signs is known before anything is asked for") {
+  TEST_CASE("the signing CA is known before the first request") {
     FakeCertManager fake;
     const auto issuer = fake.made();
     CHECK(issuer->trust_bundle_pem() == fake.authority.root_pem());
@@ -108,7 +108,7 @@ TEST_SUITE("cert_manager::Issuer") {
     CHECK(fake.seen.size() < 40);
   }
 
-  TEST_CASE("what nobody approves is late after a minute, and says so") {
+  TEST_CASE("an unapproved request fails after a minute with the reason") {
     Answered late(FakeCertManager::with(condition("Ready", "False", "Pending", "")));
     late.fake.act = [](const json::object&) { return std::nullopt; };
     const Error error = late.refused();
@@ -169,7 +169,7 @@ TEST_SUITE("cert_manager::Issuer") {
     CHECK(odd.issuer->sign(odd.fake.request()).ok());
   }
 
-  TEST_CASE("without cert-manager in the cluster, that is what is said") {
+  TEST_CASE("without cert-manager in the cluster the error says so") {
     FakeCertManager fake;
     fake.cluster.memory.set_fault([](const std::string& call) -> Status {
       if (call.find("certificaterequests") == std::string::npos) return {};
@@ -181,7 +181,7 @@ TEST_SUITE("cert_manager::Issuer") {
     CHECK(contains(issuer.error().message, "cert-manager is not installed"));
   }
 
-  TEST_CASE("without the grants, what to grant is said") {
+  TEST_CASE("without permissions the error names the missing grants") {
     FakeCertManager fake;
     fake.cluster.memory.set_fault([](const std::string& call) -> Status {
       if (!call.starts_with("create")) return {};
@@ -221,7 +221,7 @@ TEST_SUITE("cert_manager::Issuer") {
     CHECK(writes.front().starts_with("delete certificaterequests osm-system/osm-"));
   }
 
-  TEST_CASE("what a killed process left behind is deleted when it is old, and nothing else") {
+  TEST_CASE("old requests of a killed process are deleted, and nothing else") {
     FakeCertManager fake;
     const auto leave = [&](const std::string& name, json::object labels) {
       auto made = fake.cluster.memory.create(
@@ -272,7 +272,7 @@ TEST_SUITE("cert_manager::Issuer and its CA") {
     CHECK((*told)->sign(fake.request()).ok());
   }
 
-  TEST_CASE("a root that is given holds against what the issuer says of itself") {
+  TEST_CASE("a configured root takes precedence over the issuer's own") {
     FakeCertManager fake;
     const Authority other(fake.clock);
     const auto issuer = fake.make({}, other.root_pem());
@@ -282,7 +282,7 @@ TEST_SUITE("cert_manager::Issuer and its CA") {
     CHECK(contains(issuer.error().message, "give the root that it signs below"));
   }
 
-  TEST_CASE("what another CA signed is refused, and nothing about the issuer changes") {
+  TEST_CASE("a certificate of another CA is refused, and the issuer is unchanged") {
     FakeCertManager fake;
     const auto issuer = fake.made();
     const std::string id = issuer->id();
@@ -329,7 +329,7 @@ TEST_SUITE("cert_manager::Issuer and its CA") {
     CHECK(contains(issuer->trust_bundle_pem(), fake.authority.root_pem()));
   }
 
-  TEST_CASE("nothing is asked for that outlives the CA") {
+  TEST_CASE("no request outlives the CA") {
     FakeCertManager fake;
     const auto issuer = fake.made();
     REQUIRE(issuer->sign(fake.request(24h * 3650)).ok());

@@ -132,7 +132,7 @@ TEST_SUITE("certificate: an operator's CA") {
     f.refuses(good, "is not valid yet: check this machine's clock");
   }
 
-  TEST_CASE("an imported CA is what every replica signs with from then on") {
+  TEST_CASE("every replica signs with an imported CA from then on") {
     const Fixture f;
     MemoryStore store;
     const PrivateKey pem(f.low.key_pem() + f.low.pem() + f.middle.pem() + f.root.pem());

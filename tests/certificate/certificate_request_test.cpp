@@ -104,7 +104,7 @@ void refuses(Asked asked, const std::string& reason) { refuses(kBuyer, pem_of(as
 }  // namespace
 
 TEST_SUITE("certificate::check_request") {
-  TEST_CASE("what make_request makes is accepted for its subject and for nobody else") {
+  TEST_CASE("a made request is accepted for its subject only") {
     for (const KeyParameters& key :
          {KeyParameters{}, KeyParameters{KeyType::kRsa, 2048}, KeyParameters{KeyType::kEd25519}}) {
       const auto made = make_request(kBuyer, key);
@@ -159,7 +159,7 @@ TEST_SUITE("certificate::check_request") {
             "subjectAltName is not exactly");
   }
 
-  TEST_CASE("a wildcard stands for nobody") {
+  TEST_CASE("a wildcard name is refused") {
     refuses({.common_names = {"*.shop.cluster.local"}}, "not exactly that common name");
     refuses({.common_names = {"*"}}, "not exactly that common name");
     for (const char* names :
@@ -179,7 +179,7 @@ TEST_SUITE("certificate::check_request") {
     refuses(wild, pem_of({.common_names = {wild.common_name.str()}}), "cannot be certified");
   }
 
-  TEST_CASE("nothing but names may be asked for") {
+  TEST_CASE("a request with other extensions than names is refused") {
     const std::pair<std::string, std::string> names{"subjectAltName", "URI:" + kUri};
     refuses({.extensions = {}}, "asks for more than names");
     refuses({.extensions = {names, names}}, "asks for more than names");
@@ -207,7 +207,7 @@ TEST_SUITE("certificate::check_request") {
     refuses({.signed_by = thiefs.get()}, "signature is not by its own key");
   }
 
-  TEST_CASE("what is no request, or is more than one, or too large, is refused") {
+  TEST_CASE("no request, several requests and too large ones are refused") {
     const std::string good = pem_of({});
     CHECK(check_request(kBuyer, good).ok());
     refuses(kBuyer, "", "no PEM certificate request");

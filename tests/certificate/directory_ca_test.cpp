@@ -161,7 +161,7 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
     }
   }
 
-  TEST_CASE("what a crashed creator left is swept away, before and after its link") {
+  TEST_CASE("files of a crashed creator are removed, before and after its link") {
     const CaDirectory directory;
     const SystemClock clock;
     fs::create_directories(directory.ca());

@@ -121,7 +121,7 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.manager->issue_certificate(thief, hours(1)).ok());
   }
 
-  TEST_CASE("over random calls nobody is handed the certificate of a name that resembles his own") {
+  TEST_CASE("random calls never return the certificate of a similar name") {
     ManagerFixture f;
     auto random = osm::testing::seeded();
     const auto pick = [&](std::size_t count) { return random() % count; };
@@ -420,7 +420,7 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.ca.total == 1);
   }
 
-  TEST_CASE("what another CA signed is renewed at once when the issuer can tell") {
+  TEST_CASE("certificates of another CA are renewed at once if the issuer reports its id") {
     ManagerFixture f;
     for (const char* name : {"a", "b", "c"}) f.issue(name);
     f.ca.id = "ca-2";
@@ -455,7 +455,7 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.only()->issuer_id == "ca-2");
   }
 
-  TEST_CASE("an answer that is not what was asked for is not used, and the old one stays") {
+  TEST_CASE("a wrong answer is not used, and the old certificate stays") {
     ManagerFixture f;
     const auto old = f.issue("buyer");
     f.ca.other_answer = old->chain_pem;  // over the old key
@@ -467,7 +467,7 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.metrics.value("osm_cert_issue_failed_count") == 1);
   }
 
-  TEST_CASE("a request of somebody else's key is certified for the subject and not kept") {
+  TEST_CASE("a request for a foreign key is certified for the subject and not cached") {
     ManagerFixture f;
     const auto made = make_request(workload("buyer"));
     REQUIRE(made.ok());

@@ -58,7 +58,7 @@ TEST_SUITE("certificate::p256") {
     }
   }
 
-  TEST_CASE("what is no point of the curve is no key, and other kinds are left to OpenSSL") {
+  TEST_CASE("an invalid point of the curve is refused; OpenSSL handles other kinds of keys") {
     const openssl::CleanErrorQueue clean;
     const Bytes good = info_of(*new_key());
     for (std::size_t at = good.size() - 64; at < good.size(); ++at) {

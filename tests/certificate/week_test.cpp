@@ -110,7 +110,7 @@ TEST_SUITE("certificate::Manager over a week") {
     CHECK(margin(f) > hours(14));
   }
 
-  TEST_CASE("a calendar set one day back renews at once what is not valid yet, and nothing else") {
+  TEST_CASE("a calendar set one day back renews only certificates that are not valid yet") {
     ManagerFixture f;
     issue_within_a_minute(f, kFew / 2);
     f.executor.run_for(hours(20));

@@ -135,7 +135,7 @@ TEST_SUITE("check_provider") {
     CHECK(found == all);
   }
 
-  TEST_CASE("nothing else is judged of a provider that never syncs") {
+  TEST_CASE("no other clause is judged for a provider that never syncs") {
     const ConformanceReport report = check(Defect::kNeverSyncs);
     for (std::size_t i = 1; i < report.results.size(); ++i) {
       CHECK(report.results[i].outcome == ConformanceOutcome::kNotJudged);
@@ -195,7 +195,7 @@ class ThrowingPlatform final : public ProviderPlatform {
 }  // namespace
 
 TEST_SUITE("check_provider_clause") {
-  TEST_CASE("what hangs is told with what it was doing, and left behind") {
+  TEST_CASE("a hanging clause is reported with its last step and abandoned") {
     const auto gate = std::make_shared<Gate>();
     ConformanceOptions options = quick();
     options.clause_deadline = 500ms;
@@ -208,7 +208,7 @@ TEST_SUITE("check_provider_clause") {
     CHECK(wait_until([&] { return gate->alive == 0; }));
   }
 
-  TEST_CASE("what throws while it starts is failed with its words") {
+  TEST_CASE("a provider that throws at its start fails with the exception's text") {
     const ConformanceResult result = check_provider_clause(
         "events", [] { return std::make_unique<ThrowingPlatform>(); }, quick());
     CHECK(result.outcome == ConformanceOutcome::kFailed);

@@ -195,7 +195,7 @@ TEST_SUITE("API server contract: writing") {
     }
   }
 
-  TEST_CASE("of two replicas that take a Lease at once, one has it and one has a conflict") {
+  TEST_CASE("of two replicas that take a Lease at once, one gets a conflict") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("leases");
       auto& api = server->api();
@@ -377,7 +377,7 @@ TEST_SUITE("API server contract: server-side apply") {
     }
   }
 
-  TEST_CASE("a field that somebody edited is that user's from then on") {
+  TEST_CASE("an edited field belongs to its editor from then on") {
     for (const auto& server : kube_servers()) {
       server->make_namespace("apply-edit");
       auto& api = server->api();

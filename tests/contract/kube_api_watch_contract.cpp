@@ -263,7 +263,7 @@ TEST_SUITE("API server contract: watches") {
     }
   }
 
-  TEST_CASE("a watch without a version begins with what is there") {
+  TEST_CASE("a watch without a version begins with the present objects") {
     for (const auto& server : watch_servers()) {
       CAPTURE(server->name());
       server->make_namespace("watch-any");

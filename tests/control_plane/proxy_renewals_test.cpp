@@ -170,7 +170,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.told().spiffe_id().find("spiffe://example.org/osm/proxy/") == 0);
   }
 
-  TEST_CASE("the names that the controller may have are told to whoever asks") {
+  TEST_CASE("every answer has the names that the controller may have") {
     Rig rig;
     REQUIRE(rig.told().controller_spiffe_ids_size() == 1);
     CHECK(rig.told().controller_spiffe_ids(0) == "spiffe://cluster.local/osm/controller");
@@ -179,7 +179,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.told().controller_spiffe_ids(1) == "spiffe://new.example/osm/controller");
   }
 
-  TEST_CASE("what the root before signed under its own names does not stand for the one of now") {
+  TEST_CASE("a certificate of the previous root under old names is not current") {
     Rig rig;
     rig.issue_a_leaf("web");
     rig.domain = TrustDomain("other.example");
@@ -195,7 +195,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.told().certificate_current());
   }
 
-  TEST_CASE("the trust bundle is sent to who does not have it, whatever its certificate") {
+  TEST_CASE("a proxy without the trust bundle gets it, whatever its certificate") {
     Rig rig;
     const std::string before = rig.manager->trust_bundle_pem();
     CHECK(rig.told(before).trust_bundle_pem().empty());
@@ -205,7 +205,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.told(before).trust_bundle_pem() != before);
   }
 
-  TEST_CASE("who asks is told what to request, with the kind of key that the mesh wants") {
+  TEST_CASE("an answer has the subject and the kind of key to request") {
     Rig rig;
     CHECK(rig.told().common_name() == rig.mine->subject.common_name.str());
     CHECK(rig.told().spiffe_id() == rig.mine->subject.spiffe_id.str());
@@ -235,7 +235,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(taken->serial_number != rig.mine->serial_number);
   }
 
-  TEST_CASE("a request for another's name is refused, whoever signed it") {
+  TEST_CASE("a request for another proxy's name is refused, whoever signed it") {
     Rig rig;
     Workload other = rig.workload;
     other.proxy_id = ProxyId("22222222-2222-4222-8222-222222222222");
@@ -252,7 +252,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.ask(rig.question("no request"))->error().code == ErrorCode::kInvalidArgument);
   }
 
-  TEST_CASE("once it is stopped nobody is certified any more") {
+  TEST_CASE("no certificate is issued after the stop") {
     Rig rig;
     rig.renewals.stop();
     const auto made = certificate::make_request(rig.subject(rig.workload)).value();

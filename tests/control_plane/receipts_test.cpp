@@ -103,7 +103,7 @@ TEST_SUITE("control_plane::Receipts") {
     CHECK(mesh.ask(target("s1"))->phase == ObjectPhase::kApplied);
   }
 
-  TEST_CASE("who waits is told when the last proxy has answered, and not before") {
+  TEST_CASE("a wait ends when the last proxy has answered, and not before") {
     Mesh mesh(1);
     mesh.proxies.at("s0")->silent = true;
     mesh.put_routes("s0", "/new");
@@ -221,7 +221,7 @@ TEST_SUITE("control_plane::Receipts") {
     CHECK(mesh.ask({"MeshConfig", "osm-system", "osm-mesh-config"})->concerned == 2);
   }
 
-  TEST_CASE("who waits while the control plane stops is told so") {
+  TEST_CASE("a wait fails when the control plane stops") {
     Mesh mesh(1);
     mesh.proxies.at("s0")->silent = true;
     mesh.put_routes("s0", "/new");

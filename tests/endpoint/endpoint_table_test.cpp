@@ -94,7 +94,7 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(table.find(kBooks) == nullptr);
   }
 
-  TEST_CASE("of two identities at one address the first configured provider's wins, reported") {
+  TEST_CASE("of two identities at one address the first provider's wins, with a problem") {
     MemoryEndpointsProvider vm("vm"), cloud("cloud");
     vm.set_endpoints(kBooks, {at("10.0.0.1", "honest")});
     cloud.set_endpoints(kBooks, {at("10.0.0.1", "intruder")});
@@ -127,7 +127,7 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(books->identities() == std::vector<ServiceIdentity>{{"shop", "ill"}, {"shop", "well"}});
   }
 
-  TEST_CASE("endpoints of services outside the mesh are nobody's") {
+  TEST_CASE("endpoints of services outside the mesh have no identity") {
     MemoryEndpointsProvider vm("vm");
     vm.set_endpoints(kBooks, {at("10.0.0.1")});
     EndpointTable table = table_of({{&vm}});
@@ -137,7 +137,7 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(table.problems().empty());
   }
 
-  TEST_CASE("nobody stands behind a service with an account of another namespace, reported") {
+  TEST_CASE("an account of another namespace is left out, with a problem") {
     MemoryEndpointsProvider vm("vm");
     Endpoint stranger = at("10.0.0.9");
     stranger.identity = {"elsewhere", "books"};
@@ -241,7 +241,7 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(table.has_failures());
   }
 
-  TEST_CASE("reading again what did not change keeps the pointer") {
+  TEST_CASE("reading an unchanged service again keeps the pointer") {
     MemoryEndpointsProvider vm("vm");
     vm.set_endpoints(kBooks, {at("10.0.0.1")});
     EndpointTable table = table_of({{&vm}});

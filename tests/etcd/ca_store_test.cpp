@@ -75,7 +75,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(loaded(*mine) == kPem);
   }
 
-  TEST_CASE("what is in etcd is an issuer, the same for all who come") {
+  TEST_CASE("all replicas get the same issuer from etcd") {
     FakeEtcd etcd;
     Client client({etcd.url()});
     const auto store = client.store();
@@ -114,7 +114,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(leaderless.asked() == 2);
   }
 
-  TEST_CASE("where nobody answers, each endpoint is named with its reason, and what to look at") {
+  TEST_CASE("if no endpoint answers, the error has each endpoint's reason and a remedy") {
     FakeEtcd leaderless;
     leaderless.set_fault(FakeEtcd::refusal(503, 14, "etcdserver: request timed out"));
     const std::string away = deserted_url();
@@ -194,7 +194,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(contains(refused.error().message, "leave the user out"));
   }
 
-  TEST_CASE("a certificate whose common name etcd does not want is told what to be") {
+  TEST_CASE("the error for a client certificate with a common name has the remedy") {
     FakeEtcd etcd;
     etcd.set_fault(net::text_response(
         "CommonName of client sending a request against gateway will be ignored\n", 400));
@@ -206,7 +206,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(contains(refused.error().message, "without a common name"));
   }
 
-  TEST_CASE("what is no etcd is told from one that is empty") {
+  TEST_CASE("a server that is no etcd differs from an empty etcd") {
     FakeEtcd other;
     Client client({other.url()});
     const auto store = client.store();
@@ -244,7 +244,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(loaded(*store) == "nothing");
   }
 
-  TEST_CASE("what cannot work is refused before etcd is asked, with the remedy") {
+  TEST_CASE("invalid options are refused before any request, with the remedy") {
     Client client({"https://10.0.0.1"});
     CHECK(contains(client.store()->name(), "https://10.0.0.1:2379"));
     for (const auto& [endpoint, remedy] : std::vector<std::pair<std::string, std::string>>{

@@ -60,7 +60,7 @@ TEST_SUITE("inject::parse_admission_review") {
     CHECK(request->old_object.empty());
   }
 
-  TEST_CASE("what is no review of v1 is refused by field") {
+  TEST_CASE("a body that is no v1 review is refused by field") {
     CHECK(failure("{").find("invalid-syntax: the body is not JSON") == 0);
     CHECK(failure("[]") == "invalid-field: AdmissionReview: must be a map");
     json::object old = review(pod_request());
@@ -94,7 +94,7 @@ TEST_SUITE("inject::parse_admission_review") {
 }
 
 TEST_SUITE("inject::admission_review") {
-  TEST_CASE("what is allowed as it is says no more") {
+  TEST_CASE("an answer without a patch has no other fields") {
     CHECK(response_of({}) == json::object{{"uid", "the-uid"}, {"allowed", true}});
   }
 
@@ -139,7 +139,7 @@ TEST_SUITE("inject::answer_admission") {
     CHECK(response.at("allowed") == true);
   }
 
-  TEST_CASE("a body that is no review is asked nobody") {
+  TEST_CASE("a body that is no review reaches no decision function") {
     bool asked = false;
     const auto answer = [&](const std::string& body) {
       return answer_admission(body, [&](const AdmissionRequest&) {

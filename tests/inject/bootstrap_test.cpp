@@ -162,7 +162,7 @@ TEST_SUITE("inject::vm_bootstrap") {
     }
   }
 
-  TEST_CASE("what root runs or resolves by is not the proxy's to change") {
+  TEST_CASE("the proxy's user cannot change files that root runs or resolves names by") {
     const auto files = vm_bootstrap(Case{}.input);
     REQUIRE(files.ok());
     for (const BootstrapFile& file : *files) {

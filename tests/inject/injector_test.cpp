@@ -96,7 +96,7 @@ std::string uuid_of(const json::object& pod) {
 }  // namespace
 
 TEST_SUITE("inject::Injector") {
-  TEST_CASE("a pod is allowed with a patch, and its Secret holds what the sidecar starts with") {
+  TEST_CASE("a pod is allowed with a patch, and its Secret has the sidecar's bootstrap") {
     Mesh mesh;
     const json::object pod = golden_pod("plain").pod;
     const json::object response = mesh.ask(request_for(pod));
@@ -120,7 +120,7 @@ TEST_SUITE("inject::Injector") {
                                          "sds_cert.pem", "sds_key.pem"});
   }
 
-  TEST_CASE("the certificate is the proxy's, of the pod's account, and nobody keeps it") {
+  TEST_CASE("the certificate is the proxy's for the pod's account and is not cached") {
     Mesh mesh;
     std::vector<certificate::Subject> issued;
     const json::object patched = inject_test::apply_patch(
@@ -166,7 +166,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(after < years(7));
   }
 
-  TEST_CASE("what a pod's certificate is renewed with is what its Secret was made with") {
+  TEST_CASE("a renewal writes the same files and annotations as the injection") {
     Mesh mesh;
     mesh.ask(request_for(golden_pod("plain").pod));
     const BootstrapSecret& secret = mesh.secrets.begin()->second;
@@ -237,7 +237,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(mesh.certificates.issued() == 0);
   }
 
-  TEST_CASE("what is not to be injected is allowed as it is, and costs nothing") {
+  TEST_CASE("a pod without injection is allowed unchanged, at no cost") {
     Mesh mesh;
     json::object host = golden_pod("plain").pod;
     host.at("spec").as_object()["hostNetwork"] = true;
@@ -253,7 +253,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(mesh.certificates.issued() == 0);
   }
 
-  TEST_CASE("any failure refuses the pod, and says whose and what to do") {
+  TEST_CASE("any failure refuses the pod, with its cause and the remedy") {
     const json::object pod = golden_pod("plain").pod;
     Mesh mesh;
     mesh.storage = Error{ErrorCode::kPermissionDenied, "secrets is forbidden"};
@@ -281,13 +281,13 @@ TEST_SUITE("inject::Injector") {
     CHECK(mesh.metrics.value("osm_injector_requests_total", {{"outcome", "refused"}}) == 6);
   }
 
-  TEST_CASE("what is no review is refused and counted") {
+  TEST_CASE("a body that is no review is refused and counted") {
     Mesh mesh;
     CHECK(json::parse(mesh.injector->review("{}").body).at("response").at("allowed") == false);
     CHECK(mesh.metrics.value("osm_injector_requests_total", {{"outcome", "malformed"}}) == 1);
   }
 
-  TEST_CASE("warnings reach whoever creates the pod") {
+  TEST_CASE("warnings reach the creator of the pod") {
     Mesh mesh;
     const json::object response = mesh.ask(request_for(golden_pod("old-cluster").pod));
     CHECK(contains(std::string(response.at("warnings").at(0).as_string()), "user 1500"));

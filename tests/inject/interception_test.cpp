@@ -122,7 +122,7 @@ TEST_SUITE("inject::interception_script") {
     CHECK(lines_with(text, "-A OSM_PROXY_OUTBOUND -p tcp -j OSM_PROXY_OUT_REDIRECT").empty());
   }
 
-  TEST_CASE("what is no port, network or user of its own is refused by name and value") {
+  TEST_CASE("an invalid port, network or user is refused by name and value") {
     CHECK(failure({.proxy_uid = 0}).find("proxy uid: 0") == 0);
     CHECK(failure({.inbound_excluded = {Port{0}}}).find("inbound port exclusion: 0") == 0);
     CHECK(failure({.outbound_excluded = {Port{0}}}).find("outbound port exclusion: 0") == 0);

@@ -57,7 +57,7 @@ TEST_SUITE("inject::pod_bootstrap") {
     CHECK(contains(yaml, "  cluster: \"bookstore.shop\"\n"));
   }
 
-  TEST_CASE("nothing is served, probes neither, until the mesh has answered") {
+  TEST_CASE("nothing is served before the mesh has answered, not even probes") {
     const std::string yaml = inject_test::bootstrap_yaml(golden_pod("plain").patched());
     CHECK(contains(yaml, "cds_config: {resource_api_version: V3, initial_fetch_timeout: 0s, ads"));
     CHECK(contains(yaml, "lds_config: {resource_api_version: V3, initial_fetch_timeout: 0s, ads"));

@@ -129,7 +129,7 @@ TEST_SUITE("osm-init in a real network namespace") {
 }
 
 TEST_SUITE("probes through a real Envoy") {
-  TEST_CASE("each probe succeeds while what it asks for is there, and fails when it is not") {
+  TEST_CASE("each probe succeeds while its target is there, and fails otherwise") {
     const testing::TemporaryDirectory directory;
     const PodCase pod = golden_pod("probes");
     write_bootstrap(directory, pod);

@@ -59,7 +59,7 @@ std::string init_script_of(const json::object& pod) {
 }  // namespace
 
 TEST_SUITE("inject::patch_pod") {
-  TEST_CASE("every golden pod becomes what is agreed on") {
+  TEST_CASE("every golden pod gets the expected patch") {
     for (const std::string& name : inject_test::golden_pods()) {
       CAPTURE(name);
       const PodCase pod = golden_pod(name);
@@ -120,7 +120,7 @@ TEST_SUITE("inject::patch_pod") {
     CHECK(names_in(pod, "containers") == std::vector<std::string>{"web", "debugger"});
   }
 
-  TEST_CASE("a copy without its annotations is refused, not sent to probes nobody answers") {
+  TEST_CASE("a copy without its annotations is refused") {
     PodCase pod = golden_pod("copy");
     pod.pod.at("metadata").as_object().erase("annotations");
     CHECK(contains(pod.failure(), "spec.containers[0].livenessProbe: is a sidecar's"));
@@ -177,7 +177,7 @@ TEST_SUITE("inject::patch_pod") {
     CHECK(contains(script, "-A OSM_PROXY_OUTBOUND -o net1 -j RETURN"));
   }
 
-  TEST_CASE("a bad annotation is refused with what to write") {
+  TEST_CASE("a bad annotation is refused with the permitted values") {
     const std::string prefix = "openservicemesh.io/";
     for (const auto& [name, value, remedy] :
          {std::tuple{"outbound-port-exclusion-list", "80,http", "list ports from 1 to 65535"},
@@ -205,7 +205,7 @@ TEST_SUITE("inject::patch_pod") {
                    "port of the name 'db': declare it in its ports"));
   }
 
-  TEST_CASE("what is no pod is refused, whatever it is") {
+  TEST_CASE("a value that is no pod is refused") {
     for (const char* yaml :
          {"metadata: {}", "spec: {}", "{metadata: [], spec: {}}", "{metadata: {}, spec: [1]}",
           "{metadata: {}, spec: {containers: {}}}", "{metadata: {}, spec: {containers: [null]}}",
@@ -235,7 +235,7 @@ TEST_SUITE("inject::wants_sidecar") {
     }
   }
 
-  TEST_CASE("what is neither enabled nor disabled is refused with what to write") {
+  TEST_CASE("a value other than enabled and disabled is refused with the remedy") {
     const auto refused = wanted(with_annotation(std::string(kInjectionAnnotation), "maybe"));
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == ErrorCode::kInvalidField);

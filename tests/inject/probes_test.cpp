@@ -140,7 +140,7 @@ TEST_SUITE("inject::rewrite_probes") {
     }
   }
 
-  TEST_CASE("a hook that names a port which nobody declared is refused by its field") {
+  TEST_CASE("a hook with an undeclared port is refused by its field") {
     json::object pod =
         pod_with("containers",
                  {{"lifecycle", {{"preStop", {{"httpGet", {{"path", "/"}, {"port", "admin"}}}}}}}});
@@ -181,7 +181,7 @@ TEST_SUITE("a sidecar that ends together with its pod's containers") {
     return 0;
   }
 
-  TEST_CASE("it stays for half of the time that the pod has to end, thirty seconds at most") {
+  TEST_CASE("the sidecar stays for half of the grace period, at most thirty seconds") {
     CHECK(drain_of(nullptr, false) == 15);
     CHECK(drain_of(8, false) == 4);
     CHECK(drain_of(3600, false) == 30);

@@ -11,7 +11,7 @@ TEST_SUITE("parse_service_name") {
     CHECK(*parse_service_name("Shop", "Books-2") == ServiceName{"shop", "books-2"});
   }
 
-  TEST_CASE("what cannot name a Service is refused, quoted without its control characters") {
+  TEST_CASE("a name that no Service can have is refused, without its control characters") {
     for (const std::string name :
          {"", ".", "books.shop", "-books", "books-", "b\u00fccher", "a/b", "books\n", "a_b"})
       CHECK_MESSAGE(!parse_service_name("shop", name).ok(), name);

@@ -52,7 +52,7 @@ TEST_SUITE("model::names") {
     CHECK(*parsed == proxy);
   }
 
-  TEST_CASE("nothing but a proxy's SPIFFE id of this trust domain is taken for one") {
+  TEST_CASE("only proxies' SPIFFE ids of this trust domain are accepted") {
     const std::string good = "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns/account";
     REQUIRE(parse_proxy_spiffe_id(kDomain, good).ok());
     for (const std::string& bad : std::vector<std::string>{

@@ -102,7 +102,7 @@ TEST_SUITE("Problem") {
         "HTTPRouteGroup or TCPRoute [invalid-field]");
   }
 
-  TEST_CASE("what is not known is left out of its text") {
+  TEST_CASE("unknown parts are left out of a problem's text") {
     CHECK(Problem{ErrorCode::kUnreadableSource, {}, "mesh", 0, "", "permission denied"}.text() ==
           "mesh: permission denied [unreadable-source]");
     CHECK(Problem{ErrorCode::kInvalidField, kTarget, "", 0, "", "bad"}.text() ==

@@ -112,7 +112,7 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     CHECK(w.withheld.list_problems().empty());
   }
 
-  TEST_CASE("a verdict on what is not there any more withholds nothing") {
+  TEST_CASE("a verdict on a removed object withholds nothing") {
     Written w;
     const model::SpecObjects then = Written::objects(w.spec);
     w.spec.put(routes("web", {"mended"}));

@@ -135,7 +135,7 @@ TEST_SUITE("net::HttpClient") {
     }
   }
 
-  TEST_CASE("a kept connection that breaks under a GET is replaced; a POST says what happened") {
+  TEST_CASE("a kept connection that breaks is replaced for GET, and an error for POST") {
     ScriptedServer server([](Peer& peer) {
       peer.next_request();
       peer.answer("first");
@@ -183,7 +183,7 @@ TEST_SUITE("net::HttpClient") {
     CHECK(testing::wait_until([&] { return server.open() == 0; }));
   }
 
-  TEST_CASE("a call whose handle died is never answered, and its connection serves nobody") {
+  TEST_CASE("a call whose handle died is never answered, and its connection is closed") {
     std::promise<void> arrived;
     ScriptedServer server([&](Peer& peer) {
       if (peer.number() > 1) return peer.echo();
@@ -203,7 +203,7 @@ TEST_SUITE("net::HttpClient") {
     CHECK(answered == 0);
   }
 
-  TEST_CASE("what a call captured is let go with its handle") {
+  TEST_CASE("a call's captures are destroyed with its handle") {
     ScriptedServer server([](Peer& peer) { peer.wait_for_close(); });
     Client client(server.address());
     auto captured = std::make_shared<int>();
@@ -240,7 +240,7 @@ TEST_SUITE("net::HttpClient") {
     CHECK(done.get_future().wait_for(10s) == std::future_status::ready);
   }
 
-  TEST_CASE("a client that is destroyed ends its calls, and what they would have called") {
+  TEST_CASE("destroying a client ends its calls without their callbacks") {
     std::latch arrived(3);
     ScriptedServer server([&](Peer& peer) {
       peer.next_request();
@@ -260,7 +260,7 @@ TEST_SUITE("net::HttpClient") {
     CHECK(called == 0);
   }
 
-  TEST_CASE("a deadline says what was waited for: a free connection, an answer, its end") {
+  TEST_CASE("a deadline's error says what the call waited for") {
     ScriptedServer server([](Peer& peer) {
       const std::string line = peer.next_request();
       if (line.find("/half") != std::string::npos)
@@ -303,7 +303,7 @@ TEST_SUITE("net::HttpClient") {
     CHECK(late.error().message.find("waited for a connection for 30 ms") != std::string::npos);
   }
 
-  TEST_CASE("what is not HTTP, and heads without end, are errors") {
+  TEST_CASE("responses that are not HTTP and endless heads are errors") {
     CHECK(answer_to("220 smtp.example.org ESMTP\r\n\r\n").error().code == ErrorCode::kUnavailable);
     CHECK(answer_to(std::string(100, '\0')).error().code == ErrorCode::kUnavailable);
     CHECK(answer_to("").error().code == ErrorCode::kUnavailable);
@@ -353,7 +353,7 @@ TEST_SUITE("net::HttpClient") {
           ErrorCode::kUnavailable);
   }
 
-  TEST_CASE("what a server says before it has read the whole request is heard") {
+  TEST_CASE("a response before the end of the request is read") {
     ScriptedServer server([](Peer& peer) {
       peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
       peer.next_request();
@@ -398,7 +398,7 @@ TEST_SUITE("net::HttpClient") {
     }
   }
 
-  TEST_CASE("nobody there: refused for TCP, not found for a socket's path") {
+  TEST_CASE("without a server: refused for TCP, not found for a socket's path") {
     Address free;
     {
       const ScriptedServer gone([](Peer&) {});

@@ -107,7 +107,7 @@ TEST_SUITE("net::HttpClient over TLS") {
     CHECK(server.requests == 0);
   }
 
-  TEST_CASE("the server's own certificate can be what is trusted") {
+  TEST_CASE("the server's own certificate can be the trusted one") {
     const TestCa ca;
     Caller caller;
     const auto pinned = ca.issue("IP:127.0.0.1");

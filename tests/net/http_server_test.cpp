@@ -163,7 +163,7 @@ TEST_SUITE("net::HttpServer") {
     CHECK(response.ends_with("\r\n\r\n"));
   }
 
-  TEST_CASE("what is not HTTP is answered 400; headers and bodies beyond the bounds 431 and 413") {
+  TEST_CASE("bad HTTP gets 400; headers and bodies beyond the limits get 431 and 413") {
     HttpServerOptions options;
     options.max_header_bytes = 1024;
     options.max_body_bytes = 10;
@@ -257,7 +257,7 @@ TEST_SUITE("net::HttpServer") {
     CHECK(s.server->stop(0ms).ok());
   }
 
-  TEST_CASE("stop cuts what is beyond the deadline, and says so, once no handler runs") {
+  TEST_CASE("stop cuts connections after the deadline and reports it, when no handler runs") {
     std::promise<void> started;
     std::promise<void> release;
     std::atomic<bool> handled{false};
@@ -391,7 +391,7 @@ TEST_SUITE("net::HttpServer") {
 }
 
 TEST_SUITE("net::Router") {
-  TEST_CASE("exact paths and methods are handled; others get 404 and 405 that say what there is") {
+  TEST_CASE("exact paths and methods are handled; others get 404 and 405 with a list") {
     Router router;
     router.get("/v1/a", [](const Request&) { return text_response("a"); })
         .post("/v1/b", [](const Request&) { return text_response("b"); });
@@ -416,7 +416,7 @@ TEST_SUITE("net::Router") {
 }
 
 TEST_SUITE("net::http_call") {
-  TEST_CASE("nobody listening, an unknown host and a silent server are told apart") {
+  TEST_CASE("a closed port, an unknown host and a silent server have different errors") {
     Address closed;
     {
       Server s;

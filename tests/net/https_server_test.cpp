@@ -142,7 +142,7 @@ TEST_SUITE("net::HttpServer over TLS") {
     CHECK(client->call({}).ok());
   }
 
-  TEST_CASE("what does not speak TLS is closed without an answer") {
+  TEST_CASE("a client without TLS is closed without an answer") {
     HttpsServer s;
     RawClient plain(s.server->address());
     const std::string request = kLastRequest;
@@ -195,7 +195,7 @@ TEST_SUITE("net::HttpServer over TLS") {
     CHECK(silent.read_plain().empty());
   }
 
-  TEST_CASE("with a client CA only who is certified by it, as a client, is answered") {
+  TEST_CASE("with a client CA only clients with its certificate are answered") {
     const TestCa callers;
     HttpServerOptions options;
     options.client_ca_pem = callers.root_pem();
@@ -230,7 +230,7 @@ TEST_SUITE("net::HttpServer over TLS") {
     CHECK(server.error().code == ErrorCode::kInvalidCertificate);
   }
 
-  TEST_CASE("the end of the last response is said, so that nobody takes it for an attack") {
+  TEST_CASE("the server sends close_notify after the last response") {
     HttpsServer s;
     RawClient client(s.server->address());
     REQUIRE(client.handshake());

@@ -27,7 +27,7 @@ TEST_SUITE("net::Address") {
     CHECK(parse_address("[::1]:80")->host == "::1");
   }
 
-  TEST_CASE("what is no address is refused with a remedy") {
+  TEST_CASE("an invalid address is refused with a remedy") {
     for (const char* text : {"", "localhost", ":80", "host:", "host:65536", "host:-1", "host:8x",
                              "::1:80", "[::1:80", "unix:"}) {
       CAPTURE(text);
@@ -100,7 +100,7 @@ TEST_SUITE("net::JsonLog") {
           "\n");
   }
 
-  TEST_CASE("what a stranger sends cannot forge a line") {
+  TEST_CASE("received text cannot forge a log line") {
     testing::ManualClock clock;
     Pipe pipe;
     JsonLog log(pipe.ends[1], LogLevel::kDebug, clock);
@@ -192,7 +192,7 @@ TEST_SUITE("net::PrometheusRegistry") {
     CHECK(has(R"(osm_t_seconds_count{stage="write"} 5)"));
   }
 
-  TEST_CASE("what cannot be kept is dropped and counted by reason") {
+  TEST_CASE("dropped metrics are counted by reason") {
     PrometheusRegistry registry(2);
     for (int i = 0; i < 5; ++i) registry.add("osm_many_total", {{"id", std::to_string(i)}}, 1);
     registry.set("osm_many_total", {}, 1);

@@ -280,7 +280,7 @@ TEST_SUITE("security.cost") {
     }
   }
 
-  TEST_CASE("what is larger is refused, at a bounded cost and with few and short words") {
+  TEST_CASE("objects beyond the limits are refused at a bounded cost, with short messages") {
     const double without = fastest("", false).seconds;
     for (const Refused& c : refused()) {
       const Outcome with = fastest(c.yaml, false);

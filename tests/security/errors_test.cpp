@@ -235,10 +235,10 @@ void check(const std::vector<Call>& calls) {
 }  // namespace
 
 TEST_SUITE("security.errors") {
-  TEST_CASE("certificates: what fails leaves the thread's next handshake of gRPC alone") {
+  TEST_CASE("certificates: failures do not affect the thread's next handshake") {
     check(kCertificateCalls);
   }
-  TEST_CASE("peers, Vault, cert-manager, TLS: what fails leaves the next handshake alone") {
+  TEST_CASE("peers, Vault, cert-manager, TLS: failures do not affect the next handshake") {
     check(kOtherCalls);
   }
 }

@@ -122,7 +122,7 @@ TEST_SUITE("security.identities") {
     CHECK(seen.plain > 300);
   }
 
-  TEST_CASE("a service behind which nobody runs is pinned to an identity that nobody gets") {
+  TEST_CASE("a service without workloads is pinned to an identity that is never issued") {
     translate_test::Mesh mesh;
     auto entry = translate_test::server_entry();
     entry.identities.clear();

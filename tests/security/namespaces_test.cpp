@@ -58,7 +58,7 @@ TEST_SUITE("security.namespaces") {
     CHECK(foreign > 30);
   }
 
-  TEST_CASE("what a revoked object granted is gone with the next snapshot") {
+  TEST_CASE("the grants of a removed object end with the next snapshot") {
     RandomMesh mesh(osm::testing::seed() + 1);
     int granted = 0;
     // Rounds whose permission changes something are few with some seeds.

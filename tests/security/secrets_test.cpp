@@ -137,7 +137,7 @@ struct World {
 }  // namespace
 
 TEST_SUITE("security.secrets") {
-  TEST_CASE("over random meshes, rotations and reconnects nobody sees a key of anybody else") {
+  TEST_CASE("random meshes, rotations and reconnects never show another identity's key") {
     World world(osm::testing::seed());
     for (int step = 0; step < 400; ++step) {
       switch (world.mesh.pick(6)) {

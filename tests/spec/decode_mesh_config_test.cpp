@@ -23,7 +23,7 @@ featureFlags: {enableEnvoyActiveHealthChecks: true})")));
     CHECK(config.active_health_checks);
   }
 
-  TEST_CASE("what is left unsaid, or is empty, is the original's") {
+  TEST_CASE("absent and empty settings have the original's defaults") {
     const auto config = good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(traffic:
   inboundExternalAuthorization: {enable: true, address: 10.0.0.7, port: 9191, statPrefix: ''}
 observability: {tracing: {enable: true, address: '', endpoint: ''}})",
@@ -36,7 +36,7 @@ observability: {tracing: {enable: true, address: '', endpoint: ''}})",
           TracingConfig{true, "jaeger.osm-system.svc.cluster.local", Port{9411}, "/api/v2/spans"});
   }
 
-  TEST_CASE("what is off needs no address, and is off when nothing says otherwise") {
+  TEST_CASE("a disabled server needs no address, and disabled is the default") {
     const auto config = good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(traffic:
   inboundExternalAuthorization: {enable: false}
 observability: {tracing: {port: 9411}})")));
@@ -44,7 +44,7 @@ observability: {tracing: {port: 9411}})")));
     CHECK_FALSE(config.tracing.enabled);
   }
 
-  TEST_CASE("feature flags of what is not here say what is missing") {
+  TEST_CASE("feature flags without effect say what is missing") {
     const auto decoded = decode_mesh_config(
         object_of(kConfigApi, "MeshConfig",
                   "featureFlags: {enableWASMStats: true, enableEgressPolicy: true, "
@@ -65,7 +65,7 @@ observability: {tracing: {port: 9411}})")));
     }
   }
 
-  TEST_CASE("what would be misread is refused, with the field") {
+  TEST_CASE("ambiguous values are refused with the field") {
     const std::string authorization = "spec.traffic.inboundExternalAuthorization";
     const std::string tracing = "spec.observability.tracing";
     const auto with = [](std::string section, const std::string& text) {

@@ -90,7 +90,7 @@ TEST_SUITE("spec::decode_policy") {
       policy_of(kEgress, kFrom + "ports: [{number: 1, protocol: " + std::string(protocol) + "}]\n");
   }
 
-  TEST_CASE("what is wrong with an Egress is refused with its field") {
+  TEST_CASE("faults of an Egress are refused with their fields") {
     check_refused(
         kEgress,
         {
@@ -167,7 +167,7 @@ TEST_SUITE("spec::decode_policy") {
         });
   }
 
-  TEST_CASE("what is wrong with an IngressBackend is refused with its field") {
+  TEST_CASE("faults of an IngressBackend are refused with their fields") {
     check_refused(
         kIngressBackend,
         {
@@ -209,7 +209,7 @@ TEST_SUITE("spec::decode_policy") {
         });
   }
 
-  TEST_CASE("what is wrong with a Retry is refused with its field") {
+  TEST_CASE("faults of a Retry are refused with their fields") {
     CHECK(policy_of(kRetry, retry_with("5xx", "connect-failure")).claims.empty());
     policy_of(kRetry, retry_with("numRetries: 5", "numRetries: 0"));
     check_refused(
@@ -264,7 +264,7 @@ httpRoutes:
           std::vector<CheckedPolicy::Claim>{{"spec.host", "host api.shop.svc.cluster.local"}});
   }
 
-  TEST_CASE("what is wrong with an UpstreamTrafficSetting is refused with its field") {
+  TEST_CASE("faults of an UpstreamTrafficSetting are refused with their fields") {
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
         kUpstreamTrafficSetting,

@@ -64,7 +64,7 @@ provider:
           CertManagerProvider{"ca", "ClusterIssuer", "a.b"});
   }
 
-  TEST_CASE("what is not said has its default") {
+  TEST_CASE("absent fields have their defaults") {
     const MeshRootCertificate root = root_of(kTresor);
     CHECK(root.trust_domain == TrustDomain());  // the mesh's
     CHECK(root.role == RootRole::kActive);
@@ -200,7 +200,7 @@ provider:
     check_wrong<MeshRootCertificate>(kConfigApi, kKind, decode_root_certificate, rows);
   }
 
-  TEST_CASE("a private key is never repeated in what is said about it") {
+  TEST_CASE("no problem quotes a private key") {
     const auto decoded = decode_root_certificate(
         object_of(kConfigApi, kKind,
                   vault_with("tokenFile: /t, caBundle: '-----BEGIN PRIVATE KEY-----MIGH'")));

@@ -304,7 +304,7 @@ featureFlags: {enableRetryPolicy: true})"));
     CHECK(good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", "{}"))) == MeshConfig{});
   }
 
-  TEST_CASE("MeshConfig says what sidecars are like and what bypasses them") {
+  TEST_CASE("MeshConfig has sidecar settings and exclusions") {
     const MeshConfig config =
         good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(sidecar:
   envoyImage: registry.example/envoy:1

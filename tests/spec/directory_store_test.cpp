@@ -365,7 +365,7 @@ TEST_SUITE("spec::DirectoryStore") {
     CHECK(made.error().code == ErrorCode::kInvalidArgument);
   }
 
-  TEST_CASE("random file operations end with what a fresh store reads") {
+  TEST_CASE("after random file operations the store equals a new one") {
     auto random = osm::testing::seeded();
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     DirectoryFixture fixture;

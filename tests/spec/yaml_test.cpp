@@ -100,7 +100,7 @@ TEST_SUITE("spec::parse_yaml") {
     CHECK(json_of("a: ---b\n") == R"({"a":"---b"})");
   }
 
-  TEST_CASE("what cannot be parsed says where") {
+  TEST_CASE("a parse error has its line") {
     struct Row {
       std::string yaml;
       ErrorCode code;

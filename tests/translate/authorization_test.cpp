@@ -353,7 +353,7 @@ TEST_SUITE("translate and a real Envoy") {
     CHECK(http_status(rig.send({kStranger, "DELETE", "/any/thing", {}})) == 200);
   }
 
-  TEST_CASE("who is of none of the trust domains is turned away, as a client and as a server") {
+  TEST_CASE("a peer of no accepted trust domain is refused, as client and as server") {
     Rig rig;
     rig.mesh().domains({"cluster.local", "new.example"});
     SUBCASE("with policies") {}

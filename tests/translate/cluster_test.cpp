@@ -58,7 +58,7 @@ TEST_SUITE("translate::cluster") {
           std::vector<std::string>(both.begin() + 2, both.end()));
   }
 
-  TEST_CASE("a service with no identity behind it is pinned to an identity nobody has") {
+  TEST_CASE("a service without identities is pinned to an identity that is never issued") {
     auto mesh = worked_example();
     auto entry = server_entry();
     entry.identities.clear();

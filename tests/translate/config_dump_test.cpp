@@ -25,7 +25,7 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_SUITE("translate::config_dump") {
-  TEST_CASE("what was acknowledged, what is pending and what was refused are told apart") {
+  TEST_CASE("acknowledged, pending and refused resources are distinct") {
     const auto mesh = worked_example();
     const auto name = std::string("server/server|14001");
     const auto cluster = mesh.encoded(client_class(), XdsType::kCluster, name)->any;

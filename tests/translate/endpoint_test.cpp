@@ -46,7 +46,7 @@ TEST_SUITE("translate::endpoint") {
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")).size() == 2);
   }
 
-  TEST_CASE("nobody allowed is an empty locality, so that the cluster still warms") {
+  TEST_CASE("without permitted endpoints there is an empty locality, so the cluster warms") {
     auto mesh = two_accounts();
     mesh.put(kClient, {upstream(kServerService, {})});
     const auto assignment = mesh.assignment(client_class(), "server/server|14001");

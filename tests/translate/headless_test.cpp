@@ -84,7 +84,7 @@ TEST_SUITE("translate a headless service") {
           listener.filter_chains(1).SerializeAsString());
   }
 
-  TEST_CASE("what a Service says of an address and port comes before the pods' own ports") {
+  TEST_CASE("ports of Services come before the pods' own ports") {
     auto mesh = headless_mesh();
     auto entry = headless_entry();
     entry.ports = {port(kServerService, 80, 8080), port(kServerService, 8080, 9090)};
@@ -123,7 +123,7 @@ TEST_SUITE("translate a headless service") {
     CHECK_FALSE(mesh.cluster(client_class(), kPods).has_original_dst_lb_config());
   }
 
-  TEST_CASE("a backend of a split that nobody dials has no cluster for its pods") {
+  TEST_CASE("a split's backend that is not dialled has no cluster for its pods") {
     auto mesh = headless_mesh();
     mesh.put(kClient, {{kServerService, false, true, {}}});
     CHECK(mesh.names(client_class(), XdsType::kCluster) ==
@@ -224,7 +224,7 @@ TEST_SUITE("translate a headless service") {
     CHECK(mesh.names(client_class(), XdsType::kCluster).size() == 5);
   }
 
-  TEST_CASE("whatever the host is called, the pod that was dialled answers") {
+  TEST_CASE("the dialled pod answers for any host name") {
     const auto mesh = headless_mesh();
     const auto listener = mesh.listener(client_class(), "outbound-listener");
     for (const auto& chain : listener.filter_chains())

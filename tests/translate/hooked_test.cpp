@@ -45,7 +45,7 @@ Message decode(const translate::EncodedResource& resource) {
 }  // namespace
 
 TEST_SUITE("translate::hooked") {
-  TEST_CASE("what the hook leaves alone keeps its bytes and its pointer") {
+  TEST_CASE("resources that the hook leaves unchanged keep bytes and pointer") {
     const auto before = resources_of(worked_example(), server_class());
     const Hook nothing([](const auto&, auto&) { return Status(); });
     const auto after = translate::hooked(nothing, server_class(), before);
@@ -120,7 +120,7 @@ TEST_SUITE("translate::hooked") {
 }
 
 TEST_SUITE("translate::references_of") {
-  TEST_CASE("finds in the mesh's own messages exactly what their translators said") {
+  TEST_CASE("finds in the mesh's messages exactly the references of their translators") {
     for (const Protocol protocol : {Protocol::kHttp, Protocol::kTcp}) {
       Mesh mesh = worked_example(protocol);
       for (const bool permissive : {false, true}) {

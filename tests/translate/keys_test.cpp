@@ -261,7 +261,7 @@ TEST_SUITE("translate::Input") {
     }
   }
 
-  TEST_CASE("what a class does not read changes none of its keys") {
+  TEST_CASE("values that a class does not read change none of its keys") {
     Random random = osm::testing::seeded();
     int compared = 0;
     for (int round = 0; round < osm::testing::steps(200, 2'000); ++round) {

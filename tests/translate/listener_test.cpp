@@ -222,7 +222,7 @@ TEST_SUITE("translate::listener") {
                                             "spiffe://old.example/ns/client/sa/client"});
   }
 
-  TEST_CASE("a TCP chain without targets has rules without policies: nobody passes") {
+  TEST_CASE("a TCP chain without targets has rules without policies and denies") {
     auto mesh = worked_example(Protocol::kTcp);
     mesh.put(kServer, {}, {});
     const auto listener = mesh.listener(server_class(Protocol::kTcp), "inbound-listener");

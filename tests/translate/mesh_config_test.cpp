@@ -111,7 +111,7 @@ TEST_SUITE("translate MeshConfig") {
     }
   }
 
-  TEST_CASE("an authorizer is asked after RBAC, and what it cannot say is a refusal") {
+  TEST_CASE("an authorizer follows RBAC, and its errors are refusals") {
     const Mesh mesh = authorized();
     const auto manager = inbound(mesh);
     CHECK(filter_names(manager) ==
@@ -140,12 +140,12 @@ TEST_SUITE("translate MeshConfig") {
     CHECK(unpack<ExtAuthz>(inbound(mesh).http_filters(1).typed_config()).failure_mode_allow());
   }
 
-  TEST_CASE("of a gRPC port the authorizer sees no bodies: some only come after its answer") {
+  TEST_CASE("the authorizer gets no bodies of gRPC ports") {
     const auto manager = inbound(authorized(Protocol::kGrpc), Protocol::kGrpc);
     CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(1).typed_config()).has_with_request_body());
   }
 
-  TEST_CASE("without an address the authorizer is nobody, and every request is refused") {
+  TEST_CASE("without an authorizer's address every request is refused") {
     Mesh mesh = authorized();
     mesh.snapshot.config.external_authorization.address.clear();
     CHECK(filter_names(inbound(mesh)).at(1) == "http_external_authz");
@@ -199,7 +199,7 @@ TEST_SUITE("translate MeshConfig") {
           CHECK(bytes_of(mesh, of, type) == bytes_of(plain, of, type));
   }
 
-  TEST_CASE("who serves the mesh may move without draining a connection: clusters change alone") {
+  TEST_CASE("a moved server drains no connection: only clusters change") {
     const auto check = [](Mesh mesh, const std::function<void(MeshConfig&)>& move) {
       const auto before = mesh;
       move(mesh.snapshot.config);
@@ -213,7 +213,7 @@ TEST_SUITE("translate MeshConfig") {
     check(authorized(), [](MeshConfig& config) { config.external_authorization.port = Port{1}; });
   }
 
-  TEST_CASE("what is off leaves no trace, whatever else its section says") {
+  TEST_CASE("a disabled section has no effect, whatever its other fields") {
     Mesh mesh = worked_example();
     mesh.snapshot.config.tracing = {false, "collector.example", Port{1}, "/x"};
     mesh.snapshot.config.external_authorization = {.address = "authorizer.example"};

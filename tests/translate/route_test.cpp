@@ -123,7 +123,7 @@ TEST_SUITE("translate::route outbound") {
 }
 
 TEST_SUITE("translate::route inbound") {
-  TEST_CASE("a virtual host routes what any target speaks of and answers 404 to the rest") {
+  TEST_CASE("a virtual host routes requests of any target and answers 404 to the rest") {
     const auto routes = worked_example().routes(server_class(), "rds-inbound.14001");
     REQUIRE(host_names(routes) ==
             std::vector<std::string>{"inbound_virtual-host|server.server.svc.cluster.local",
@@ -204,7 +204,7 @@ TEST_SUITE("translate::route inbound") {
     CHECK(rules.policies().at("server/t").permissions(0).and_rules().rules_size() == 4);
   }
 
-  TEST_CASE("nobody allowed: no policy, and the filter's rules stay in force") {
+  TEST_CASE("without permissions there is no policy, and the filter's rules deny") {
     auto mesh = worked_example();
     mesh.put(kServer, {}, {http_target("t", {}, {{"m", ".*", {}, {}}})});
     const auto routes = mesh.routes(server_class(), "rds-inbound.14001");

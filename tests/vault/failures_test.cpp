@@ -8,7 +8,7 @@ namespace {
 using namespace testing;
 
 TEST_SUITE("vault::make_vault_issuer: failures") {
-  TEST_CASE("what Vault refuses becomes a typed error in its own words, and health says it") {
+  TEST_CASE("a refusal of Vault becomes a typed error with its text, and health shows it") {
     struct Expected {
       int status;
       const char* words;
@@ -44,7 +44,7 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
     }
   }
 
-  TEST_CASE("a name that the role does not allow is that request's failure, and nobody else's") {
+  TEST_CASE("a name that the role does not allow fails only that request") {
     VaultFixture f;
     f.start();
     {
@@ -129,7 +129,7 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
     CHECK(f.issuer->health().ok());
   }
 
-  TEST_CASE("what is not Vault's answer is an error, whatever it is") {
+  TEST_CASE("an answer that is not Vault's is an error") {
     const auto data = [](const char* name, json::value value) {
       return json::serialize(json::object{{"data", {{name, std::move(value)}}}});
     };
@@ -172,7 +172,7 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
     CHECK(made.error().code == ErrorCode::kUnavailable);
   }
 
-  TEST_CASE("a Vault that cannot prove who it is gets to see no token") {
+  TEST_CASE("an unverified Vault gets no token") {
     VaultFixture f;
     IssuerOptions options = f.options();
     const net::TestCa other;
@@ -188,7 +188,7 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
     CHECK(f.vault.asked() == 0);
   }
 
-  TEST_CASE("it starts when Vault does, if that is soon, and says why else") {
+  TEST_CASE("the issuer waits for a starting Vault, and fails with the reason") {
     VaultFixture f;
     f.vault.answer_everything(503, "Vault is sealed");
     auto made = make_vault_issuer(f.options());
@@ -220,7 +220,7 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
     CHECK(contains(made.error().message, "check the mount"));
   }
 
-  TEST_CASE("a chain without its root is refused, and what to import is named") {
+  TEST_CASE("a chain without its root is refused, naming the certificate to import") {
     VaultFixture f;
     {
       const auto held = f.vault.lock();

@@ -20,7 +20,7 @@ certificate::ManagerOptions manager_options(VaultFixture& f) {
 }
 
 TEST_SUITE("vault::make_vault_issuer: signing") {
-  TEST_CASE("what Vault signs passes the manager's checks, below the root of its chain") {
+  TEST_CASE("Vault's certificates pass the manager's checks, below its chain's root") {
     VaultFixture f;
     f.start();
     CHECK(f.issuer->trust_bundle_pem() == f.vault.root_pem());
@@ -57,7 +57,7 @@ TEST_SUITE("vault::make_vault_issuer: signing") {
     }
   }
 
-  TEST_CASE("nothing is asked for beyond the end of the CA, and nothing once that is reached") {
+  TEST_CASE("no request goes beyond the end of the CA, and none follows that end") {
     VaultFixture f;
     f.start();
     const auto left =

@@ -48,7 +48,7 @@ TEST_SUITE("vault::Login with a token") {
     CHECK(f.sign().ok());
   }
 
-  TEST_CASE("one that cannot be renewed at all is not tried to be") {
+  TEST_CASE("a token that cannot be renewed is never renewed") {
     VaultFixture f;
     f.vault.tokens[kToken] = {.left = 1h, .whole = 1h, .renewable = false};
     f.start();
@@ -101,7 +101,7 @@ TEST_SUITE("vault::Login with a token") {
     }
   }
 
-  TEST_CASE("what is no token is refused without being shown") {
+  TEST_CASE("an invalid token is refused without quoting it") {
     for (const std::string& text :
          {std::string(), std::string("\n"), std::string("two words"), std::string("a\r\nX: b"),
           std::string("caf\xc3\xa9"), std::string(20000, 'x')}) {
@@ -165,7 +165,7 @@ TEST_SUITE("vault::Login by Kubernetes auth") {
     CHECK(f.vault.asked("auth/kubernetes/login") == 1);
   }
 
-  TEST_CASE("a token that is gone is logged in for again, with what the file holds by then") {
+  TEST_CASE("a lost token is replaced by a login with the file's present content") {
     KubernetesFixture f;
     f.put_token(kNextJwt);
     f.forget(kToken);

@@ -251,7 +251,7 @@ TEST_SUITE("docs::embedding-guide") {
     CHECK(live->not_connected.size() == 2);  // there are no Envoys here
   }
 
-  TEST_CASE("what is wrong with the mesh is told, with place and code") {
+  TEST_CASE("problems of the mesh are listed with place and code") {
     Host host;
     const auto started = osm::ControlPlane::start(host.options());
     REQUIRE(started.ok());
