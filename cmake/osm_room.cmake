@@ -3,9 +3,10 @@
 #
 #   osm_room(catalog DEPENDS model spec endpoint certificate [PLUGIN] [LINK libraries...])
 #
-# Rooms are for this repository's own tests; what hosts link is composed of their objects
-# (cmake/osm_products.cmake). Includes are written "<room>/<file>.hpp". DEPENDS is transitive, as the arrows in
-# docs/architecture.md are. A large room sorts its files into folders of its own. INTERFACES names rooms whose headers are used but not their code.
+# DEPENDS lists rooms, and includes the rooms that they depend on. LINK lists other libraries. A PLUGIN
+# is in libosm/plugins. Includes are written "<room>/<file>.hpp"; a large room sorts its files into
+# folders of its own. Rooms are for this repository's own tests; hosts link products, which are
+# composed of the rooms' objects (cmake/osm_products.cmake).
 function(osm_room name)
   cmake_parse_arguments(ROOM "PLUGIN" "" "DEPENDS;LINK" ${ARGN})
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
