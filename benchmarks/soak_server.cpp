@@ -50,7 +50,7 @@ class SoakServer final : public MeasuredServer {
       : options_(options), mesh_(options.size, options.seed), random_(options.seed) {
     mesh_.fill(spec_, provider_);
     MeshConfig config = spec_.get_mesh_config();
-    config.service_certificate_validity = kValidity;
+    config.certificates.service_validity = kValidity;
     spec_.set_mesh_config(config);
   }
 

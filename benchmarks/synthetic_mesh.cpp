@@ -136,7 +136,7 @@ smi::TrafficSplit SyntheticMesh::split(int first_weight) const {
 void SyntheticMesh::fill(testing::MemoryMeshSpec& spec,
                          testing::MemoryEndpointsProvider& provider) const {
   MeshConfig config;
-  config.permissive = size_.permissive;
+  config.proxy.permissive = size_.permissive;
   spec.set_mesh_config(config);
   smi::HttpMatch everything;
   everything.name = "everything";

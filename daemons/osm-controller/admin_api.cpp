@@ -83,7 +83,7 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
   return answer(
       json::object{{"allowed", decision->allowed},
                    {"reason", decision->reason},
-                   {"mode", options.spec.get_mesh_config().permissive ? "permissive" : "SMI"},
+                   {"mode", options.spec.get_mesh_config().proxy.permissive ? "permissive" : "SMI"},
                    {"deciding", std::move(deciding)},
                    {"problems", std::move(problems)}});
 }

@@ -102,7 +102,8 @@ class ControllerImpl final : public Controller {
          .metrics = metrics_,
          .key_parameters = [this] {
            const MeshConfig config = mesh_->spec().get_mesh_config();
-           return certificate::KeyParameters{config.key_type, config.rsa_key_bits};
+           return certificate::KeyParameters{config.certificates.key_type,
+                                             config.certificates.rsa_bits};
          }});
     return {};
   }

@@ -117,8 +117,8 @@ net::Response vm_subject(const AdminApiOptions& options, const net::Request& req
       json::serialize(json::object{{"uuid", workload->proxy_id.str()},
                                    {"common_name", subject.common_name.str()},
                                    {"spiffe_id", subject.spiffe_id.str()},
-                                   {"key_algorithm", algorithm_of(config.key_type)},
-                                   {"rsa_key_bits", config.rsa_key_bits}}));
+                                   {"key_algorithm", algorithm_of(config.certificates.key_type)},
+                                   {"rsa_key_bits", config.certificates.rsa_bits}}));
 }
 
 net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request) {

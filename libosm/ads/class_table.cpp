@@ -70,7 +70,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
       ++readers;
     });
     // In permissive mode all workloads call each other: a new service concerns all classes.
-    if (snapshot_->config.permissive && readers < classes_.size())
+    if (snapshot_->config.proxy.permissive && readers < classes_.size())
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
 }

@@ -35,16 +35,6 @@ std::string name_of(const WorkloadProvider& provider, std::size_t position) {
   return '#' + std::to_string(position + 1);
 }
 
-// Compares the settings that affect every proxy. The others are for certificates, new pods and the
-// daemons.
-bool same_for_proxies(const MeshConfig& a, const MeshConfig& b) {
-  const auto settings = [](const MeshConfig& config) {
-    return std::tie(config.permissive, config.egress, config.tls, config.tracing,
-                    config.external_authorization, config.active_health_checks);
-  };
-  return settings(a) == settings(b);
-}
-
 ObjectKey key_of(const Workload& workload) {
   return {model::kWorkloadKind, workload.name.ns, workload.name.name};
 }
@@ -92,9 +82,9 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   if (!published_ || !spec.objects.empty())
     next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
   const MeshConfig config = std::exchange(next_.config, spec_.config());
-  const bool mode_changed = config.permissive != next_.config.permissive;
-  next_.changes.everything = std::exchange(other_domains_, false) || !published_ ||
-                             !same_for_proxies(config, next_.config);
+  const bool mode_changed = config.proxy.permissive != next_.config.proxy.permissive;
+  next_.changes.everything =
+      std::exchange(other_domains_, false) || !published_ || config.proxy != next_.config.proxy;
   reports_changed_ = !(config == next_.config);
 
   const ServiceTable services_before = next_.services;
@@ -200,7 +190,7 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
   for (const ServiceName& name : services) add_clients(name, next_.services, *index_, concerned);
 
   TableEdit edit(next_.policies);
-  if (next_.config.permissive) {
+  if (next_.config.proxy.permissive) {
     edit.replace_all({});
   } else {
     if (mode_changed)
@@ -222,7 +212,7 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
 void MeshBuilder::refresh_permissive() {
   if (!next_.changes.everything && next_.changes.services.empty()) return;
   std::vector<model::Upstream> upstreams;
-  if (next_.config.permissive) upstreams = resolve_permissive(next_.services);
+  if (next_.config.proxy.permissive) upstreams = resolve_permissive(next_.services);
   if (upstreams == *next_.permissive_upstreams) return;
   next_.permissive_upstreams =
       std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));

@@ -198,7 +198,7 @@ class MeshCatalog final : public MeshCataloger {
   Result<Identities> list_peers(const ServiceIdentity& identity, AddPeers add_peers) const {
     OSM_TRY(const SnapshotPtr snapshot, current());
     OSM_TRY(const std::set<ServiceIdentity> known, known_to(*snapshot, identity));
-    if (snapshot->config.permissive) return Identities(known.begin(), known.end());
+    if (snapshot->config.proxy.permissive) return Identities(known.begin(), known.end());
     std::set<ServiceIdentity> out;
     for (const auto& target : snapshot->targets)
       if (target->grants()) add_peers(*target, out);

@@ -46,7 +46,7 @@ class ScopeFinder {
  private:
   // Adds the identities that run the service and those that may call it.
   void add_service(const ServiceName& service) {
-    scope_.everything |= snapshot_.config.permissive;
+    scope_.everything |= snapshot_.config.proxy.permissive;
     scope_.services.insert(service);
     add_clients(service, snapshot_.services, index_, scope_.identities);
   }
@@ -95,7 +95,7 @@ ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapsho
 ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index) {
   ObjectScope scope;
-  scope.everything = snapshot.config.permissive && !workload.services.empty();
+  scope.everything = snapshot.config.proxy.permissive && !workload.services.empty();
   scope.workloads.insert(workload.name);
   for (const ServiceName& service : workload.services)
     add_clients(service, snapshot.services, index, scope.identities);

@@ -101,7 +101,7 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
                             const ServiceIdentity& destination,
                             const std::vector<Problem>& left_out) {
   PolicyDecision out;
-  if (snapshot.config.permissive) {
+  if (snapshot.config.proxy.permissive) {
     out.allowed = true;
     out.reason =
         "allowed: the mesh is in permissive mode (MeshConfig "

@@ -34,7 +34,7 @@ class Impl final : public ControlPlane {
              .trust_domain = options.trust_domain.signing,
              .validity =
                  [&spec = options.spec] {
-                   return spec.get_mesh_config().service_certificate_validity;
+                   return spec.get_mesh_config().certificates.service_validity;
                  },
              .log = options.log,
              .metrics = options.metrics})),

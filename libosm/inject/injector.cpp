@@ -93,7 +93,7 @@ class InjectorImpl final : public Injector {
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;
-    if (Status written = write_bootstrap(proxy, patched, config.tls); !written.ok())
+    if (Status written = write_bootstrap(proxy, patched, config.proxy.tls); !written.ok())
       return written.error();
     options_.log.info("sidecar injected", {{"namespace", request.ns},
                                            {"name", name_of(request)},

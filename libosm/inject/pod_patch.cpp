@@ -155,7 +155,7 @@ class Patcher {
     check_containers();
     warn_of_gaps();
     const InterceptionOptions interception =
-        interception_of(input_.config.exclusions, root()["metadata"]["annotations"]);
+        interception_of(input_.config.injection.exclusions, root()["metadata"]["annotations"]);
     const std::string account = spec["serviceAccountName"].text().value_or("");
     PatchedPod result;
     result.probes = rewrite_probes(pod(), input_.hook_key, findings_);
@@ -179,7 +179,7 @@ class Patcher {
 
   Result<ContainerImages> choose_images() const {
     ContainerImages images = input_.images;
-    const SidecarConfig& config = input_.config.sidecar;
+    const SidecarConfig& config = input_.config.injection.sidecar;
     if (!config.envoy_image.empty()) images.envoy = config.envoy_image;
     if (!config.init_container_image.empty()) images.init_container = config.init_container_image;
     const auto missing = [](std::string_view what, std::string_view field, std::string_view flag) {
@@ -305,7 +305,7 @@ class Patcher {
     const bool liveness = std::any_of(probes.begin(), probes.end(), [](const Probe& probe) {
       return probe.kind == ProbeKind::kLiveness;
     });
-    const SidecarConfig& config = input_.config.sidecar;
+    const SidecarConfig& config = input_.config.injection.sidecar;
     json::array& init = list_at(pod(), {"spec", "initContainers"});
     json::object envoy = envoy_container(images, config, native, liveness);
     for (const Probe& probe : probes)

@@ -13,7 +13,7 @@ void Changes::merge(const Changes& later) {
 
 UpstreamList MeshSnapshot::upstreams_of(const ServiceIdentity& identity) const {
   static const UpstreamList kNone = std::make_shared<const std::vector<Upstream>>();
-  if (config.permissive) return permissive_upstreams ? permissive_upstreams : kNone;
+  if (config.proxy.permissive) return permissive_upstreams ? permissive_upstreams : kNone;
   const auto policy = policies.find(identity);
   return policy ? policy->upstreams : kNone;
 }

@@ -147,7 +147,7 @@ void NackProvenance::search_every_object() {
   const MeshConfig known = search_->acknowledged ? search_->acknowledged->config : MeshConfig{};
   model::SpecObjects before;
   before.config = search_->after->config;
-  before.config.tls = still_allowed(known, search_->after->config).tls;
+  before.config.proxy.tls = still_allowed(known, search_->after->config).proxy.tls;
   before.namespaces = search_->after->namespaces;
   begin_round(before, true);
 }
@@ -288,7 +288,8 @@ bool NackProvenance::keeps_too_much() const {
   if (search_->accepts_some || !search_->acknowledged || !search_->after) return false;
   const MeshConfig& then = search_->acknowledged->config;
   const MeshConfig& now = search_->after->config;
-  return (then.permissive && !now.permissive) || (then.egress && !now.egress);
+  return (then.proxy.permissive && !now.proxy.permissive) ||
+         (then.proxy.egress && !now.proxy.egress);
 }
 
 void NackProvenance::report_no_object(const std::string& cause, const ObjectKey& object) {

@@ -96,15 +96,14 @@ SharedList<T> allowed_by_both(const SharedList<T>& before, const SharedList<T>& 
 
 MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after) {
   MeshConfig out = after;
-  out.permissive = before.permissive && after.permissive;
-  out.egress = before.egress && after.egress;
-  out.tls = before.tls;
-  if (out.tls.minimum < after.tls.minimum) {
-    out.tls.minimum = after.tls.minimum;
-    out.tls.maximum = after.tls.maximum;
+  out.proxy = before.proxy;
+  out.proxy.permissive &= after.proxy.permissive;
+  out.proxy.egress &= after.proxy.egress;
+  out.proxy.external_authorization = after.proxy.external_authorization;
+  if (out.proxy.tls.minimum < after.proxy.tls.minimum) {
+    out.proxy.tls.minimum = after.proxy.tls.minimum;
+    out.proxy.tls.maximum = after.proxy.tls.maximum;
   }
-  out.tracing = before.tracing;
-  out.active_health_checks = before.active_health_checks;
   return out;
 }
 

@@ -413,7 +413,7 @@ void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
   auto views = options_.board.read(kTopic);
   if (!views.ok()) return report("hear of the other replicas", views.error());
   const seconds longest =
-      std::max(kLongestLeaf, options_.spec.get_mesh_config().service_certificate_validity);
+      std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity);
   RotationEvidence evidence = sum_up(*views, effect_of(records_), workloads);
   // What it says on the board is of before, unless it is what it sees.
   if (mine.follows != effect_of(records_)) evidence.complete = false;

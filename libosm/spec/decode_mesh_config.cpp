@@ -44,16 +44,16 @@ void read_key(const Field& certificate, MeshConfig& config) {
   const Field algorithm = certificate["keyAlgorithm"];
   const std::string name = algorithm.text().value_or("ECDSA");
   if (name == "RSA") {
-    config.key_type = KeyType::kRsa;
+    config.certificates.key_type = KeyType::kRsa;
   } else if (name == "Ed25519") {
-    config.key_type = KeyType::kEd25519;
+    config.certificates.key_type = KeyType::kEd25519;
   } else if (name != "ECDSA") {
     algorithm.refuse("must be ECDSA (P-256), RSA or Ed25519");
   }
   const Field bits = certificate["certKeyBitSize"];
   if (auto size = bits.integer(2048, 4096)) {
-    config.rsa_key_bits = static_cast<int>(*size);
-    if (config.key_type != KeyType::kRsa)
+    config.certificates.rsa_bits = static_cast<int>(*size);
+    if (config.certificates.key_type != KeyType::kRsa)
       bits.note("applies to RSA keys only; set spec.certificate.keyAlgorithm: RSA to use it");
   }
 }
@@ -236,25 +236,26 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (spec.present() && spec.required_map()) {
     const Field traffic = spec["traffic"];
-    config.permissive = traffic["enablePermissiveTrafficPolicyMode"].boolean().value_or(false);
-    config.egress = traffic["enableEgress"].boolean().value_or(false);
+    config.proxy.permissive =
+        traffic["enablePermissiveTrafficPolicyMode"].boolean().value_or(false);
+    config.proxy.egress = traffic["enableEgress"].boolean().value_or(false);
     const Field certificate = spec["certificate"];
     read_duration(certificate["serviceCertValidityDuration"], kValidity,
-                  config.service_certificate_validity);
+                  config.certificates.service_validity);
     read_key(certificate, config);
-    config.ingress_gateway = ingress_gateway_of(certificate["ingressGateway"]);
+    config.certificates.ingress_gateway = ingress_gateway_of(certificate["ingressGateway"]);
     const Field sidecar = spec["sidecar"];
-    config.sidecar = sidecar_of(sidecar);
-    config.tls = tls_settings_of(sidecar);
+    config.injection.sidecar = sidecar_of(sidecar);
+    config.proxy.tls = tls_settings_of(sidecar);
     config.max_proxies = static_cast<std::size_t>(
         sidecar["maxDataPlaneConnections"].integer(0, INT32_MAX).value_or(0));
-    config.exclusions = exclusions_of(traffic);
-    config.external_authorization = authorization_of(traffic["inboundExternalAuthorization"]);
+    config.injection.exclusions = exclusions_of(traffic);
+    config.proxy.external_authorization = authorization_of(traffic["inboundExternalAuthorization"]);
     const Field observability = spec["observability"];
     config.log_level = log_level_of(observability["osmLogLevel"]);
     if (observability["tracing"].present())
-      config.tracing = tracing_of(observability["tracing"], object.key.ns);
-    config.active_health_checks =
+      config.proxy.tracing = tracing_of(observability["tracing"], object.key.ns);
+    config.proxy.active_health_checks =
         spec["featureFlags"]["enableEnvoyActiveHealthChecks"].boolean().value_or(false);
     report_unused(spec);
   }

@@ -24,6 +24,9 @@ using std::chrono::milliseconds;
 
 constexpr auto kCoalesce = milliseconds(5);
 constexpr auto kSettle = milliseconds(50);
+// A writer that truncates a file shows it empty before inotify tells of it: on a busy disk by more
+// than kSettle.
+constexpr auto kSettleEmpty = std::chrono::seconds(1);
 constexpr auto kRescan = std::chrono::seconds(10);
 
 class DirectoryStore final : public ObjectStore {
@@ -172,7 +175,8 @@ class DirectoryStore final : public ObjectStore {
       const Observation now = signature_of(full_path(path));
       if (now != before.seen) {
         look(path, false);
-      } else if (clock_.steady_now() - before.since < kSettle) {
+      } else if (clock_.steady_now() - before.since <
+                 (now && now->size == 0 ? kSettleEmpty : kSettle)) {
         unsettled_.emplace(path, before);
       } else {
         apply(path, now, true);

@@ -227,27 +227,28 @@ struct OutsideClusterValues {
 
 // Adds the outside servers that the class's connection managers use.
 void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) {
-  const MeshConfig& config = view.snapshot.config;
+  const ProxySettings& settings = view.snapshot.config.proxy;
   const bool receives = view.receives_http();
-  if (HttpTracing::of(config) && (receives || view.sends_http()))
-    inputs.push_back(make_input(
-        kTracingCluster, OutsideClusterValues{config.tracing.address, config.tracing.port, false}));
-  if (HttpAuthorizer::of(config) && receives)
+  if (HttpTracing::of(settings) && (receives || view.sends_http()))
+    inputs.push_back(
+        make_input(kTracingCluster,
+                   OutsideClusterValues{settings.tracing.address, settings.tracing.port, false}));
+  if (HttpAuthorizer::of(settings) && receives)
     inputs.push_back(make_input(kAuthorizationCluster,
-                                OutsideClusterValues{config.external_authorization.address,
-                                                     config.external_authorization.port, true}));
+                                OutsideClusterValues{settings.external_authorization.address,
+                                                     settings.external_authorization.port, true}));
 }
 
 // Ports that share a target port share their clusters. Those use HTTP if one of the ports does.
 void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamService& seen,
                            std::vector<InputPtr>& inputs) {
   const auto& [upstream, entry] = seen;
-  const MeshConfig& config = view.snapshot.config;
+  const ProxySettings& settings = view.snapshot.config.proxy;
   std::map<std::string, UpstreamClusterValues> clusters;
   const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
     auto& values = clusters
                        .try_emplace(name, UpstreamClusterValues{view.snapshot.accepted_domains,
-                                                                config.tls,
+                                                                settings.tls,
                                                                 entry->name,
                                                                 false,
                                                                 entry->identities,
@@ -256,7 +257,7 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
                                                                 false})
                        .first->second;
     values.http |= is_http(port.protocol);
-    values.probed = values.http && reach == Reach::kAnyEndpoint && config.active_health_checks;
+    values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks;
     if (reach == Reach::kAnyEndpoint || port.port == port.target_port) return;
     values.reach = Reach::kDialledOnTarget;
     values.target_port = port.target_port;
@@ -281,7 +282,7 @@ std::vector<InputPtr> cluster_inputs(const ClassView& view) {
         make_input(service.local_cluster_name().str(),
                    LocalClusterValues{service.target_port, is_http(service.protocol)}));
   }
-  if (view.snapshot.config.egress)
+  if (view.snapshot.config.proxy.egress)
     inputs.push_back(make_input(kPassthroughCluster, PassthroughClusterValues{}));
   add_outside_clusters(view, inputs);
   return inputs;

@@ -112,19 +112,19 @@ envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& 
 
 }  // namespace
 
-std::optional<HttpTracing> HttpTracing::of(const MeshConfig& config) {
-  if (!config.tracing.enabled || config.tracing.address.empty()) return std::nullopt;
-  return HttpTracing{config.tracing.endpoint};
+std::optional<HttpTracing> HttpTracing::of(const ProxySettings& settings) {
+  if (!settings.tracing.enabled || settings.tracing.address.empty()) return std::nullopt;
+  return HttpTracing{settings.tracing.endpoint};
 }
 
-std::optional<HttpAuthorizer> HttpAuthorizer::of(const MeshConfig& config) {
-  const ExternalAuthorization& from = config.external_authorization;
+std::optional<HttpAuthorizer> HttpAuthorizer::of(const ProxySettings& settings) {
+  const ExternalAuthorization& from = settings.external_authorization;
   if (!from.enabled) return std::nullopt;
   return HttpAuthorizer{from.stat_prefix, from.timeout.count(), from.failure_mode_allow};
 }
 
-InboundHttp InboundHttp::of(const MeshConfig& config) {
-  return {HttpTracing::of(config), HttpAuthorizer::of(config), config.active_health_checks};
+InboundHttp InboundHttp::of(const ProxySettings& settings) {
+  return {HttpTracing::of(settings), HttpAuthorizer::of(settings), settings.active_health_checks};
 }
 
 envoy::config::listener::v3::Filter outbound_http_manager(

@@ -24,7 +24,7 @@ struct HttpTracing {
 
   auto fields() const { return std::tie(endpoint); }
   // Nullopt: tracing is off, or has no collector.
-  static std::optional<HttpTracing> of(const MeshConfig& config);
+  static std::optional<HttpTracing> of(const ProxySettings& settings);
 };
 
 struct HttpAuthorizer {
@@ -33,7 +33,7 @@ struct HttpAuthorizer {
   bool failure_mode_allow = false;
 
   auto fields() const { return std::tie(stat_prefix, timeout, failure_mode_allow); }
-  static std::optional<HttpAuthorizer> of(const MeshConfig& config);
+  static std::optional<HttpAuthorizer> of(const ProxySettings& settings);
 };
 
 struct InboundHttp {
@@ -42,7 +42,7 @@ struct InboundHttp {
   bool answers_probes = false;
 
   auto fields() const { return std::tie(tracing, authorizer, answers_probes); }
-  static InboundHttp of(const MeshConfig& config);
+  static InboundHttp of(const ProxySettings& settings);
 };
 
 envoy::config::listener::v3::Filter outbound_http_manager(

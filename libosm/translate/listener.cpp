@@ -181,8 +181,8 @@ void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const Dialle
 
 std::vector<InputPtr> outbound_inputs(const ClassView& view) {
   OutboundListenerValues values;
-  values.egress = view.snapshot.config.egress;
-  if (view.sends_http()) values.tracing = HttpTracing::of(view.snapshot.config);
+  values.egress = view.snapshot.config.proxy.egress;
+  if (view.sends_http()) values.tracing = HttpTracing::of(view.snapshot.config.proxy);
   Taken taken;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
@@ -295,8 +295,9 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
       at->second.authorization = tcp_authorization(view, own.target_port);
   }
   if (chains.empty()) return {};
-  InboundListenerValues values{view.snapshot.accepted_domains, view.snapshot.config.tls, {}, {}};
-  if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config);
+  InboundListenerValues values{
+      view.snapshot.accepted_domains, view.snapshot.config.proxy.tls, {}, {}};
+  if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config.proxy);
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });

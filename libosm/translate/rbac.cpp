@@ -12,7 +12,8 @@ namespace rbac = envoy::config::rbac::v3;
 constexpr const char* kPermissivePolicy = "permissive";
 
 Authorization none_or_permissive(const ClassView& view) {
-  return {.domains = view.snapshot.allowed_domains, .permissive = view.snapshot.config.permissive};
+  return {.domains = view.snapshot.allowed_domains,
+          .permissive = view.snapshot.config.proxy.permissive};
 }
 
 // Methods are alternatives: one permission that matches any of them.

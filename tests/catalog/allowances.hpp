@@ -18,8 +18,8 @@ inline std::string text(const RoutePolicy& route) {
 
 inline std::set<std::string> allowances(const model::MeshSnapshot& mesh) {
   std::set<std::string> out;
-  if (mesh.config.egress) out.insert("egress");
-  if (mesh.config.permissive) out.insert("anybody");
+  if (mesh.config.proxy.egress) out.insert("egress");
+  if (mesh.config.proxy.permissive) out.insert("anybody");
   for (const auto& service : mesh.services)
     for (const MeshService& port : service->ports)
       out.insert("port " + service->name.str() + ':' + std::to_string(number(port.port)) + '>' +

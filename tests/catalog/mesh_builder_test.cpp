@@ -155,15 +155,16 @@ class RandomChanges {
     MeshConfig config = mesh_.spec.get_mesh_config();
     switch (pick(7)) {
       case 0:
-        config.permissive = !config.permissive;
+        config.proxy.permissive = !config.proxy.permissive;
         if (pick(2)) config.log_level = pick(2) ? LogLevel::kInfo : LogLevel::kError;
         return mesh_.spec.set_mesh_config(config);
       case 1:
-        config.egress = !config.egress;
-        if (pick(2)) config.tls.maximum = config.egress ? TlsVersion::kAuto : TlsVersion::kTls13;
-        if (pick(2)) config.tracing.enabled = !config.tracing.enabled;
-        if (pick(2)) config.external_authorization.enabled = pick(2);
-        if (pick(2)) config.active_health_checks = pick(2);
+        config.proxy.egress = !config.proxy.egress;
+        if (pick(2))
+          config.proxy.tls.maximum = config.proxy.egress ? TlsVersion::kAuto : TlsVersion::kTls13;
+        if (pick(2)) config.proxy.tracing.enabled = !config.proxy.tracing.enabled;
+        if (pick(2)) config.proxy.external_authorization.enabled = pick(2);
+        if (pick(2)) config.proxy.active_health_checks = pick(2);
         return mesh_.spec.set_mesh_config(config);
       case 2:
         return mesh_.spec.put_namespace("other");
@@ -335,7 +336,7 @@ TEST_SUITE("catalog::MeshBuilder") {
                                                        {"TrafficTarget", kNs, "buyer"},
                                                        {"Workload", kNs, "store"}});
     MeshConfig config;
-    config.permissive = true;
+    config.proxy.permissive = true;
     CHECK(shop.after([&] { shop.spec.set_mesh_config(config); }).changes.objects.size() == 1);
     shop.spec.put(routes("unused", {"sell"}));
     CHECK(shop.builder.build() == nullptr);
@@ -344,7 +345,7 @@ TEST_SUITE("catalog::MeshBuilder") {
   TEST_CASE("a change of mode concerns everything, and back again") {
     Shop shop;
     MeshConfig config;
-    config.permissive = true;
+    config.proxy.permissive = true;
     const auto& permissive = shop.after([&] { shop.spec.set_mesh_config(config); });
     CHECK(permissive.changes.everything);
     CHECK(permissive.policies.empty());

@@ -153,7 +153,7 @@ TEST_SUITE("catalog::MeshCataloger") {
     CHECK(smi->front().destination.services == std::vector{service_name("store")});
     CHECK(smi->front().tcp_ports == std::vector{port(3306)});
     MeshConfig config;
-    config.permissive = true;
+    config.proxy.permissive = true;
     shop.spec.set_mesh_config(config);
     shop.publish();
     CHECK(*shop.catalog->list_smi_policies() == *smi);
@@ -204,7 +204,7 @@ TEST_SUITE("catalog::check_policy") {
   TEST_CASE("permissive mode allows everybody and says so") {
     Shop shop;
     MeshConfig config;
-    config.permissive = true;
+    config.proxy.permissive = true;
     shop.spec.set_mesh_config(config);
     shop.publish();
     const auto decision = shop.check("idle", "store");

@@ -27,7 +27,7 @@ struct Shop {
 
   explicit Shop(bool permissive = false) {
     MeshConfig config;
-    config.permissive = permissive;
+    config.proxy.permissive = permissive;
     spec.set_mesh_config(config);
     spec.put_namespace(kNs);
     int address = 0;

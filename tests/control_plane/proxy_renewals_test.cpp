@@ -211,8 +211,8 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK(rig.told().spiffe_id() == rig.mine->subject.spiffe_id.str());
     CHECK(rig.told().key_type() == wire::KEY_TYPE_ECDSA_P256);
     MeshConfig config;
-    config.key_type = KeyType::kRsa;
-    config.rsa_key_bits = 3072;
+    config.certificates.key_type = KeyType::kRsa;
+    config.certificates.rsa_bits = 3072;
     rig.spec.set_mesh_config(config);
     CHECK(rig.told().key_type() == wire::KEY_TYPE_RSA);
     CHECK(rig.told().rsa_key_bits() == 3072);

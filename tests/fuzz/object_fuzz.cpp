@@ -92,7 +92,7 @@ void decode(const Object& object) {
     const auto decoded = spec::decode_mesh_config(object);
     check(object, decoded);
     if (decoded.value)
-      require(decoded.value->service_certificate_validity.count() > 0, "certificates live");
+      require(decoded.value->certificates.service_validity.count() > 0, "certificates live");
   } else if (kind == spec::kMeshRootCertificate) {
     const auto decoded = spec::decode_root_certificate(object);
     check(object, decoded);

@@ -132,7 +132,7 @@ inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedP
                                       .osm_namespace = "osm-system",
                                       .certificate = certificate,
                                       .probes = patched.probes,
-                                      .tls = config.tls});
+                                      .tls = config.proxy.tls});
   REQUIRE_MESSAGE(files.ok(), files.error().message);
   return *std::move(files);
 }

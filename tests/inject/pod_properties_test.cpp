@@ -37,7 +37,7 @@ class RandomPods {
     if (chance(2))
       metadata["annotations"] = json::object{{std::string(kOutboundPortsAnnotation), "80,81"}};
     pod.pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", metadata}, {"spec", spec}};
-    if (chance(3)) pod.config.sidecar.limits = {{"cpu", "1"}};
+    if (chance(3)) pod.config.injection.sidecar.limits = {{"cpu", "1"}};
     if (chance(3)) pod.ns.annotations[std::string(kMetricsAnnotation)] = "enabled";
     return pod;
   }

@@ -142,7 +142,7 @@ TEST_SUITE("model::MeshSnapshot") {
     CHECK(snapshot.upstreams_of(identity) == own);
     CHECK(snapshot.upstreams_of({"ns", "other"})->empty());
 
-    snapshot.config.permissive = true;
+    snapshot.config.proxy.permissive = true;
     REQUIRE(snapshot.upstreams_of(identity));
     CHECK(snapshot.upstreams_of(identity)->empty());
     snapshot.permissive_upstreams = own;

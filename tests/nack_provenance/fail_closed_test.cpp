@@ -33,26 +33,26 @@ std::string cause_told(Rig& rig) {
 TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
   TEST_CASE("permissive mode that is turned off stays off, whatever old object that brings up") {
     Rig rig(3);
-    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
     rig.put_routes("s1", "/bad");  // of which no proxy hears in this mode
     rig.settle();
     REQUIRE(rig.refused().empty());
 
-    rig.configure([](MeshConfig& config) { config.permissive = false; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = false; });
     CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
-    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK_FALSE(rig.config_in_force().proxy.permissive);
     CHECK(rig.live("s0", "/good"));
     CHECK(rig.live("s2", "/good"));
   }
 
   TEST_CASE("a proxy that refuses a stricter mode keeps what it had alone, and that is told") {
     Rig rig(2);
-    rig.configure([](MeshConfig& config) { config.permissive = config.egress = true; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = config.proxy.egress = true; });
     refuse_whatever_comes(*rig.proxies.at("s1"));
-    rig.configure([](MeshConfig& config) { config.permissive = false; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = false; });
     rig.settle(4000ms);
     CHECK(rig.refused_objects() == "");
-    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK_FALSE(rig.config_in_force().proxy.permissive);
     CHECK(rig.live("s0", "/good"));
     CHECK(cause_told(rig).find("of a mode that the MeshConfig has turned off") !=
           std::string::npos);
@@ -60,15 +60,15 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
 
   TEST_CASE("of a MeshConfig that is refused only what it newly allows is left out") {
     Rig rig(2);
-    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
     for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "passthrough-outbound");
     rig.configure([](MeshConfig& config) {
-      config.permissive = false;
-      config.egress = true;
+      config.proxy.permissive = false;
+      config.proxy.egress = true;
     });
     CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
-    CHECK_FALSE(rig.config_in_force().egress);
-    CHECK_FALSE(rig.config_in_force().permissive);
+    CHECK_FALSE(rig.config_in_force().proxy.egress);
+    CHECK_FALSE(rig.config_in_force().proxy.permissive);
     CHECK(rig.live("s0", "/good"));
   }
 
@@ -77,24 +77,24 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.spec.put(values::service("odd", "10.9.0.99"));
     rig.settle();
     for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "shop/odd");
-    rig.configure([](MeshConfig& config) { config.permissive = true; });
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
     CHECK(rig.refused_objects() == "Service shop/odd");
-    CHECK(rig.config_in_force().permissive);
+    CHECK(rig.config_in_force().proxy.permissive);
   }
 
   TEST_CASE("TLS settings that are refused are named, and no Service for them") {
     Rig rig(3);
     for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "NO-SUCH-SUITE");
     rig.configure([](MeshConfig& config) {
-      config.tls.minimum = TlsVersion::kTls13;
-      config.tls.cipher_suites = {"NO-SUCH-SUITE"};
-      config.key_type = KeyType::kRsa;
+      config.proxy.tls.minimum = TlsVersion::kTls13;
+      config.proxy.tls.cipher_suites = {"NO-SUCH-SUITE"};
+      config.certificates.key_type = KeyType::kRsa;
     });
     const auto check = [&] {
       CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
-      CHECK(rig.config_in_force().tls.cipher_suites.empty());
-      CHECK(rig.config_in_force().tls.minimum == TlsVersion::kTls13);
-      CHECK(rig.config_in_force().key_type == KeyType::kRsa);  // shapes no proxy
+      CHECK(rig.config_in_force().proxy.tls.cipher_suites.empty());
+      CHECK(rig.config_in_force().proxy.tls.minimum == TlsVersion::kTls13);
+      CHECK(rig.config_in_force().certificates.key_type == KeyType::kRsa);  // shapes no proxy
       CHECK(rig.live("s0", "/good"));
     };
     check();
@@ -130,7 +130,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
       rig.spec.put(group);
     }
     SUBCASE("permissive mode") {
-      rig.configure([](MeshConfig& config) { config.permissive = true; });
+      rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
       rig.spec.set_mesh_config({});
     }
     SUBCASE("a Service's port") {

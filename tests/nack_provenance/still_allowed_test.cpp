@@ -27,8 +27,8 @@ class RandomPolicies {
 
   model::SpecObjects next() {
     model::SpecObjects out;
-    out.config.permissive = pick(8) == 0;
-    out.config.egress = pick(3) == 0;
+    out.config.proxy.permissive = pick(8) == 0;
+    out.config.proxy.egress = pick(3) == 0;
     out.namespaces = {kNs};
     for (int i = 0; i < kEach; ++i) {
       const std::string n = std::to_string(i);
@@ -128,34 +128,34 @@ TEST_SUITE("nack_provenance::still_allowed") {
 
   TEST_CASE("modes are on where both have them on; TLS goes back, but to no older version") {
     MeshConfig before;
-    before.egress = true;
-    before.permissive = true;
-    before.tls.maximum = TlsVersion::kTls12;
-    before.tls.cipher_suites = {"A"};
+    before.proxy.egress = true;
+    before.proxy.permissive = true;
+    before.proxy.tls.maximum = TlsVersion::kTls12;
+    before.proxy.tls.cipher_suites = {"A"};
     MeshConfig after;
-    after.permissive = true;
+    after.proxy.permissive = true;
     after.max_proxies = 7;
-    after.tls.cipher_suites = {"B"};
-    CHECK(still_allowed(before, after).permissive);
-    CHECK_FALSE(still_allowed(before, after).egress);
-    CHECK_FALSE(still_allowed(after, before).egress);
+    after.proxy.tls.cipher_suites = {"B"};
+    CHECK(still_allowed(before, after).proxy.permissive);
+    CHECK_FALSE(still_allowed(before, after).proxy.egress);
+    CHECK_FALSE(still_allowed(after, before).proxy.egress);
     CHECK(still_allowed(before, after).max_proxies == 7);
-    CHECK(still_allowed(before, after).tls == before.tls);
-    after.tls.minimum = TlsVersion::kTls13;
-    CHECK(still_allowed(before, after).tls ==
+    CHECK(still_allowed(before, after).proxy.tls == before.proxy.tls);
+    after.proxy.tls.minimum = TlsVersion::kTls13;
+    CHECK(still_allowed(before, after).proxy.tls ==
           TlsSettings{TlsVersion::kTls13, TlsVersion::kTls13, {"A"}, {}});
   }
 
   TEST_CASE("spans and probes go back, and who is asked about requests does not") {
     MeshConfig before, after;
-    before.external_authorization = {.address = "old.example"};
-    after.tracing = {true, "collector.example", Port{9411}, "/"};
-    after.active_health_checks = true;
-    after.external_authorization = {.enabled = true, .address = "new.example"};
+    before.proxy.external_authorization = {.address = "old.example"};
+    after.proxy.tracing = {true, "collector.example", Port{9411}, "/"};
+    after.proxy.active_health_checks = true;
+    after.proxy.external_authorization = {.enabled = true, .address = "new.example"};
     const MeshConfig both = still_allowed(before, after);
-    CHECK(both.tracing == before.tracing);
-    CHECK_FALSE(both.active_health_checks);
-    CHECK(both.external_authorization == after.external_authorization);
+    CHECK(both.proxy.tracing == before.proxy.tracing);
+    CHECK_FALSE(both.proxy.active_health_checks);
+    CHECK(both.proxy.external_authorization == after.proxy.external_authorization);
   }
 
   TEST_CASE("a mesh with any of its objects as they were allows nothing that the newest does not") {

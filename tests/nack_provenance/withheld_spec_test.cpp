@@ -126,14 +126,14 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     Written w;
     const MeshConfig good = w.spec.get_mesh_config();
     MeshConfig bad = good;
-    bad.egress = true;
+    bad.proxy.egress = true;
     w.spec.set_mesh_config(bad);
     Problem problem = refusal("MeshConfig", "osm-mesh-config");
     w.withheld.withhold(problem, Written::objects(w.spec), good);
     w.executor.run_until_idle();
     CHECK(w.withheld.get_mesh_config() == good);
     CHECK(w.withheld.list_problems().size() == 1);
-    bad.permissive = true;
+    bad.proxy.permissive = true;
     w.spec.set_mesh_config(bad);
     w.executor.run_until_idle();
     CHECK(w.withheld.get_mesh_config() == bad);

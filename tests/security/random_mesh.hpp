@@ -80,8 +80,8 @@ class RandomMesh {
 
   void set_mode(bool permissive, bool egress) {
     MeshConfig config;
-    config.permissive = permissive;
-    config.egress = egress;
+    config.proxy.permissive = permissive;
+    config.proxy.egress = egress;
     spec.set_mesh_config(config);
   }
 

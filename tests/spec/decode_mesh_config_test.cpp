@@ -12,15 +12,15 @@ TEST_SUITE("spec::decode_mesh_config") {
 observability:
   tracing: {enable: true, address: fd00::7, port: 9412, endpoint: /spans}
 featureFlags: {enableEnvoyActiveHealthChecks: true})")));
-    CHECK(config.external_authorization ==
+    CHECK(config.proxy.external_authorization ==
           ExternalAuthorization{.enabled = true,
                                 .address = "opa.auth.svc",
                                 .port = Port{9191},
                                 .stat_prefix = "opa",
                                 .timeout = std::chrono::milliseconds(1500),
                                 .failure_mode_allow = true});
-    CHECK(config.tracing == TracingConfig{true, "fd00::7", Port{9412}, "/spans"});
-    CHECK(config.active_health_checks);
+    CHECK(config.proxy.tracing == TracingConfig{true, "fd00::7", Port{9412}, "/spans"});
+    CHECK(config.proxy.active_health_checks);
   }
 
   TEST_CASE("absent and empty settings have the original's defaults") {
@@ -28,11 +28,11 @@ featureFlags: {enableEnvoyActiveHealthChecks: true})")));
   inboundExternalAuthorization: {enable: true, address: 10.0.0.7, port: 9191, statPrefix: ''}
 observability: {tracing: {enable: true, address: '', endpoint: ''}})",
                                                           "osm-mesh-config", "osm-system")));
-    CHECK(config.external_authorization ==
+    CHECK(config.proxy.external_authorization ==
           ExternalAuthorization{.enabled = true, .address = "10.0.0.7", .port = Port{9191}});
-    CHECK(config.external_authorization.timeout == std::chrono::seconds(1));
-    CHECK_FALSE(config.external_authorization.failure_mode_allow);
-    CHECK(config.tracing ==
+    CHECK(config.proxy.external_authorization.timeout == std::chrono::seconds(1));
+    CHECK_FALSE(config.proxy.external_authorization.failure_mode_allow);
+    CHECK(config.proxy.tracing ==
           TracingConfig{true, "jaeger.osm-system.svc.cluster.local", Port{9411}, "/api/v2/spans"});
   }
 
@@ -40,8 +40,8 @@ observability: {tracing: {enable: true, address: '', endpoint: ''}})",
     const auto config = good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(traffic:
   inboundExternalAuthorization: {enable: false}
 observability: {tracing: {port: 9411}})")));
-    CHECK_FALSE(config.external_authorization.enabled);
-    CHECK_FALSE(config.tracing.enabled);
+    CHECK_FALSE(config.proxy.external_authorization.enabled);
+    CHECK_FALSE(config.proxy.tracing.enabled);
   }
 
   TEST_CASE("feature flags without effect say what is missing") {
@@ -114,7 +114,7 @@ observability: {tracing: {port: 9411}})")));
     const std::string secret = "secret: {name: s, namespace: n}";
     const auto decoded = decode("subjectAltNames: [a.example], validityDuration: 1h, " + secret);
     REQUIRE(decoded.value);
-    CHECK(decoded.value->ingress_gateway ==
+    CHECK(decoded.value->certificates.ingress_gateway ==
           IngressGatewayCertificate{{"a.example"}, std::chrono::hours(1), "s", "n"});
     CHECK(decoded.problems.empty());
 

@@ -285,14 +285,14 @@ certificate: {serviceCertValidityDuration: 1h30m, certKeyBitSize: 4096, keyAlgor
 sidecar: {configResyncInterval: 30s}
 featureFlags: {enableRetryPolicy: true})"));
     REQUIRE(decoded.value);
-    CHECK(decoded.value->permissive);
-    CHECK(decoded.value->egress);
-    CHECK(decoded.value->service_certificate_validity == std::chrono::minutes(90));
-    CHECK(decoded.value->key_type == KeyType::kRsa);
-    CHECK(decoded.value->rsa_key_bits == 4096);
+    CHECK(decoded.value->proxy.permissive);
+    CHECK(decoded.value->proxy.egress);
+    CHECK(decoded.value->certificates.service_validity == std::chrono::minutes(90));
+    CHECK(decoded.value->certificates.key_type == KeyType::kRsa);
+    CHECK(decoded.value->certificates.rsa_bits == 4096);
     CHECK(decode_mesh_config(
               object_of(kConfigApi, "MeshConfig", "certificate: {keyAlgorithm: Ed25519}"))
-              .value->key_type == KeyType::kEd25519);
+              .value->certificates.key_type == KeyType::kEd25519);
     REQUIRE(decoded.problems.size() == 3);
     CHECK(decoded.problems[0].field == "spec.traffic.useHTTPSIngress");
     CHECK(decoded.problems[0].cause.find("no such field") != std::string::npos);
@@ -327,7 +327,7 @@ traffic:
   inboundPortExclusionList: [7]
   networkInterfaceExclusionList: [eth1]
 observability: {osmLogLevel: warn})")));
-    CHECK(config.sidecar ==
+    CHECK(config.injection.sidecar ==
           SidecarConfig{
               .envoy_image = "registry.example/envoy:1",
               .init_container_image = "registry.example/init:1",
@@ -336,11 +336,11 @@ observability: {osmLogLevel: warn})")));
               .local_proxy_mode = LocalProxyMode::kPodIp,
               .limits = {{"cpu", "1"}, {"memory", "128Mi"}},
               .requests = {{"cpu", "500m"}, {"memory", "131072k"}, {"ephemeral-storage", "1"}}});
-    CHECK(config.tls == TlsSettings{TlsVersion::kTls13,
-                                    TlsVersion::kTls13,
-                                    {"ECDHE-ECDSA-AES128-GCM-SHA256"},
-                                    {"X25519", "P-256"}});
-    CHECK(config.exclusions ==
+    CHECK(config.proxy.tls == TlsSettings{TlsVersion::kTls13,
+                                          TlsVersion::kTls13,
+                                          {"ECDHE-ECDSA-AES128-GCM-SHA256"},
+                                          {"X25519", "P-256"}});
+    CHECK(config.injection.exclusions ==
           TrafficExclusions{.outbound_ip_ranges = {"10.0.0.0/8", "192.0.2.0/24"},
                             .outbound_included_ip_ranges = {"0.0.0.0/0"},
                             .outbound_ports = {Port{9}, Port{25}},

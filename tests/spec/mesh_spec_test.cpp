@@ -195,19 +195,19 @@ TEST_SUITE("spec::MeshSpec") {
   TEST_CASE_FIXTURE(Fixture, "without MeshConfig the mesh is strict, and with one it follows") {
     start();
     CHECK(spec->get_mesh_config() == MeshConfig{});
-    CHECK_FALSE(spec->get_mesh_config().permissive);
+    CHECK_FALSE(spec->get_mesh_config().proxy.permissive);
     put(config_yaml("true"));
-    CHECK(spec->get_mesh_config().permissive);
+    CHECK(spec->get_mesh_config().proxy.permissive);
     CHECK(take() == std::vector<Keys>{{kConfig}});
     put(config_yaml("maybe"));
-    CHECK(spec->get_mesh_config().permissive);  // the last good one
+    CHECK(spec->get_mesh_config().proxy.permissive);  // the last good one
     CHECK(spec->has_synced());
     CHECK(problems().size() == 1);
     store.remove(kConfig);
-    CHECK_FALSE(spec->get_mesh_config().permissive);
+    CHECK_FALSE(spec->get_mesh_config().proxy.permissive);
     CHECK(problems().empty());
     put(config_yaml("true", "mine"));
-    CHECK_FALSE(spec->get_mesh_config().permissive);
+    CHECK_FALSE(spec->get_mesh_config().proxy.permissive);
     REQUIRE(problems().size() == 1);
     CHECK(problems()[0].find("the mesh reads MeshConfig osm-system/osm-mesh-config") !=
           std::string::npos);

@@ -195,7 +195,7 @@ class Rig {
     mesh_.put(kServer, {}, inbound);
     for (const ServiceIdentity& client : clients)
       mesh_.put(client, {upstream(kServerService, {kServer})});
-    if (mesh_.snapshot.config.permissive) mesh_.permissive();
+    if (mesh_.snapshot.config.proxy.permissive) mesh_.permissive();
 
     const std::string target = std::to_string(number(target_port_));
     const translate::ProxyClass server{kServer, {{entry.ports[0]}}};
@@ -334,7 +334,7 @@ TEST_SUITE("translate and a real Envoy") {
 
   TEST_CASE("plain text from outside the mesh is cut, even in permissive mode, and logged once") {
     Rig rig;
-    rig.mesh().snapshot.config.permissive = true;
+    rig.mesh().snapshot.config.proxy.permissive = true;
     rig.start({}, {});
     CHECK(rig.send_plain({kStranger, "GET", "/", {}}).empty());
     CHECK_MESSAGE(eventually([&] {
@@ -348,7 +348,7 @@ TEST_SUITE("translate and a real Envoy") {
 
   TEST_CASE("in permissive mode every workload may call every path") {
     Rig rig;
-    rig.mesh().snapshot.config.permissive = true;
+    rig.mesh().snapshot.config.proxy.permissive = true;
     rig.start({}, {kStranger});
     CHECK(http_status(rig.send({kStranger, "DELETE", "/any/thing", {}})) == 200);
   }
@@ -357,7 +357,7 @@ TEST_SUITE("translate and a real Envoy") {
     Rig rig;
     rig.mesh().domains({"cluster.local", "new.example"});
     SUBCASE("with policies") {}
-    SUBCASE("in permissive mode") { rig.mesh().snapshot.config.permissive = true; }
+    SUBCASE("in permissive mode") { rig.mesh().snapshot.config.proxy.permissive = true; }
     // Its connections may be open yet, and are let through; new ones it cannot make.
     rig.mesh().snapshot.allowed_domains.emplace_back("old.example");
     const std::vector<InboundTrafficPolicy> open{

@@ -129,16 +129,16 @@ TEST_SUITE("translate::cluster") {
   TEST_CASE("the passthrough cluster exists only while egress is on") {
     auto mesh = worked_example();
     CHECK_FALSE(mesh.encoded(client_class(), XdsType::kCluster, "passthrough-outbound"));
-    mesh.snapshot.config.egress = true;
+    mesh.snapshot.config.proxy.egress = true;
     CHECK(mesh.cluster(client_class(), "passthrough-outbound").type() == Cluster::ORIGINAL_DST);
   }
 
   TEST_CASE("MeshConfig says which versions, suites and curves of TLS both sides offer") {
     auto mesh = worked_example();
-    mesh.snapshot.config.tls = {TlsVersion::kTls13,
-                                TlsVersion::kAuto,
-                                {"ECDHE-ECDSA-AES128-GCM-SHA256"},
-                                {"X25519", "P-256"}};
+    mesh.snapshot.config.proxy.tls = {TlsVersion::kTls13,
+                                      TlsVersion::kAuto,
+                                      {"ECDHE-ECDSA-AES128-GCM-SHA256"},
+                                      {"X25519", "P-256"}};
     const auto upstream = tls_of(mesh.cluster(client_class(), "server/server|14001"));
     const auto listener = mesh.listener(server_class(), "inbound-listener");
     const auto downstream =

@@ -122,31 +122,32 @@ void mutate(Random& random, Mesh& mesh) {
       put_random_policy(random, mesh, pick(random, kIdentities));
       break;
     case 3:
-      mesh.snapshot.config.egress ^= true;
+      mesh.snapshot.config.proxy.egress ^= true;
       break;
     case 4:
       mesh.domains(some(random, std::vector<std::string>{"cluster.local", "new.example"}));
       if (random() % 2) mesh.snapshot.allowed_domains.emplace_back("old.example");
       break;
     case 5:
-      mesh.snapshot.config.permissive ? void(mesh.snapshot.config.permissive = false)
-                                      : void(mesh.permissive());
+      mesh.snapshot.config.proxy.permissive ? void(mesh.snapshot.config.proxy.permissive = false)
+                                            : void(mesh.permissive());
       break;
     case 14:
-      mesh.snapshot.config.tls.minimum = random() % 2 ? TlsVersion::kTls12 : TlsVersion::kTls13;
+      mesh.snapshot.config.proxy.tls.minimum =
+          random() % 2 ? TlsVersion::kTls12 : TlsVersion::kTls13;
       break;
     case 15:
-      mesh.snapshot.config.tracing = {random() % 3 != 0, pick(random, kAddresses), Port{80},
-                                      random() % 2 ? "/a" : "/b"};
+      mesh.snapshot.config.proxy.tracing = {random() % 3 != 0, pick(random, kAddresses), Port{80},
+                                            random() % 2 ? "/a" : "/b"};
       break;
     case 16:
-      mesh.snapshot.config.external_authorization = {.enabled = random() % 3 != 0,
-                                                     .address = pick(random, kAddresses),
-                                                     .port = Port{pick(random, kPorts)},
-                                                     .failure_mode_allow = random() % 2 == 0};
+      mesh.snapshot.config.proxy.external_authorization = {.enabled = random() % 3 != 0,
+                                                           .address = pick(random, kAddresses),
+                                                           .port = Port{pick(random, kPorts)},
+                                                           .failure_mode_allow = random() % 2 == 0};
       break;
     case 17:
-      mesh.snapshot.config.active_health_checks ^= true;
+      mesh.snapshot.config.proxy.active_health_checks ^= true;
       break;
     case 6:
       ++mesh.snapshot.generation;
@@ -248,8 +249,8 @@ TEST_SUITE("translate::Input") {
     for (int round = 0; round < osm::testing::steps(200, 2'000); ++round) {
       Mesh mesh = random_mesh(random);
       if (round % 3 == 0) mesh.permissive();
-      mesh.snapshot.config.tracing = {round % 2 == 0, "collector.example", Port{80}, "/"};
-      mesh.snapshot.config.external_authorization.enabled = round % 4 < 2;
+      mesh.snapshot.config.proxy.tracing = {round % 2 == 0, "collector.example", Port{80}, "/"};
+      mesh.snapshot.config.proxy.external_authorization.enabled = round % 4 < 2;
       for (const auto& of : classes(random)) {
         const auto all = everything(mesh, of);
         for (const auto& [id, seen] : all)
@@ -299,7 +300,7 @@ TEST_SUITE("translate::Input") {
       return out;
     };
     const auto before = keys();
-    mesh.snapshot.config.service_certificate_validity = std::chrono::hours(1);
+    mesh.snapshot.config.certificates.service_validity = std::chrono::hours(1);
     mesh.put(kServer, {}, {http_target("tt", {kClient}, {{"renamed", "/status/.*", {"GET"}, {}}})});
     auto entry = server_entry();
     entry.named_targets = {{"x", "y"}};

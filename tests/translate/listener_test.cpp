@@ -103,7 +103,7 @@ TEST_SUITE("translate::listener") {
   TEST_CASE("egress adds the default chain, and an outbound listener where there was none") {
     auto mesh = worked_example();
     CHECK_FALSE(mesh.encoded(server_class(), XdsType::kListener, "outbound-listener"));
-    mesh.snapshot.config.egress = true;
+    mesh.snapshot.config.proxy.egress = true;
     const auto listener = mesh.listener(server_class(), "outbound-listener");
     CHECK(listener.default_filter_chain().name() == "outbound-egress-filter-chain");
     CHECK(listener.filter_chains().empty());
@@ -170,7 +170,7 @@ TEST_SUITE("translate::listener") {
     const auto before = mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any;
     mesh.put(kServer, {}, {});
     CHECK(mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any == before);
-    mesh.snapshot.config.permissive = true;
+    mesh.snapshot.config.proxy.permissive = true;
     CHECK(mesh.encoded(server_class(), XdsType::kListener, "inbound-listener")->any == before);
   }
 

@@ -43,22 +43,22 @@ std::vector<std::string> filter_names(const HttpConnectionManager& manager) {
 
 Mesh traced(Protocol protocol = Protocol::kHttp) {
   Mesh mesh = worked_example(protocol);
-  mesh.snapshot.config.tracing = {true, "collector.example", Port{9411}, "/api/v2/spans"};
+  mesh.snapshot.config.proxy.tracing = {true, "collector.example", Port{9411}, "/api/v2/spans"};
   return mesh;
 }
 
 Mesh authorized(Protocol protocol = Protocol::kHttp) {
   Mesh mesh = worked_example(protocol);
-  mesh.snapshot.config.external_authorization = {.enabled = true,
-                                                 .address = "authorizer.example",
-                                                 .port = Port{9191},
-                                                 .timeout = std::chrono::milliseconds(1500)};
+  mesh.snapshot.config.proxy.external_authorization = {.enabled = true,
+                                                       .address = "authorizer.example",
+                                                       .port = Port{9191},
+                                                       .timeout = std::chrono::milliseconds(1500)};
   return mesh;
 }
 
 Mesh probed(Protocol protocol = Protocol::kHttp) {
   Mesh mesh = worked_example(protocol);
-  mesh.snapshot.config.active_health_checks = true;
+  mesh.snapshot.config.proxy.active_health_checks = true;
   return mesh;
 }
 
@@ -106,7 +106,7 @@ TEST_SUITE("translate MeshConfig") {
     CHECK(address.socket_address().address() == "collector.example");
     CHECK(address.socket_address().port_value() == 9411);
     for (const char* literal : {"10.1.0.7", "fd00::7"}) {
-      mesh.snapshot.config.tracing.address = literal;
+      mesh.snapshot.config.proxy.tracing.address = literal;
       CHECK(mesh.cluster(server_class(), kCollector).type() == Cluster::STATIC);
     }
   }
@@ -136,7 +136,7 @@ TEST_SUITE("translate MeshConfig") {
 
   TEST_CASE("requests pass an authorizer that does not answer only where MeshConfig says so") {
     Mesh mesh = authorized();
-    mesh.snapshot.config.external_authorization.failure_mode_allow = true;
+    mesh.snapshot.config.proxy.external_authorization.failure_mode_allow = true;
     CHECK(unpack<ExtAuthz>(inbound(mesh).http_filters(1).typed_config()).failure_mode_allow());
   }
 
@@ -147,7 +147,7 @@ TEST_SUITE("translate MeshConfig") {
 
   TEST_CASE("without an authorizer's address every request is refused") {
     Mesh mesh = authorized();
-    mesh.snapshot.config.external_authorization.address.clear();
+    mesh.snapshot.config.proxy.external_authorization.address.clear();
     CHECK(filter_names(inbound(mesh)).at(1) == "http_external_authz");
     const auto cluster = mesh.cluster(server_class(), kAuthorizer);
     CHECK(cluster.type() == Cluster::STATIC);
@@ -208,16 +208,17 @@ TEST_SUITE("translate MeshConfig") {
       CHECK(bytes_of(mesh, of, XdsType::kRoute) == bytes_of(before, of, XdsType::kRoute));
       CHECK(bytes_of(mesh, of, XdsType::kCluster) != bytes_of(before, of, XdsType::kCluster));
     };
-    check(traced(), [](MeshConfig& config) { config.tracing.address = "other.example"; });
-    check(traced(), [](MeshConfig& config) { config.tracing.port = Port{1}; });
-    check(authorized(), [](MeshConfig& config) { config.external_authorization.port = Port{1}; });
+    check(traced(), [](MeshConfig& config) { config.proxy.tracing.address = "other.example"; });
+    check(traced(), [](MeshConfig& config) { config.proxy.tracing.port = Port{1}; });
+    check(authorized(),
+          [](MeshConfig& config) { config.proxy.external_authorization.port = Port{1}; });
   }
 
   TEST_CASE("a disabled section has no effect, whatever its other fields") {
     Mesh mesh = worked_example();
-    mesh.snapshot.config.tracing = {false, "collector.example", Port{1}, "/x"};
-    mesh.snapshot.config.external_authorization = {.address = "authorizer.example"};
-    mesh.snapshot.config.ingress_gateway =
+    mesh.snapshot.config.proxy.tracing = {false, "collector.example", Port{1}, "/x"};
+    mesh.snapshot.config.proxy.external_authorization = {.address = "authorizer.example"};
+    mesh.snapshot.config.certificates.ingress_gateway =
         IngressGatewayCertificate{{"gateway.example"}, {}, {}, {}};
     const auto plain = worked_example();
     for (const auto& of : {client_class(), server_class()}) {

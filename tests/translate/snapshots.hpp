@@ -58,7 +58,7 @@ struct Mesh {
   }
 
   Mesh& permissive() {
-    snapshot.config.permissive = true;
+    snapshot.config.proxy.permissive = true;
     std::vector<model::Upstream> all;
     for (const auto& entry : snapshot.services) all.push_back({entry->name, true, true, {}});
     snapshot.permissive_upstreams =

@@ -98,25 +98,47 @@ struct IngressGatewayCertificate {
                          const IngressGatewayCertificate&) = default;
 };
 
-// The settings in effect. A setting that is absent in the object has its default.
-struct MeshConfig {
+// Settings that shape the configuration of every proxy. Proxies are configured anew exactly when
+// this member of a MeshConfig changes.
+struct ProxySettings {
   bool permissive = false;  // spec.traffic.enablePermissiveTrafficPolicyMode
   bool egress = false;      // spec.traffic.enableEgress
-  std::chrono::seconds service_certificate_validity = std::chrono::hours(48);
-  KeyType key_type = KeyType::kEcdsaP256;
-  int rsa_key_bits = 2048;  // spec.certificate.certKeyBitSize; RSA only
   TlsSettings tls{};
+  TracingConfig tracing{};
+  ExternalAuthorization external_authorization{};
+  // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.
+  bool active_health_checks = false;
+
+  friend bool operator==(const ProxySettings&, const ProxySettings&) = default;
+};
+
+// Settings of pods that are injected from now on.
+struct InjectionSettings {
+  SidecarConfig sidecar{};
+  TrafficExclusions exclusions{};
+
+  friend bool operator==(const InjectionSettings&, const InjectionSettings&) = default;
+};
+
+// Settings of certificates that are issued from now on.
+struct CertificateSettings {
+  std::chrono::seconds service_validity = std::chrono::hours(48);
+  KeyType key_type = KeyType::kEcdsaP256;
+  int rsa_bits = 2048;  // spec.certificate.certKeyBitSize; RSA only
+  std::optional<IngressGatewayCertificate> ingress_gateway{};
+
+  friend bool operator==(const CertificateSettings&, const CertificateSettings&) = default;
+};
+
+// The settings in effect. A setting that is absent in the object has its default.
+struct MeshConfig {
+  ProxySettings proxy{};
+  InjectionSettings injection{};
+  CertificateSettings certificates{};
   // spec.sidecar.maxDataPlaneConnections: number of proxies that one replica serves at a time. 0:
   // no limit.
   std::size_t max_proxies = 0;
   std::optional<LogLevel> log_level{};  // spec.observability.osmLogLevel; absent: the daemon's flag
-  SidecarConfig sidecar{};
-  TrafficExclusions exclusions{};
-  TracingConfig tracing{};
-  ExternalAuthorization external_authorization{};
-  std::optional<IngressGatewayCertificate> ingress_gateway{};
-  // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.
-  bool active_health_checks = false;
 
   friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
 };

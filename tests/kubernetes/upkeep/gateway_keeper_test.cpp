@@ -38,7 +38,7 @@ struct Fixture : UpkeepFixture {
   // Sets the gateway section of MeshConfig.
   void ask(std::optional<IngressGatewayCertificate> gateway) {
     MeshConfig config;
-    config.ingress_gateway = std::move(gateway);
+    config.certificates.ingress_gateway = std::move(gateway);
     spec.set_mesh_config(config);
   }
   json::object secret(const std::string& name = "client") {

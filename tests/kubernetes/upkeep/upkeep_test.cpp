@@ -226,7 +226,8 @@ TEST_SUITE("kubernetes::Upkeep") {
                     "a gateway's Secret that cannot be made is an Event of the MeshConfig") {
     put_policy(kMeshConfigs, "osm-system", "osm-mesh-config");
     MeshConfig config;
-    config.ingress_gateway = IngressGatewayCertificate{{"a.example"}, 24h, "client", "ingress"};
+    config.certificates.ingress_gateway =
+        IngressGatewayCertificate{{"a.example"}, 24h, "client", "ingress"};
     spec.set_mesh_config(config);
     api.set_fault([](const std::string& call) {
       return call == "create secrets ingress/client"

@@ -98,7 +98,7 @@ void GatewayKeeper::round() {
   timer_.reset();
   if (!options_.may_write()) return forget();
   if (!options_.spec.has_synced()) return;  // as if there were no MeshConfig
-  const auto wanted = options_.spec.get_mesh_config().ingress_gateway;
+  const auto wanted = options_.spec.get_mesh_config().certificates.ingress_gateway;
   if (!wanted && in_doubt()) return;
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
   if (std::exchange(secret_, secret) != secret) swept_ = false;
