@@ -122,7 +122,7 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   building_.erase(entry);
   entry->building_ = false;
   for (const std::string& fault : result.faults)
-    deps_.log.error("not everything that was translated can be sent",
+    deps_.log.error("resources were left out of a proxy's configuration",
                     {{"code", std::string(error_code_text(ErrorCode::kInternal))},
                      {"identity", entry->class_.identity.str()},
                      {"detail", fault}});

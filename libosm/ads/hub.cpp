@@ -265,7 +265,7 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
     deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
                           seconds(deps_.clock.steady_now() - *heard->sent_at));
   if (heard->effect == Session::Effect::kUnknownType)
-    deps_.log.debug("a request of a type the mesh does not serve is ignored",
+    deps_.log.debug("a request of an unknown xDS type is ignored",
                     {{"uuid", stream.key().second.str()},
                      {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
@@ -465,7 +465,7 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
   if (stream.warned || peer.not_after - now > (peer.not_after - peer.not_before) / 5) return;
   stream.warned = true;
   deps_.log.warning(
-      "a proxy certificate is about to end; issue a new one before its stream is closed",
+      "a proxy certificate expires soon; issue a new one before its stream is closed",
       {{"code", "certificate-ending"},
        {"uuid", stream.key().second.str()},
        {"seconds_left",

@@ -204,7 +204,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     } catch (...) {
       cause = "an exception that is no std::exception";
     }
-    log_.error("subscribing failed; its changes will be seen late",
+    log_.error("subscribing to a provider failed; its changes are seen late",
                {{"to", std::string(to)}, {"cause", cause}});
   }
 

@@ -218,7 +218,7 @@ CheckedPolicy check_ingress_backend(const Field& spec) {
     if (tls.https && tls.asks_for_certificate && !principal)
       field.refuse(
           "asks its clients for a certificate (https without tls.skipClientCertValidation), and "
-          "no source says whose; name an AuthenticatedPrincipal among spec.sources");
+          "no source names the accepted clients; add an AuthenticatedPrincipal to spec.sources");
   }
   for (const Field& field : spec["matches"].list()) reference_of(field);
   return policy;

@@ -137,7 +137,7 @@ std::string ca_pem_of(const Field& field) {
     field.refuse("larger than 64 KiB", ErrorCode::kTooLarge);
   } else if (pem.find("PRIVATE KEY-----") != std::string::npos) {
     field.refuse(
-        "holds a private key, which everybody who may read this object now has; replace that key, "
+        "contains a private key, which every reader of this object now has; replace that key, "
         "and give certificates only");
   } else if (!pem.empty() && pem.find(kPemBegin) == std::string::npos) {
     field.refuse("must be certificates in PEM, as text: " + std::string(kPemBegin) + "...");

@@ -298,8 +298,8 @@ class DirectoryStore final : public ObjectStore {
                                 directory_,
                                 0,
                                 "",
-                                "the directory came back empty; what was last read from its "
-                                "predecessor stays in force until it holds an object file"});
+                                "the directory came back empty; the objects of its predecessor "
+                                "stay in effect until it holds an object file"});
   }
 
   static bool under_unreadable(const std::string& path, const DirectoryScan& found) {

@@ -186,7 +186,7 @@ Verdict merge(Bench& bench) {
     if (!bench.serves(kBooks, merged))
       return failed(
           "the mesh must serve the union, each endpoint once; where two disagree about "
-          "who is at an address, the first configured",
+          "the identity at an address, the first configured",
           std::string(what) + ": it serves " + text_of(bench.served(kBooks)) + " in place of " +
               text_of(merged));
     return std::nullopt;
@@ -289,8 +289,8 @@ Verdict names(Bench& bench) {
 std::vector<ClauseEntry> answer_clauses() {
   return {
       {"zero-is-not-gone", "without endpoints and unknown are different answers", zero_is_not_gone},
-      {"identity", "who answers comes with the endpoint, never from its address", identity},
-      {"spoofed-identity", "nobody is served under an identity that is not his to claim",
+      {"identity", "the identity comes with the endpoint, never from its address", identity},
+      {"spoofed-identity", "no endpoint is served under an identity that it must not have",
        spoofed_identity},
       {"optionals", "port, zone, weight and health arrive as the platform has them", optionals},
       {"merge", "two instances share nothing, and merge to one service", merge},

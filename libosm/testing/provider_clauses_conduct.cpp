@@ -45,7 +45,7 @@ Verdict callbacks(Bench& bench) {
   bench.settle();
   bench.watch().on_announcement(nullptr);
   if (!readable)
-    return failed("announce without a lock: who hears of a change may read at once",
+    return failed("announce without a lock: subscribers may read at once",
                   "list_endpoints_for_service on another thread did not return while a callback "
                   "ran");
   if (bench.watch().overlapped())

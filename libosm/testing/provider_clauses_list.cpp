@@ -61,7 +61,8 @@ Verdict synced(Bench& bench) {
         missing);
   if (!bench.wait([&] { return bench.ready(); }))
     return failed(
-        "turning has_synced() true must be announced, by an empty list at least: nobody asks again",
+        "turning has_synced() true must be announced, by an empty list at least: the mesh does not "
+        "poll",
         "has_synced() is true, but the mesh has not heard of it and waits");
   return passed(std::to_string(kFirstServices) + " services, complete when synced");
 }
@@ -154,12 +155,13 @@ Verdict events(Bench& bench) {
       bench.platform().remove_service(kBooks);
     }
     if (!bench.wait([&] { return reading.announced(); }))
-      return failed("every change must be announced with the service's name: nobody asks again",
-                    "no announcement of " + kBooks.str() + " after " + what);
+      return failed(
+          "every change must be announced with the service's name: the mesh does not poll",
+          "no announcement of " + kBooks.str() + " after " + what);
     if (!bench.wait([&] { return reading.as_expected(); }))
       return failed(
-          "a change must be readable before it is announced: who hears of it reads at once, and "
-          "then not again",
+          "a change must be readable before it is announced: subscribers read at once, and not "
+          "again",
           "reading " + kBooks.str() + " inside the announcement of " + what + " gave " +
               reading.seen() + " in place of " + text_of(expected));
     if (!bench.comes_to_serve(kBooks, expected))

@@ -81,7 +81,7 @@ Verdict stale(Bench& bench) {
   const std::string problem = bench.problem(ErrorCode::kUnavailable);
   // A provider that throws meanwhile is reported as failing: the clause "errors-are-values".
   if (bench.status().failure.empty() && problem.find(bench.watch().id()) == std::string::npos)
-    return failed("the mesh must report who is stale", "its problem is '" + problem + "'");
+    return failed("the mesh must report the stale provider", "its problem is '" + problem + "'");
   bench.platform().set_reachable(true);
   if (!bench.wait([&] { return bench.watch().is_healthy(); })) return not_judged("recovers");
   if (!bench.wait(healthy))

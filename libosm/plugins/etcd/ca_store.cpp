@@ -98,7 +98,7 @@ class EtcdCaStore final : public certificate::CaStore {
   }
 
   static Error unreadable() {
-    return {ErrorCode::kInvalidSyntax, "the answer is not what etcd's JSON gateway gives"};
+    return {ErrorCode::kInvalidSyntax, "the answer is not from etcd's JSON gateway"};
   }
 
   const std::string key_;

@@ -100,7 +100,8 @@ Result<CaChain> read_ca_chain(std::string_view pem) {
                 .roots_pem = {},
                 .not_after = WallTime::max()};
   for (const Certificate& each : all) {
-    if (X509_check_ca(each.get()) == 0) return invalid("the chain holds what is not a CA");
+    if (X509_check_ca(each.get()) == 0)
+      return invalid("the chain contains a certificate that is not a CA");
     const bool root = X509_self_signed(each.get(), 1) == 1;
     (root ? chain.roots_pem : chain.intermediates_pem) += to_pem(*each);
     chain.not_after = std::min(chain.not_after, not_after(*each));

@@ -177,7 +177,7 @@ Status VaultIssuer::read_chain() {
     const bool first = chain_.fingerprint.empty();
     chain_ = *std::move(read);
     if (first) return {};
-    log_.info("Vault signs with another CA, or has other roots",
+    log_.info("Vault's signing CA or its roots changed",
               {{"server", server_}, {"issuer", chain_.fingerprint}});
   }
   announcements_.post([this] { changed_.notify(); });
@@ -211,7 +211,7 @@ void VaultIssuer::report(const Status& status) {
   if (status) {
     if (gate_.passed()) log_.info("Vault answers again", {{"server", server_}});
   } else if (gate_.failed(status.error())) {
-    log_.warning("Vault does not sign; what was issued before stays in use",
+    log_.warning("Vault does not sign; issued certificates stay in use",
                  {{"error", status.error().text()}});
   }
   metrics_.set("osm_vault_healthy", {}, gate_.state().ok() ? 1 : 0);
