@@ -20,7 +20,7 @@ bool matters_to_policy(const std::shared_ptr<const ServiceEntry>& before,
 bool has_synced(const WorkloadProvider& provider) {
   try {
     return provider.workloads_synced();
-  } catch (...) {  // other people's code
+  } catch (...) {  // foreign code may throw
     return false;
   }
 }
@@ -30,7 +30,7 @@ std::string name_of(const WorkloadProvider& provider, std::size_t position) {
   try {
     if (const auto* endpoints = dynamic_cast<const EndpointsProvider*>(&provider))
       return endpoints->id();
-  } catch (...) {  // other people's code
+  } catch (...) {  // foreign code may throw
   }
   return '#' + std::to_string(position + 1);
 }

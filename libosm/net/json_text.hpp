@@ -1,4 +1,4 @@
-// JSON text from any bytes: control characters escaped, what is not UTF-8 replaced.
+// JSON text from any bytes: escapes control characters, replaces bytes that are not UTF-8.
 #pragma once
 
 #include <string>

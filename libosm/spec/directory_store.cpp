@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr auto kCoalesce = milliseconds(5);
 constexpr auto kSettle = milliseconds(50);
-// A writer that truncates a file shows it empty before inotify tells of it: on a busy disk by more
-// than kSettle.
+// A truncated file is empty before inotify reports the truncation: on a busy disk by more than
+// kSettle.
 constexpr auto kSettleEmpty = std::chrono::seconds(1);
 constexpr auto kRescan = std::chrono::seconds(10);
 

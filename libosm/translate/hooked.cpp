@@ -54,7 +54,7 @@ Status call(const ResourceHook& hook, const ProxyGroup& group, EnvoyResources& i
   };
   try {
     return hook.apply(group, into);
-  } catch (const std::exception& error) {  // other people's code
+  } catch (const std::exception& error) {  // foreign code may throw
     return failed(error.what());
   } catch (...) {
     return failed("something that is no std::exception");
