@@ -20,7 +20,8 @@ inline std::chrono::nanoseconds jittered(std::chrono::nanoseconds delay, Rng& rn
   return delay + random_part(delay / 4, rng);
 }
 
-// Limits of the delays between attempts at what fails. The caller counts the failures in a row.
+// Limits of the delays between attempts of a failing operation. The caller counts consecutive
+// failures.
 struct Backoff {
   std::chrono::nanoseconds first;
   std::chrono::nanoseconds longest;

@@ -1,4 +1,4 @@
-// What fits on a replicas' board, wherever it stands: what one takes, each takes.
+// Limits of a replica board's texts, equal for every implementation.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace osm::inline v1 {
 
-// Whether `text` may be the word on `topic` beside those on other topics.
-// Failure: kInvalidArgument, with the bound.
+// Checks that `text` may be the text of `topic`, given the texts of other topics.
+// Failure: kInvalidArgument, with the limit.
 OSM_API Status check_board_text(const std::map<std::string, std::string>& topics,
                                 const std::string& topic, const std::string& text);
 

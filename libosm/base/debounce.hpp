@@ -1,5 +1,5 @@
 // Coalesces bursts: the first trigger fires at once, later ones after `quiet` without a trigger,
-// and no later than `max` after the first of them. Lives on one strand: call and destroy it there.
+// and no later than `max` after the first of them. Thread: one strand; call and destroy it there.
 #pragma once
 
 #include <chrono>

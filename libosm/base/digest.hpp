@@ -26,8 +26,7 @@ struct OSM_API Digest {
 
 OSM_API Digest digest_of(std::string_view bytes);
 
-// Feeds parts that cannot run into each other or be taken for one another: every part is preceded
-// by its kind and length.
+// Hashes a sequence of parts unambiguously: kind and length precede every part.
 class DigestBuilder {
  public:
   DigestBuilder();
@@ -38,7 +37,7 @@ class DigestBuilder {
   DigestBuilder& add(std::string_view part);
   DigestBuilder& add(std::uint64_t number);
   DigestBuilder& add(const Digest& digest);
-  // Once; the builder is spent then.
+  // May be called once.
   Digest finish();
 
  private:

@@ -1,5 +1,5 @@
 // Lenient reading of JSON: a member that is absent, null or of another type reads as empty. For
-// text that somebody else has validated, or whose fields a later version may change.
+// text that other code has validated, or whose fields a later version may change.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -9,8 +9,8 @@
 
 namespace osm::inline v1 {
 
-// The whole file, or the whole output of a pipe. It is read into one buffer and copied nowhere, so
-// that a caller who erases the text erases a secret.
+// The whole file, or the whole output of a pipe. It is read into one buffer without copies, so a
+// caller that erases the text erases a secret.
 // Failure: kUnreadableSource with path and cause, also if it holds more than `max_bytes`.
 // Thread: any. Blocking: on the file.
 OSM_API Result<std::string> read_file(const std::string& path, std::size_t max_bytes);

@@ -1,5 +1,5 @@
-// Where one writer publishes immutable values and many readers load the newest. (gcc 12's
-// atomic<shared_ptr> trips ThreadSanitizer, hence the mutex; it guards a pointer copy only.)
+// One writer publishes immutable values; many readers load the newest. (The mutex only guards a
+// pointer copy: gcc 12's atomic<shared_ptr> trips ThreadSanitizer.)
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace osm::inline v1 {
 template <class T>
 class SnapshotCell {
  public:
-  // Null before the first publish. Thread: any.
+  // The newest value; null before the first publish. Thread: any.
   std::shared_ptr<const T> load() const {
     std::lock_guard lock(mutex_);
     return value_;
   }
 
-  // Thread: the one writer. Subscribers run in this call and see the new value; every published
-  // value is announced, in order.
+  // Publishes a value. Subscribers run in this call and see the new value; every published value is
+  // announced, in order. Thread: the one writer.
   void publish(std::shared_ptr<const T> value) {
     {
       std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Text as protobuf, JSON and people expect it.
+// Checks of UTF-8, as protobuf and JSON require it.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace osm::inline v1 {
 
-// The length of the well-formed UTF-8 sequence that `text` starts with, 0 when it is none
-// (overlong forms, surrogates and what is beyond U+10FFFF included).
+// Length of the well-formed UTF-8 sequence at the start of `text`; 0 if there is none (also for
+// overlong forms, surrogates and values beyond U+10FFFF).
 std::size_t utf8_length(std::string_view text);
 
 bool is_utf8(std::string_view text);

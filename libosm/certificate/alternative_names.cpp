@@ -8,7 +8,7 @@ AlternativeNames alternative_names(const GENERAL_NAMES* names) {
   AlternativeNames all;
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    // By length, since a name may hold NULs.
+    // Use the length, since a name may contain NULs.
     const auto text = [&](const ASN1_IA5STRING* value) {
       return std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
                          static_cast<std::size_t>(ASN1_STRING_length(value)));

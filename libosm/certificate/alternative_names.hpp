@@ -1,4 +1,4 @@
-// The names that a certificate or a request says, read byte by byte: a name may hold a NUL.
+// The names in a certificate or a request, read byte by byte: a name may contain a NUL.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@
 
 namespace osm::inline v1::certificate::x509 {
 
-// The subject alternative names, in their order; what a name holds is not looked at.
+// The subject alternative names, in their order, unchecked.
 struct AlternativeNames {
   std::vector<std::string> uris;
   std::vector<std::string> dns;
-  bool others = false;  // of another type
+  bool others = false;  // there are names of other types
 };
 AlternativeNames alternative_names(const GENERAL_NAMES* names);
 AlternativeNames alternative_names(const X509& certificate);
-// Whether these are exactly the subject's.
+// True if these are exactly the subject's.
 bool same_names(const AlternativeNames& names, const Subject& subject);
 
-// The value of the only common name; nothing when there are none or several.
+// The value of the only common name; nothing if there is none, or if there are several.
 std::optional<std::string> common_name(const X509_NAME& name);
 
 }  // namespace osm::inline v1::certificate::x509

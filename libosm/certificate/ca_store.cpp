@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kMaxAttempts = 3;
 
-// Of any domain: only what it is is asked.
+// Accept any trust domain: only the CA's id is of interest.
 Result<std::string> id_of(const PrivateKey& pem, const Clock& clock) {
   OSM_TRY(const auto issuer, make_local_issuer(pem.pem(), TrustDomain("cluster.local"), clock));
   return issuer->id();
@@ -41,7 +41,7 @@ Status import_ca(CaStore& store, const PrivateKey& pem, const Clock& clock) {
   OSM_TRY(std::optional<PrivateKey> held, store.load());
   if (!held) {
     if (Status created = store.create(pem); !created) return created;
-    OSM_TRY(held, store.load());  // somebody else may have been first
+    OSM_TRY(held, store.load());  // another process may have been first
   }
   const auto held_id = held ? id_of(*held, clock) : Result<std::string>(std::string());
   if (held_id.ok() && *held_id == *id) return {};

@@ -29,7 +29,8 @@ bool is_accepted_key(const EVP_PKEY* key) {
          std::string_view(group) == "prime256v1";
 }
 
-// Whether all it asks for is one set of subject alternative names; those.
+// Requires that the request asks for one set of subject alternative names and nothing else. Result:
+// these names.
 Result<x509::AlternativeNames> requested_names(const Subject& subject, X509_REQ& request) {
   const Error more = refused(subject,
                              "asks for more than names: send no extension but "

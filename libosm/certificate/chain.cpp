@@ -48,7 +48,7 @@ Status check_ca(Chain chain, std::size_t i, WallTime now) {
   return {};
 }
 
-// Whether it may have the CAs below it that it has.
+// Checks the path length limit against the CAs below.
 Status check_room(Chain chain, std::size_t i) {
   const long room = X509_get_pathlen(chain[i].get());  // -1: without limit
   if (room >= 0 && static_cast<std::size_t>(room) < i)

@@ -1,4 +1,4 @@
-// One issuance from key to checked certificate: what the manager does at every renewal.
+// One issuance, from the key to the checked certificate, as in every renewal of the manager.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace osm::inline v1::certificate {
 
-// The roots of a trust bundle, read anew only when its text is another: who issues more than once
-// keeps one. Thread: any.
+// The parsed roots of a trust bundle, parsed again only if its text changed; for callers that issue
+// repeatedly. Thread: any.
 class TrustedRoots {
  public:
   using Roots = std::shared_ptr<const std::vector<openssl::X509Handle>>;
@@ -27,13 +27,13 @@ class TrustedRoots {
 
  private:
   std::mutex mutex_;
-  std::string pem_;  // these two: guarded by mutex_
+  std::string pem_;  // this and the next: guarded by mutex_
   Roots roots_;
 };
 
-// Result: a certificate over a new key, checked, its issuer_id what the issuer said before it
-// signed: an id that changes meanwhile makes the certificate look older than it is, never newer.
-// Failure: the issuer's; kInvalidArgument; kInvalidCertificate: it answered something else.
+// Result: a checked certificate over a new key. Its issuer_id is the issuer's id before signing: if
+// the id changes meanwhile, the certificate looks older than it is, never newer.
+// Failure: the issuer's; kInvalidArgument; kInvalidCertificate (a wrong answer).
 // Thread: any. Blocking: until the CA answers.
 Result<Certificate> issue(Issuer& issuer, const Subject& subject, std::chrono::seconds validity,
                           const KeyParameters& parameters, const Clock& clock, TrustedRoots& roots);
@@ -44,8 +44,8 @@ Result<Certificate> issue(Issuer& issuer, const Subject& subject, std::chrono::s
 Result<Certificate> certify(Issuer& issuer, const Subject& subject, const std::string& request_pem,
                             std::chrono::seconds validity, const Clock& clock, TrustedRoots& roots);
 
-// The steps, for a caller that has the key at hand: reading it from a request again takes longer
-// than signing does. As make_request(), check_request() and check_answer() without one.
+// The steps for a caller that holds the key: reading it from a request again takes longer than
+// signing. As make_request(), check_request() and check_answer() otherwise.
 struct OwnRequest {
   openssl::Key key;
   std::string pem;

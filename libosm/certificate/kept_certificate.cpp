@@ -21,9 +21,9 @@ class Kept final : public KeptCertificate {
     {
       std::lock_guard lock(mutex_);
       if (current_ && current_->subject == subject && subject_ == subject) return {};
-      // Set first: a renewal right after the issuance is not missed.
+      // Set it first, to catch a renewal right after the issuance.
       subject_ = subject;
-      // Two subjects may share a common name, under which the manager keeps one.
+      // Two subjects may share a common name; the manager keeps only one certificate per name.
       if (current_) manager_.release_certificate(current_->subject.common_name);
     }
     OSM_TRY(CertificatePtr first, manager_.issue_certificate(subject, validity_));
@@ -42,7 +42,7 @@ class Kept final : public KeptCertificate {
  private:
   Manager& manager_;
   const std::chrono::seconds validity_;
-  mutable std::mutex mutex_;  // over the next two
+  mutable std::mutex mutex_;  // guards the next two
   Subject subject_;
   CertificatePtr current_;
   Subscription renewals_;

@@ -32,7 +32,7 @@ void ProblemJournal::stop() {
   strand_.stop();
 }
 
-// Of those who read what people wrote; the catalog logs its own.
+// Problems of the rooms that read objects; the catalog logs its own.
 std::vector<Problem> ProblemJournal::inputs() const {
   std::vector<Problem> problems = sources_.spec.list_problems();
   for (const WorkloadProvider* provider : sources_.workloads)

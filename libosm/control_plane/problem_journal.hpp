@@ -1,5 +1,5 @@
-// Everything that was left out of the mesh, from every room, in one place: each problem is logged
-// once when it appears and once when it is gone, counted by code, and listed for administrators.
+// All problems of all rooms. Each problem is logged once when it appears and once when it is gone,
+// counted by code, and listed for administrators.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace osm::inline v1::control_plane {
 
-// All outlive the journal.
+// Lifetime: all outlive the journal.
 struct ProblemSources {
   MeshSpec& spec;  // its store's problems included
   std::vector<WorkloadProvider*> workloads;
@@ -34,15 +34,16 @@ class ProblemJournal {
                  MetricsSink& metrics);
   ~ProblemJournal();
 
-  // What is wrong now, ordered, each once. Thread: any. Blocking: no.
+  // The present problems, ordered, each once. Thread: any. Blocking: no.
   std::vector<Problem> list() const;
 
-  // Told whenever the list or the mesh may have changed; several changes may come as one.
+  // Calls `on_change` whenever the list or the mesh may have changed. One call may stand for
+  // several changes.
   Subscription subscribe(std::function<void()> on_change) {
     return changed_.subscribe(std::move(on_change));
   }
 
-  // Hears of nothing more; the list can still be read. Idempotent.
+  // Ends all subscriptions; the list can still be read. Idempotent.
   void stop();
 
  private:
@@ -54,10 +55,10 @@ class ProblemJournal {
   LogSink& log_;
   MetricsSink& metrics_;
   Notifier<> changed_;
-  std::atomic<bool> triggered_ = false;  // a refresh() is on its way
+  std::atomic<bool> triggered_ = false;  // a refresh() is posted
   Strand strand_;
-  std::set<Problem> logged_;             // on the strand; lines left out, which edits shift
-  std::map<ErrorCode, double> counted_;  // on the strand
+  std::set<Problem> logged_;             // used on the strand; without lines, which edits shift
+  std::map<ErrorCode, double> counted_;  // used on the strand
   std::vector<Subscription> subscriptions_;
 };
 

@@ -1,5 +1,5 @@
-// "Is this change live?": joins what the catalog knows of an object (in which generation it is, and
-// whom it concerns) with how far the ADS server's proxies are. Keeps nothing itself.
+// Propagation status of objects. Joins the catalog's knowledge (generation and scope of an object)
+// with the progress of the ADS server's proxies. Has no state of its own.
 //
 // Thread: any but the executors'; a question waits briefly for the ADS server's strand.
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace osm::inline v1::control_plane {
 
-// All outlive the value.
+// Lifetime: all outlive the value.
 struct ReceiptsOptions {
   catalog::MeshLoop& mesh;
   ads::ProgressHost& proxies;
-  std::function<std::vector<Problem>()> problems;  // of everything, ordered
+  std::function<std::vector<Problem>()> problems;  // all problems, ordered
 };
 
 class Receipts {
@@ -33,7 +33,7 @@ class Receipts {
   Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
                                           std::chrono::milliseconds timeout) const;
 
-  // Whoever waits or asks is told kUnavailable. Before the server ends. Idempotent.
+  // Ends waiting and later questions with kUnavailable. Called before the server ends. Idempotent.
   void stop();
 
  private:

@@ -142,7 +142,7 @@ void NackProvenance::search_changed_objects() {
   begin_round(before, false);
 }
 
-// Of the MeshConfig only the TLS settings go back: another mode could bring up other objects.
+// Only the TLS settings of the MeshConfig go back: another mode could bring up other objects.
 void NackProvenance::search_every_object() {
   const MeshConfig known = search_->acknowledged ? search_->acknowledged->config : MeshConfig{};
   model::SpecObjects before;

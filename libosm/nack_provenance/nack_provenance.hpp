@@ -49,7 +49,7 @@ struct NackProvenanceOptions {
   std::vector<ProviderEntry> providers;
   std::vector<WorkloadProvider*> workload_providers;
   std::function<TrustDomains()> trust_domains;  // in effect now
-  std::string osm_namespace;                    // of the MeshConfig
+  std::string osm_namespace;                    // namespace of the MeshConfig
 };
 
 class NackProvenance {

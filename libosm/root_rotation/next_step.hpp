@@ -45,7 +45,7 @@ struct RootRecord {
   WallTime first_seen{};   // among several active roots the newest signs
   // Certificates of its CA while it is trusted, so that the CA need not be asked and may be gone.
   std::string bundle_pem{};
-  TrustDomain trust_domain{};  // of the names that it signs
+  TrustDomain trust_domain{};  // trust domain of the names that it signs
 
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
@@ -54,7 +54,7 @@ struct RootRecord {
 struct RootWish {
   std::string name;
   RootRole role = RootRole::kActive;
-  std::string bundle_pem{};  // of its CA; empty: the CA cannot be asked, see `fault`
+  std::string bundle_pem{};  // bundle of its CA; empty: the CA does not answer, see `fault`
   std::string fault{};
   TrustDomain trust_domain{};
 };

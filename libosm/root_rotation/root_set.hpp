@@ -23,7 +23,7 @@ class RootSet final : public certificate::Issuer {
     // signed by the other root.
     TrustDomain domain;
     TrustDomain controller_domain;
-    std::string bundle_pem;  // of all trusted roots, the signers among them
+    std::string bundle_pem;  // bundle of all trusted roots, the signers among them
 
     friend bool operator==(const Roots&, const Roots&) = default;
   };

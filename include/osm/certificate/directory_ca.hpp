@@ -1,4 +1,4 @@
-// The mesh's CA on this machine's disk: <directory>/ca.pem, created once by whoever comes first.
+// The mesh's CA on this machine's disk: <directory>/ca.pem, created once by the first process.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@
 
 namespace osm::inline v1::certificate {
 
-// Where the CA is and whom it speaks for.
+// Directory of the CA, and its trust domain.
 struct DirectoryCaOptions {
-  std::string directory;  // "<state-dir>/ca"; created with mode 0700 when absent
+  std::string directory;  // "<state-dir>/ca"; created with mode 0700 if absent
   TrustDomain trust_domain;
   const Clock& clock;  // outlives the issuer
 };
 
-// Result: the store that keeps <directory>/ca.pem. The directory is created with mode 0700 when
-// absent. Failure: kStorage, naming the path and what to do. Thread: any. Blocking: disk.
+// Result: the store of <directory>/ca.pem. The directory is created with mode 0700 if absent.
+// Failure: kStorage, naming the path and what to do. Thread: any. Blocking: disk.
 OSM_API Result<std::unique_ptr<CaStore>> open_directory_ca_store(const std::string& directory);
 
-// Result: the CA in the directory; all processes that race to create it get the same one.
+// Result: the CA in the directory. All processes that race to create it get the same one.
 // Failure: kStorage (no space, unreadable, open to other users), kInvalidCertificate,
-// kCertificateExpired; each names the path and what to do, and nothing is changed on disk.
+// kCertificateExpired. Each names the path and what to do, and nothing on disk changes.
 // Thread: any, any number of processes. Blocking: disk.
 OSM_API Result<std::unique_ptr<Issuer>> load_or_create_directory_ca(
     const DirectoryCaOptions& options);

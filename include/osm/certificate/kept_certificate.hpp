@@ -1,5 +1,4 @@
-// A certificate that a server of ours shows, always the newest: what TLS asks for at every
-// handshake.
+// The certificate of one of the mesh's servers, always the newest: TLS reads it at every handshake.
 #pragma once
 
 #include <chrono>
@@ -17,23 +16,23 @@ class OSM_API KeptCertificate {
  public:
   virtual ~KeptCertificate() = default;
 
-  // Issues it and follows its renewals. `manager` outlives the value.
+  // Issues the certificate and follows its renewals. Lifetime: `manager` outlives the value.
   // Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
   static Result<std::unique_ptr<KeptCertificate>> issue(
       Manager& manager, const Subject& subject,
       std::chrono::seconds validity = std::chrono::hours(48));
 
-  // Issues it for `subject` from now on; until that one is there, the one before is shown, and not
-  // renewed. Failure: the manager's; to be called again. Thread: any but an event loop's, one call
-  // at a time. Blocking: until the CA answers.
+  // Issues the certificate for `subject` from now on. The server shows the previous one, without
+  // renewal, until the new one is there. Failure: the manager's; call it again. Thread: any but an
+  // event loop's, one call at a time. Blocking: until the CA answers.
   virtual Status change_subject(const Subject& subject) = 0;
 
-  // Never null. Thread: any. Blocking: no.
+  // The newest certificate; never null. Thread: any. Blocking: no.
   virtual CertificatePtr load() const = 0;
 };
 
-// Of a webhook behind the Kubernetes Service `service` in `ns`: "<service>.<ns>.svc", as the API
-// server calls it, and spiffe://<domain>/osm/webhook/<service>.
+// Subject of a webhook behind the Kubernetes Service `service` in `ns`: "<service>.<ns>.svc", as
+// the API server calls it, and spiffe://<domain>/osm/webhook/<service>.
 OSM_API Subject webhook_subject(const TrustDomain& domain, const std::string& service,
                                 const std::string& ns);
 

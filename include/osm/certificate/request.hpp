@@ -1,6 +1,5 @@
-// Requests for certificates (PKCS#10): made where the key is to be used, checked before a CA signs,
-// and the CA's answer checked before anybody uses it. For issuers and for nodes that keep their
-// keys to themselves.
+// Certificate requests (PKCS#10): make one where the key is used, check it before a CA signs, and
+// check the CA's answer before use. For issuers and for machines that keep their keys.
 #pragma once
 
 #include <chrono>
@@ -14,28 +13,29 @@
 
 namespace osm::inline v1::certificate {
 
-// What a proxy's certificate is asked for: longer than a machine is likely to live. The CA's own
-// end caps it, and the proxy renews it before (docs/vm.md).
+// Requested validity of proxy certificates: longer than the likely life of a machine. The CA's own
+// end limits it, and the proxy renews the certificate earlier (docs/vm.md).
 inline constexpr std::chrono::hours kProxyCertificateValidity{24 * 365 * 10};
 
-// A new key, and a request that proves it.
+// A new key, and a request that it signed.
 struct KeyAndRequest {
   PrivateKey key;
   std::string request_pem;
 };
 
-// All three: Thread: any. Blocking: no, but making a key takes its time.
+// For all three: Thread: any. Blocking: no, but generating a key takes time.
 
-// Failure: kInvalidArgument: a subject that cannot be certified, RSA sizes outside 2048 to 4096.
+// Makes a key and a request. Failure: kInvalidArgument for a subject that cannot be certified, and
+// for RSA sizes outside 2048 to 4096.
 OSM_API Result<KeyAndRequest> make_request(const Subject& subject,
                                            const KeyParameters& parameters = {});
 
-// Whether the request is for this subject and nobody else: its signature, its key (P-256, RSA of
-// 2048 to 4096 bits, Ed25519), its names exactly, nothing else asked for. At most 16 kB.
-// Failure: kInvalidArgument, naming what is wrong.
+// Checks that the request is for exactly this subject: its signature, its key (P-256, RSA of 2048
+// to 4096 bits, Ed25519), its names, and no other extension. At most 16 kB.
+// Failure: kInvalidArgument, naming the fault.
 OSM_API Status check_request(const Subject& subject, const std::string& request_pem);
 
-// What was asked, and what came.
+// A request and the CA's answer.
 struct Answer {
   const Subject& subject;
   const std::string& request_pem;
@@ -44,8 +44,9 @@ struct Answer {
   std::chrono::seconds validity;
 };
 
-// Result: the certificate, its key empty. Failure: kInvalidCertificate: not over the request's key,
-// other names, other uses, a CA, longer than asked, not valid now, or not of the bundle.
+// Result: the certificate, its key empty. Failure: kInvalidCertificate (another key than the
+// request's, other names, other uses, a CA, a longer validity, not valid now, or not of the
+// bundle).
 OSM_API Result<Certificate> check_answer(const Answer& answer, const Clock& clock);
 
 }  // namespace osm::inline v1::certificate

@@ -1,5 +1,5 @@
-// Single objects of a cluster, for plugins that speak to other programs through them: a request is
-// created, its answer is read, and it is deleted.
+// Single objects of a cluster, for plugins that use other programs through objects: they create a
+// request, read its answer and delete it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace osm::inline v1::kubernetes {
 
-// A namespaced kind, as the API server's paths and objects call it.
+// A namespaced kind, with the API server's names.
 struct ObjectKind {
   std::string group;    // "cert-manager.io"
   std::string version;  // "v1"
@@ -20,10 +20,11 @@ struct ObjectKind {
   std::string kind;     // "CertificateRequest"
 };
 
-// Creates `json`: the object, with metadata.namespace and metadata.name. Result: it as the server
-// has it, JSON. Failure: kAlreadyExists, kInvalidField, kPermissionDenied, kUnavailable, ... in the
-// server's words; kInvalidSyntax where `json` is none. Thread: any but an event loop's. Blocking:
-// until the server answers.
+// Creates `json`, an object with metadata.namespace and metadata.name. Result: the object as stored
+// by the server, JSON.
+// Failure: kAlreadyExists, kInvalidField, kPermissionDenied, kUnavailable, ... with the server's
+// message; kInvalidSyntax if `json` is no JSON. Thread: any but an event loop's. Blocking: until
+// the server answers.
 OSM_API Result<std::string> create_object(Cluster& cluster, const ObjectKind& kind,
                                           const std::string& json);
 
@@ -35,7 +36,7 @@ OSM_API Result<std::string> get_object(Cluster& cluster, const ObjectKind& kind,
 OSM_API Status delete_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
                              const std::string& name);
 
-// Result: names of the objects that were created before `made_before`, by the server's clock.
+// Result: names of objects that were created before `made_before`, by the server's clock.
 // Failure, thread, blocking: as above.
 OSM_API Result<std::vector<std::string>> list_older_objects(Cluster& cluster,
                                                             const ObjectKind& kind,

@@ -7,7 +7,7 @@
 
 namespace osm::inline v1::cert_manager {
 
-// make_issuer() with a thread that waits as it is told.
+// make_issuer() with a replaceable sleep, for tests.
 Result<std::unique_ptr<certificate::Issuer>> make_issuer(const IssuerOptions& options,
                                                          const Sleep& sleep);
 

@@ -1,4 +1,4 @@
-// CertificateRequest (cert-manager.io/v1) as text: what is asked, and what became of it.
+// CertificateRequest (cert-manager.io/v1) as text: the request, and its progress.
 // https://cert-manager.io/docs/usage/certificaterequest/
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace osm::inline v1::cert_manager {
 
-// Of our requests, in our namespace: what is collected carries both.
+// Labels of our requests in our namespace. Only objects with both are collected.
 inline constexpr const char* kLabels =
     "app.kubernetes.io/name=openservicemesh.io,app.kubernetes.io/component=certificate-request";
 
@@ -24,16 +24,16 @@ std::string request_json(const std::string& ns, const std::string& name, const I
 enum class Phase {
   kPending,
   kReady,
-  kDenied,   // by an approver; for ever
-  kInvalid,  // its issuer will not sign such a request; for ever
-  kFailed,   // for ever; another request may fare better
+  kDenied,   // by an approver; final
+  kInvalid,  // the issuer does not sign such a request; final
+  kFailed,   // final; another request may succeed
 };
 
 struct Progress {
   Phase phase = Phase::kPending;
-  std::string why{};              // of all but kReady: in cert-manager's words where it has any
-  std::string certificate_pem{};  // of kReady: leaf first
-  std::string ca_pem{};           // of kReady: empty where the issuer does not say
+  std::string why{};              // for all but kReady: cert-manager's message, if any
+  std::string certificate_pem{};  // for kReady: leaf first
+  std::string ca_pem{};           // for kReady: empty if the issuer does not tell
 };
 
 // Failure: kInvalidSyntax: no such object, or a certificate that is not base64.

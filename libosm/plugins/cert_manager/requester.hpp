@@ -1,4 +1,4 @@
-// One CertificateRequest at a time: made, waited for, and deleted whatever became of it.
+// Creates a CertificateRequest, waits for its result, and deletes it in any case.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace osm::inline v1::cert_manager {
 
-// How a caller's thread waits.
+// Makes the caller's thread wait.
 using Sleep = std::function<void(std::chrono::nanoseconds)>;
 
 class Requester {
@@ -19,12 +19,12 @@ class Requester {
   Requester(const IssuerOptions& options, Sleep sleep);
 
   // Result: a Progress of kReady.
-  // Failure: kPermissionDenied (RBAC, denied), kInvalidArgument (the issuer will not sign this),
-  // kUnavailable (failed, not in time, the server is away, no cert-manager), with the remedy.
+  // Failure: kPermissionDenied (RBAC, denied), kInvalidArgument (the issuer does not sign this
+  // request), kUnavailable (failed, not in time, no server, no cert-manager), with the remedy.
   // Thread: any, concurrently. Blocking: options.deadline.
   Result<Progress> ask(const certificate::SigningRequest& request);
 
-  // "Issuer osm-system/osm-ca": as errors call it.
+  // Name in errors: "Issuer osm-system/osm-ca".
   const std::string& issuer_name() const { return issuer_name_; }
 
  private:
@@ -40,7 +40,7 @@ class Requester {
   const IssuerOptions options_;
   const std::string issuer_name_;
   const Sleep sleep_;
-  std::mutex mutex_;  // over what follows, and the Rng's use here
+  std::mutex mutex_;  // guards the following members and the use of the Rng
   SteadyTime collected_{};
   bool ever_collected_ = false;
 };

@@ -25,7 +25,7 @@ struct FreeWith {
 using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
 
-// What stays in OpenSSL's queue of a thread is taken for the failure of the next handshake there.
+// Clears OpenSSL's error queue: an error in it would fail the thread's next handshake.
 struct CleanErrorQueue {
   CleanErrorQueue() { ERR_clear_error(); }
   ~CleanErrorQueue() { ERR_clear_error(); }

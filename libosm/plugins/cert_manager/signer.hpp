@@ -1,4 +1,4 @@
-// Which of a few certificates signed another.
+// Finds the certificate that signed another one.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Signer {
   WallTime not_after;
 };
 
-// Of the first certificate in `chain_pem`: looked for behind it, then in `roots_pem`.
-// Failure: kInvalidCertificate: nothing that is a certificate, or none that signed it.
+// The signer of the first certificate in `chain_pem`, found behind it or in `roots_pem`.
+// Failure: kInvalidCertificate: no certificate, or no signer found.
 // Thread: any. Blocking: no.
 Result<Signer> find_signer(std::string_view chain_pem, std::string_view roots_pem);
 

@@ -1,6 +1,6 @@
 // The API of a server, over HTTP.
 //
-// Objects, errors and metrics only: who decides when to ask again is the caller (informer).
+// It handles objects, errors and metrics only; the caller (informer) decides about retries.
 // Blocking calls wait out a "too many requests" for a few seconds.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace osm::inline v1::kubernetes {
 struct ApiClientOptions {
   std::string base_path{};  // before every path: "/k8s/clusters/a"
   std::shared_ptr<Credentials> credentials;
-  net::HttpClient& http;  // these outlive the client, which outlives the handles it gave out
+  net::HttpClient& http;  // this and the rest outlive the client, which outlives its handles
   Executor& blocking;     // runs credential plugins
   MetricsSink& metrics;
 };

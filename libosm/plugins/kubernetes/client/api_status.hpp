@@ -1,4 +1,4 @@
-// What an API server says went wrong, as our errors.
+// Errors from an API server's Status objects.
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace osm::inline v1::kubernetes {
 
-// Of a Status object. `what` was tried: "create Secret osm-system/osm-ca-bundle". The text is cut
-// at 2 KiB.
+// The error of a Status object. `what` is the attempted operation: "create Secret
+// osm-system/osm-ca-bundle". The text is cut at 2 KiB.
 Error error_of_status(const boost::json::object& status, std::string_view what);
 
-// Of a response with a status of 300 or more; its body may be a Status, or anything.
+// The error of a response with a status of 300 or more; its body may be a Status, or anything.
 Error error_of_response(const net::Response& response, std::string_view what);
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,4 +1,4 @@
-// A list of the API, waited for.
+// A blocking list call of the API.
 #pragma once
 
 #include <vector>

@@ -47,7 +47,7 @@ std::optional<std::string> find_command(const Program& program) {
   if (path == program.environment.end()) return std::nullopt;
   std::istringstream directories(path->second);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    // A relative entry would make the program depend on where the host happens to stand.
+    // Skip a relative entry: the program would depend on the host's working directory.
     if (!directory.starts_with('/')) continue;
     const std::string candidate = directory + '/' + program.command;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
@@ -63,8 +63,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The new process leads a group of its own, so that its children die with it, and inherits nothing
-// but its output.
+// The new process leads its own process group, so that its children are killed with it. It inherits
+// nothing but its output.
 Result<pid_t> spawn(const Program& program, const std::string& file, int output) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -105,7 +105,7 @@ class Child {
   explicit Child(pid_t pid)
       : pid_(pid), ended_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
   ~Child() {
-    // What it started itself may still run and hold the output open.
+    // Its children may still run and hold the output open.
     ::kill(-pid_, SIGKILL);
     if (!reaped_) ::waitpid(pid_, nullptr, 0);
   }
@@ -117,7 +117,7 @@ class Child {
   // Precondition: it has ended. nullopt: a host that ignores SIGCHLD has lost its status.
   std::optional<int> status() {
     int status = 0;
-    // The group stays alive as a name until here: it is killed before its leader is reaped.
+    // The group id is valid until here: kill the group before its leader is reaped.
     ::kill(-pid_, SIGKILL);
     reaped_ = true;
     return ::waitpid(pid_, &status, 0) == pid_ ? std::optional(status) : std::nullopt;
@@ -131,10 +131,10 @@ class Child {
 
 enum class End { kExit, kDeadline, kTooLarge };
 
-// Reads until the program itself has ended; others that hold its output are not waited for.
+// Reads until the program has ended. It does not wait for other processes that hold the output.
 End read_output(const Child& child, Descriptor output, Steady::time_point deadline,
                 std::string& text) {
-  bool ended = child.ended() < 0;  // no pidfd: the end of the output must do
+  bool ended = child.ended() < 0;  // without pidfd, the end of the output counts
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now());

@@ -1,8 +1,8 @@
-// What is kept of an API server's objects: what the mesh reads, and nothing that changes otherwise.
+// Reduces an API server's objects to the fields that the mesh reads.
 //
-// Never: metadata.managedFields, the resource version, kubectl's last-applied annotation. Status
-// only of Pods. Pods and EndpointSlices are cut down to what `pod` and `slice_table` read, since
-// there are many; everything else stays as it is.
+// Always dropped: metadata.managedFields, the resource version, kubectl's last-applied annotation.
+// Status is kept for Pods only. Pods and EndpointSlices, which are many, keep only the fields that
+// `pod` and `slice_table` read; other objects stay complete.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -14,8 +14,8 @@
 
 namespace osm::inline v1::kubernetes {
 
-// Result: the object; its resource_version is a digest of what is kept, so that it changes only
-// with that. `server` is for its source: "https://10.96.0.1:443".
+// Result: the object. Its resource_version is a digest of the kept fields, so it changes only with
+// those. `server` is part of its source: "https://10.96.0.1:443".
 std::shared_ptr<const Object> reduce(const Resource& resource, boost::json::object object,
                                      const std::string& server);
 

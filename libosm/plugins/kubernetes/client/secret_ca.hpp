@@ -1,4 +1,4 @@
-// The mesh's CA in a Secret, in the shape the original gives it: `ca.crt` and `private.key`, PEM.
+// The mesh's CA in a Secret, in the original's form: `ca.crt` and `private.key`, PEM.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace osm::inline v1::kubernetes {
 
-// Creation is the API server's: of replicas that race one creates, the others read. `api` outlives
-// the store. The Secret may hold a root that was imported; a key that does not belong to the
-// certificate is refused when the CA is loaded.
+// The API server decides a race: one replica creates the Secret, the others read it. `api` outlives
+// the store. The Secret may hold an imported root; a key that does not match the certificate is
+// refused when the CA is loaded.
 std::unique_ptr<certificate::CaStore> make_secret_ca_store(Api& api, std::string ns,
                                                            std::string name);
 

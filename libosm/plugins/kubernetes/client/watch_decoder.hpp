@@ -1,4 +1,5 @@
-// Bytes of a watch's response → events. One JSON document is one line, however it was cut.
+// Decodes the bytes of a watch's response into events. One JSON document is one line, in any number
+// of pieces.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -14,12 +15,13 @@ namespace osm::inline v1::kubernetes {
 // Not thread-safe.
 class WatchDecoder {
  public:
-  // `what` is watched: "watch Pod", for errors. A line may have `max_line_bytes`.
+  // `what` names the watch in errors: "watch Pod". A line may have `max_line_bytes`.
   WatchDecoder(std::string what, std::size_t max_line_bytes = 8 * 1024 * 1024)
       : what_(std::move(what)), max_line_bytes_(max_line_bytes) {}
 
-  // Calls `on_event` for each event that is complete now. `on_event` says whether to go on.
-  // Failure, after which it is spent: kInvalidSyntax, kTooLarge, or what the server's ERROR says.
+  // Calls `on_event` for each complete event; `on_event` returns true to continue.
+  // Failure: kInvalidSyntax, kTooLarge, or the server's ERROR event. The decoder cannot be used
+  // afterwards.
   Status feed(std::string_view data,
               const std::function<bool(WatchEventType, boost::json::object)>& on_event);
 

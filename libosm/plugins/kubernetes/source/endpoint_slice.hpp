@@ -1,4 +1,4 @@
-// The endpoints of a Service as a discovery.k8s.io/v1 EndpointSlice lists them, decoded.
+// A decoded discovery.k8s.io/v1 EndpointSlice: endpoints of a Service.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct ListedEndpoint {
   bool serving = true;  // ready, or would be if it were not terminating
   bool terminating = false;
   std::optional<std::string> zone{};
-  // The pod behind it; empty: the slice names none, or one of another namespace.
+  // Name of its pod; empty: the slice names none, or one of another namespace.
   std::string pod{};
   std::string pod_uid{};
 
@@ -25,8 +25,8 @@ struct ListedEndpoint {
 };
 
 struct ListedPort {
-  std::string name;  // of the Service's port
-  Port port{};       // of the workload
+  std::string name;  // name of the Service's port
+  Port port{};       // port of the workload
 
   friend bool operator==(const ListedPort&, const ListedPort&) = default;
 };

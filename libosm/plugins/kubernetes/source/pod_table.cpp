@@ -8,7 +8,7 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-// In which order pods may have the UUID they claim.
+// Precedence of pods that claim one UUID.
 bool comes_before(const Pod& a, const Pod& b) {
   return std::tuple(!a.mounts_bootstrap, std::tie(a.created, a.uid, a.name)) <
          std::tuple(!b.mounts_bootstrap, std::tie(b.created, b.uid, b.name));
@@ -127,7 +127,7 @@ void PodTable::elect(const ProxyId& id) {
 PodTable::Changes PodTable::update() {
   Changes changes;
   const auto ids = std::exchange(touched_ids_, {});
-  // A pod may leave one UUID for another: all are retired before any is given.
+  // A pod may change its UUID: retire all UUIDs before electing any.
   for (const ProxyId& id : ids) retire(id, changes);
   for (const ProxyId& id : ids) {
     elect(id);

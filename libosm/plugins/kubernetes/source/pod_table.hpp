@@ -1,8 +1,8 @@
-// The pods of one namespace: whose proxy is served, and which Services select them. Plain data; not
-// thread-safe.
+// The pods of one namespace: pods whose proxies are served, and the Services that select them.
+// Plain data; not thread-safe.
 //
-// Anybody who may create a pod may label it with another's UUID. So a UUID is only that pod's which
-// mounts the UUID's Secret, and of several the one that was there first.
+// Anybody who may create a pod may label it with another pod's UUID. So a UUID belongs to the pod
+// that mounts its Secret; if several do, to the oldest.
 #pragma once
 
 #include <map>
@@ -21,34 +21,33 @@ class PodTable {
  public:
   explicit PodTable(std::string ns) : ns_(std::move(ns)) {}
 
-  // What became of a pod; one that is gone decodes to nothing. Nothing is recomputed until
-  // update().
+  // Sets a pod; a removed pod is an empty value. Nothing is recomputed before update().
   void set_pod(const std::string& name, DecodedPod pod);
   // Null removes.
   void set_service(const std::string& name, const Service* service);
 
   struct Changes {
     std::set<std::string> pods;           // served before or now, and different
-    std::set<std::string> addresses;      // that those had or have
+    std::set<std::string> addresses;      // former and present addresses of those
     std::vector<WorkloadName> workloads;  // added, changed or removed
-    bool problems = false;                // add_problems() adds others
+    bool problems = false;                // add_problems() would add others than before
   };
-  // Recomputes what the changes since the last call touch.
+  // Recomputes everything that the changes since the last call touch.
   Changes update();
 
   // The pod of that name, if its proxy is served; else null.
   const Pod* find(const std::string& name) const;
-  // Those at an address: several where pods share their node's network.
+  // The pods at an address; several if pods share their node's network.
   std::vector<const Pod*> at(const std::string& address) const;
 
   const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  // Without path and line, any order.
+  // Adds problems without path and line, in any order.
   void add_problems(std::vector<Problem>& out) const;
 
  private:
   using PodPtr = std::shared_ptr<const Pod>;
 
-  // Who has a UUID, of those that claim it.
+  // Elects the owner of a UUID among the pods that claim it.
   void elect(const ProxyId& id);
   void retire(const ProxyId& id, Changes& changes);
   Workload workload_of(const Pod& pod) const;
@@ -65,11 +64,11 @@ class PodTable {
   std::map<ProxyId, Problem> conflicts_;
   std::map<std::string, Workload> workloads_;
 
-  std::map<std::string, Labels> selectors_;  // of Services
+  std::map<std::string, Labels> selectors_;  // selectors of Services
   SelectorIndex services_;
 
   std::set<ProxyId> touched_ids_;
-  SelectorIndex touched_selectors_;  // that Services had or have now
+  SelectorIndex touched_selectors_;  // former and present selectors of Services
   std::size_t touched_count_ = 0;
   bool problems_touched_ = false;
 };

@@ -28,7 +28,7 @@ class StoreProvider final : public Provider {
         mesh_spec_(options.mesh_spec),
         log_(options.log),
         metrics_(options.metrics) {
-    // Subscribed before it lists: what changes meanwhile is told, and waits for the mutex.
+    // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(mutex_);
     store_subscription_ =
         store_.subscribe([this](const std::vector<ObjectKey>& keys) { on_store_change(keys); });
@@ -115,7 +115,7 @@ class StoreProvider final : public Provider {
     std::vector<WorkloadName> workloads;
   };
 
-  // Services come through the MeshSpec: without them no endpoint is complete.
+  // Services come from the MeshSpec: without it no endpoint is complete.
   bool sources_synced() const { return store_.has_synced() && mesh_spec_.has_synced(); }
 
   void on_store_change(const std::vector<ObjectKey>& keys) {
@@ -152,7 +152,7 @@ class StoreProvider final : public Provider {
     if (news.workloads_told) workloads_changed_.notify(news.workloads);
   }
 
-  // Null: it is gone. Of namespaces that are not in the mesh nothing is kept.
+  // Reads an object; null: removed. Objects of namespaces outside the mesh are not kept.
   void read(const ObjectKey& key, const std::shared_ptr<const Object>& object) {
     const auto tables = namespaces_.find(key.ns);
     if (tables == namespaces_.end()) return;
@@ -174,7 +174,7 @@ class StoreProvider final : public Provider {
     tables->second.slices.set_service(name.name, service);
   }
 
-  // Namespaces enter the mesh with all they hold, and leave it so.
+  // Namespaces enter and leave the mesh with all their objects.
   void read_namespaces(News& news) {
     const auto now = mesh_spec_.list_namespaces();
     const std::set<std::string> monitored(now.begin(), now.end());
@@ -187,7 +187,7 @@ class StoreProvider final : public Provider {
         news.services.push_back(service);
       for (const auto& [name, workload] : at->second.pods.workloads())
         news.workloads.push_back(workload.name);
-      news.workloads_told = true;  // its problems went with it
+      news.workloads_told = true;  // its problems are gone, too
       touched_.erase(at->first);
       at = namespaces_.erase(at);
     }
@@ -214,7 +214,7 @@ class StoreProvider final : public Provider {
       news.workloads_told |= pods.problems || slices.problems;
     }
     const bool healthy = store_is_reachable();
-    // Once complete, a provider stays synced; a source that goes away later shows in healthy().
+    // Once synced, a provider stays synced; a later outage of a source shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
     news.workloads_told |= !news.workloads.empty();
     if (synced && !synced_) log_.info("pods and their endpoints read");
@@ -236,8 +236,8 @@ class StoreProvider final : public Provider {
   MetricsSink& metrics_;
 
   mutable std::mutex mutex_;
-  std::map<std::string, NamespaceTables> namespaces_;  // of the mesh
-  std::set<std::string> touched_;                      // of those, with something to update
+  std::map<std::string, NamespaceTables> namespaces_;  // namespaces of the mesh
+  std::set<std::string> touched_;                      // those with something to update
   bool synced_ = false;
   bool healthy_ = true;
 

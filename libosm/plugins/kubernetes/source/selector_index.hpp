@@ -1,5 +1,5 @@
-// Which of many selectors match a set of labels, without trying each. A selector matches when it is
-// not empty and every label of it is there.
+// Index of selectors that finds all matches of a set of labels without trying each. A selector
+// matches if it is not empty and all its labels are present.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ using Labels = std::map<std::string, std::string>;
 
 class SelectorIndex {
  public:
-  // Adds it, or replaces the one of that name; an empty one matches nothing.
+  // Adds a selector, or replaces the one of that name. An empty selector matches nothing.
   void set(const std::string& name, Labels selector);
   void erase(const std::string& name);
 
@@ -22,7 +22,7 @@ class SelectorIndex {
 
  private:
   std::map<std::string, Labels> selectors_;
-  // By the first label of each.
+  // Names by the first label of each selector.
   std::map<Labels::value_type, std::set<std::string>> names_;
 };
 

@@ -9,13 +9,14 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-// What cannot be served, counted: a Service has one problem of each sort, however many endpoints.
+// Collects endpoints that cannot be served: one problem per sort and Service, whatever their
+// number.
 struct LeftOut {
   std::set<std::string> without_sidecar;  // pods
   std::set<std::string> nameless;         // addresses of no pod, or of several accounts
-  std::set<std::string> misplaced;        // pods that do not have the address they are listed at
-  std::set<std::string> ipv6;             // addresses of pods that are listed with no other
-  std::set<std::string> names;            // of FQDN slices
+  std::set<std::string> misplaced;        // pods that do not have the listed address
+  std::set<std::string> ipv6;             // addresses of pods without another listed address
+  std::set<std::string> names;            // names in FQDN slices
 };
 
 std::string count_of(const std::set<std::string>& things, const std::string& what) {
@@ -52,7 +53,7 @@ std::vector<Problem> problems_of(const ServiceName& service, const LeftOut& left
   return problems;
 }
 
-// One Service's endpoints as they are collected from its slices.
+// Collects one Service's endpoints from its slices.
 class Collector {
  public:
   Collector(const Service& service, const PodTable& pods) : service_(service), pods_(pods) {}
@@ -77,7 +78,7 @@ class Collector {
     std::vector<Endpoint> out;
     for (const auto& [place, found] : found_) {
       out.push_back(found.endpoint);
-      // As kube-proxy does: rather to those that are ending than to nobody.
+      // Like kube-proxy: terminating endpoints are better than none.
       out.back().healthy = found.ready || (found.ends_serving &&
                                            !ports_with_ready.contains(found.endpoint.service_port));
     }
@@ -100,7 +101,7 @@ class Collector {
     bool ends_serving = false;
   };
 
-  // Null: counted as left out.
+  // The pod at an endpoint; null: counted as left out.
   const Pod* pod_at(const ListedEndpoint& listed) {
     if (!model::is_ipv4(listed.address) && !model::is_ipv6(listed.address)) {
       left_out_.names.insert(listed.address);
@@ -112,7 +113,7 @@ class Collector {
   const Pod* pod_by_name(const ListedEndpoint& listed) {
     asked_pods.insert(listed.pod);
     const Pod* pod = pods_.find(listed.pod);
-    // Another pod of that name, as of a StatefulSet: this one is gone, its slice will be.
+    // Another pod of that name, as in a StatefulSet: the listed one is gone, its slice will follow.
     if (pod != nullptr && !listed.pod_uid.empty() && listed.pod_uid != pod->uid) return nullptr;
     if (pod == nullptr) {
       if (listed.ready && !listed.terminating) left_out_.without_sidecar.insert(listed.pod);
@@ -120,7 +121,7 @@ class Collector {
     }
     const auto& has = pod->addresses;
     if (std::find(has.begin(), has.end(), listed.address) != has.end()) return pod;
-    // A pod without address has one that is not known here yet.
+    // The address of a pod without address is not known here yet.
     if (!has.empty()) left_out_.misplaced.insert(listed.pod);
     return nullptr;
   }
@@ -137,7 +138,7 @@ class Collector {
     return nullptr;
   }
 
-  // Null: a port that the Service does not have, or that the mesh does not carry.
+  // The Service's port; null: the Service does not have it, or the mesh does not support it.
   const ServicePort* service_port(const std::string& name) const {
     for (const ServicePort& port : service_.ports)
       if (port.name == name || (name.empty() && service_.ports.size() == 1)) return &port;
@@ -147,7 +148,7 @@ class Collector {
   void add(const ListedEndpoint& listed, const ListedPort& port, const Pod& pod) {
     const ServicePort* of = service_port(port.name);
     if (of == nullptr) return;
-    // While slices are rearranged, an endpoint is in two of them.
+    // While slices are rearranged, an endpoint may be in two of them.
     Found& found = found_[{listed.address, port.port, of->name}];
     found.endpoint = {.address = listed.address,
                       .port = port.port,

@@ -26,18 +26,18 @@ class SliceTable {
 
   // Null removes. Nothing is recomputed until update().
   void set_service(const std::string& name, std::shared_ptr<const Service> service);
-  // Nullopt: the slice of this name is gone.
+  // Sets a slice; nullopt: removed.
   void set_slice(const std::string& name, std::optional<EndpointSlice> slice);
 
   struct Changes {
-    std::vector<ServiceName> services;  // whose endpoints are different
-    std::size_t recomputed = 0;         // Services whose endpoints were worked out anew
-    bool problems = false;              // add_problems() adds others
+    std::vector<ServiceName> services;  // services with changed endpoints
+    std::size_t recomputed = 0;         // number of Services whose endpoints were recomputed
+    bool problems = false;              // add_problems() would add others than before
   };
-  // Recomputes what the changes since the last call, and these of the pods, touch.
+  // Recomputes everything that the changes since the last call, and these changes of pods, touch.
   Changes update(const PodTable& pods, const PodTable::Changes& changed);
 
-  // Nullopt: no such Service.
+  // The Service's endpoints; nullopt: no such Service.
   std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
   std::vector<ServiceName> services() const;
   void add_problems(std::vector<Problem>& out) const;
@@ -46,7 +46,7 @@ class SliceTable {
   struct State {
     std::vector<Endpoint> endpoints;
     std::vector<Problem> problems;
-    // What they depend on.
+    // Pods and addresses that they depend on.
     std::set<std::string> pods;
     std::set<std::string> addresses;
   };

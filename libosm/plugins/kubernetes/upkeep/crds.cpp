@@ -44,7 +44,7 @@ json::value value_of(const YAML::Node& node) {
 std::vector<json::object> crds() {
   std::vector<json::object> out;
   for (std::string_view text : crd_texts()) {
-    // Our own text, which tests parse.
+    // Always parses: tests parse these texts.
     json::value crd = value_of(YAML::Load(std::string(text)));
     OSM_CHECK(crd.is_object());
     out.push_back(std::move(crd.as_object()));

@@ -1,8 +1,8 @@
-// The mesh's own kinds, as the API server learns them: crds/*.yaml.
+// CustomResourceDefinitions of the mesh's kinds: crds/*.yaml.
 //
-// Their schemas accept what the mesh's decoders accept, as far as a schema can say it; the rest is
-// the validating webhook's. Members that a schema does not know are kept, not pruned: a mistyped
-// field of a policy must be refused, and one that is dropped on the way cannot be.
+// Their schemas accept what the mesh's decoders accept, as far as a schema can express it; the
+// validating webhook checks the rest. The API server keeps unknown members: a mistyped field of a
+// policy must be refused, and a pruned field could not be.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -1,4 +1,4 @@
-// How much may be written: a bucket that fills steadily.
+// Rate limit of writes: a token bucket.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ class RateLimit {
   RateLimit(const Clock& clock, double burst, std::chrono::nanoseconds period)
       : clock_(clock), burst_(burst), period_(period), left_(burst), at_(clock.steady_now()) {}
 
-  // Whether one more may be now; it is taken then.
+  // Takes a token. Result: false if there is none.
   bool take() {
     const SteadyTime now = clock_.steady_now();
     const std::chrono::duration<double> passed = now - at_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kComplete = "1 complete";
 constexpr std::string_view kCut = "1 cut";
-constexpr std::size_t kIdDigits = 12;  // of 10,000 objects two are the same once in 5,000,000 times
+constexpr std::size_t kIdDigits = 12;  // among 10,000 objects, two collide once in 5,000,000 cases
 
 constexpr std::array<std::pair<ObjectPhase, std::string_view>, 4> kPhases{
     {{ObjectPhase::kApplied, "applied"},
@@ -54,9 +54,9 @@ bool parse_line(std::string_view line, Shares& shares) {
   return true;
 }
 
-// The one that says more of what is in the way.
+// The phase that describes the problem better.
 ObjectPhase worse(ObjectPhase ours, ObjectPhase theirs) {
-  // Left out there alone: a proxy there refused it.
+  // Rejected by that replica only: a proxy there refused it.
   if (theirs == ObjectPhase::kRejected) theirs = ObjectPhase::kRefused;
   if (ours == ObjectPhase::kRejected || theirs == ObjectPhase::kApplied) return ours;
   return ours == ObjectPhase::kRefused ? ours : theirs;
@@ -111,7 +111,7 @@ ShareSum sum_of(const std::string& id, const Share& ours,
     const bool behind = share->generation != sum.share.generation;
     sum.behind += behind;
     sum.share.concerned += share->concerned;
-    // What was applied was another version.
+    // That replica applied another version.
     if (behind) continue;
     sum.share.applied += share->applied;
     sum.share.phase = worse(sum.share.phase, share->phase);

@@ -1,4 +1,4 @@
-// How far objects have come, as replicas tell each other on their board: a line for each object.
+// Status of objects as replicas exchange it on their board: one line per object.
 //
 //   1 complete
 //   a1b2c3d4e5f6 3 applied 2 2     (digest of the object's key, generation, phase, proxies)
@@ -18,9 +18,9 @@ namespace osm::inline v1::kubernetes {
 
 inline constexpr const char* kStatusTopic = "status";
 
-// What one replica knows of an object.
+// Status of an object on one replica.
 struct Share {
-  std::int64_t generation = 0;  // of the object, as the API server counts
+  std::int64_t generation = 0;  // the object's generation at the API server
   ObjectPhase phase = ObjectPhase::kPending;
   std::size_t applied = 0;
   std::size_t concerned = 0;
@@ -28,24 +28,24 @@ struct Share {
   friend bool operator==(const Share&, const Share&) = default;
 };
 
-// By the digest of an object's key.
+// Statuses by the digest of an object's key.
 struct Shares {
   std::map<std::string, Share, std::less<>> objects{};
-  bool complete = true;  // an object that is not here is not known to the replica
+  bool complete = true;  // false: the list was cut, so other objects may be known to the replica
 };
 
 std::string share_id(const ObjectKey& key);
 
-// At most `max_bytes`: what does not fit is left out, and the first line says so.
+// The text, at most `max_bytes`. Lines that do not fit are left out, and the first line says so.
 std::string text_of(const std::map<std::string, Share, std::less<>>& shares, std::size_t max_bytes);
-// What another version of this program wrote reads as nothing, incomplete.
+// Parses a text. The text of another version reads as empty and incomplete.
 Shares parse_shares(std::string_view text);
 
-// What all replicas know of an object.
+// Status of an object over all replicas.
 struct ShareSum {
-  Share share;             // applied and concerned of all
+  Share share;             // sums of applied and concerned proxies
   std::size_t behind = 0;  // replicas that have not read this generation of it
-  std::size_t mute = 0;    // replicas that have more objects than they can tell of, this among them
+  std::size_t mute = 0;    // replicas with cut lists that lack this object
 };
 ShareSum sum_of(const std::string& id, const Share& ours, const std::vector<const Shares*>& others);
 

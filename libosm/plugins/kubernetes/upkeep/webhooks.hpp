@@ -1,4 +1,4 @@
-// The two webhook configurations, as the API server is told of them and the Reconciler wants them.
+// The two webhook configurations; the Reconciler keeps them in place.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -9,11 +9,11 @@ namespace osm::inline v1::kubernetes {
 struct WebhookNames {
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
-  std::string ca_bundle_pem{};  // whom the API server takes for the webhook
+  std::string ca_bundle_pem{};  // CAs that the API server accepts for the webhook
 };
 
-// Calls osm-injector for every pod created in a monitored namespace. Its failure refuses the pod:
-// one without a sidecar would be outside of the mesh's policies.
+// Calls osm-injector for every pod that is created in a monitored namespace. A failing call refuses
+// the pod: a pod without a sidecar would be outside the mesh's policies.
 boost::json::object mutating_webhook(const WebhookNames& names);
 
 // Calls osm-controller for policies of monitored namespaces, and for MeshConfigs of its own.
