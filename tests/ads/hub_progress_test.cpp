@@ -73,7 +73,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(hub.progress({{kClient.ns, kServerId}}).empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what changes nothing for a proxy takes it along without a response") {
+  TEST_CASE_FIXTURE(Fixture, "a generation without changes for a proxy counts without a response") {
     client.ask_for_all();
     client.settle();
     const std::size_t writes = client.stream().writes.size();
@@ -90,7 +90,7 @@ TEST_SUITE("ads::Hub progress") {
   }
 
   TEST_CASE_FIXTURE(Fixture,
-                    "it stays where it was until it has answered, whatever comes meanwhile") {
+                    "progress stays until the proxy has answered, whatever comes meanwhile") {
     client.ask_for_all();
     client.settle();
     publish();
@@ -127,7 +127,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(generation() == 2);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who owes an answer for more than ten seconds is counted as behind") {
+  TEST_CASE_FIXTURE(Fixture, "a proxy that owes an answer for over ten seconds counts as lagging") {
     client.ask_for_all();
     client.settle();
     mesh.set_endpoints({"10.0.0.8"});
@@ -141,7 +141,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(metrics.value("osm_proxies_behind") == 0);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who hangs up is told of, and gone") {
+  TEST_CASE_FIXTURE(Fixture, "a disconnect is announced, and the proxy is gone") {
     client.ask_for_all();
     client.settle();
     moved.clear();
@@ -150,7 +150,7 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(hub.progress({kClientKey}).empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who is to know other trust domains lags until it holds all of them") {
+  TEST_CASE_FIXTURE(Fixture, "a proxy lags until it holds all trust domains") {
     const std::vector<std::string> both{"cluster.local", "new.example"};
     const auto lag = [&](const std::vector<std::string>& accepted,
                          const std::vector<std::string>& allowed) {

@@ -76,8 +76,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.results.size() == 1);
   }
 
-  TEST_CASE(
-      "what a proxy refuses on trial is told to who tries, in its words, and to nobody else") {
+  TEST_CASE("a refusal in a trial is reported to the trial's caller only") {
     TrialRig rig;
     const std::string before = rig.routes();
     rig.server.refuses = [](const Response& r) { return r.type == XdsType::kRoute; };

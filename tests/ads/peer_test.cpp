@@ -39,7 +39,7 @@ TEST_SUITE("ads::identify_peer") {
     }
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of another trust domain, or another form, it is none") {
+  TEST_CASE_FIXTURE(Fixture, "a SPIFFE id of another trust domain or form is no proxy's") {
     for (const std::string& uri : {
              "spiffe://old.example" + kPath,
              "spiffe://new.example.evil" + kPath,

@@ -87,7 +87,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what a proxy claims to hold is not sent, each resource by itself") {
+  TEST_CASE_FIXTURE(Fixture, "claimed resources are not sent, each judged by itself") {
     put(kCds, {cluster("a", "1"), cluster("b", "2")});
     put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
     ask(kCds, {}, {cluster("a", "1"), cluster("b", "1"), cluster("gone", "1")});
@@ -131,7 +131,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK(response->removed == Names{"b"});  // it may have come, unclaimed
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what is asked for and is not there is said to be gone") {
+  TEST_CASE_FIXTURE(Fixture, "a requested resource that does not exist is answered as removed") {
     put(kEds, {endpoints("a", "e")});
     ask(kEds, {"a", "x"});
     CHECK(settle(kEds) == "a=e -x");
@@ -147,7 +147,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what is held and asked for again is sent again") {
+  TEST_CASE_FIXTURE(Fixture, "a held resource that is requested again is sent again") {
     put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
     ask(kEds, {"a", "b"});
     settle(kEds);
@@ -156,7 +156,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what is dropped is sent no more") {
+  TEST_CASE_FIXTURE(Fixture, "an unsubscribed resource is not sent any more") {
     put(kEds, {endpoints("a", "1"), endpoints("b", "1")});
     ask(kEds, {"a", "b"});
     settle(kEds);
@@ -215,7 +215,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of a refused response the old comes back, and the new waits") {
+  TEST_CASE_FIXTURE(Fixture, "after a refusal old resources are sent again, and new ones wait") {
     put(kCds, {cluster("a", "1"), cluster("c", "1")});
     ask(kCds);
     settle(kCds);
@@ -243,8 +243,7 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "what was good and is refused too stays, and is not sent a third time") {
+  TEST_CASE_FIXTURE(Fixture, "a refused last good resource stays and is not sent a third time") {
     put(kCds, {cluster("a", "1")});
     ask(kCds);
     settle(kCds);

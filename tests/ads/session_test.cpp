@@ -82,7 +82,7 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(next());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what a proxy stopped watching it need not accept") {
+  TEST_CASE_FIXTURE(Fixture, "an unsubscribed response needs no ACK") {
     put(XdsType::kSecret, {resource(XdsType::kSecret, "own", "key")});
     say(XdsType::kSecret, {"own"}, "of an earlier stream");
     const Response sent = take(XdsType::kSecret);

@@ -151,7 +151,7 @@ TEST_SUITE("Notifier") {
 }
 
 TEST_SUITE("SnapshotCell") {
-  TEST_CASE("it is null before the first publish and then holds the newest value") {
+  TEST_CASE("the cell is null before the first publish and then holds the newest value") {
     SnapshotCell<int> cell;
     CHECK(cell.load() == nullptr);
     cell.publish(std::make_shared<const int>(1));

@@ -16,7 +16,7 @@ namespace osm {
 namespace {
 
 TEST_SUITE("Digest") {
-  TEST_CASE("it is the first 128 bits of SHA-256, in hex") {
+  TEST_CASE("a digest is the first 128 bits of SHA-256, in hex") {
     // FIPS 180-2, appendix B.1, and the empty message.
     CHECK(digest_of("abc").hex() == "ba7816bf8f01cfea414140de5dae2223");
     CHECK(digest_of("").hex() == "e3b0c44298fc1c149afbf4c8996fb924");

@@ -214,8 +214,7 @@ class RandomChanges {
 }  // namespace
 
 TEST_SUITE("catalog::MeshBuilder") {
-  TEST_CASE(
-      "nothing is built before everything required has synced, and what is missing is named") {
+  TEST_CASE("nothing is built before all required inputs have synced; missing ones are named") {
     Mesh mesh;
     mesh.spec.set_synced(false);
     mesh.vm.set_synced(false);
@@ -234,8 +233,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(first->problems->size() == 1);  // the optional provider's endpoints are left out
   }
 
-  TEST_CASE(
-      "whatever happened before, the content is that of a fresh build and changes are exact") {
+  TEST_CASE("after any history the content equals a fresh build and changes are exact") {
     const std::uint64_t first_seed = osm::testing::seed();
     const std::uint64_t end = first_seed + static_cast<unsigned>(osm::testing::steps(30, 600));
     for (std::uint64_t seed = first_seed; seed != end; ++seed) {

@@ -99,8 +99,7 @@ TEST_SUITE("certificate: an operator's CA") {
     f.refuses(weak.key_pem() + weak.pem(), "key too weak");
   }
 
-  TEST_CASE(
-      "a chain that is out of order, incomplete or of two minds is refused, and it says how") {
+  TEST_CASE("a chain that is unordered, incomplete or inconsistent is refused with the reason") {
     const Fixture f;
     const std::string key = f.low.key_pem();
     f.refuses(key + f.middle.pem() + f.low.pem() + f.root.pem(),

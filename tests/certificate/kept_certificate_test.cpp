@@ -21,7 +21,7 @@ struct Fixture : testing::ManagerFixture {
 }  // namespace
 
 TEST_SUITE("certificate::KeptCertificate") {
-  TEST_CASE("it is always the newest") {
+  TEST_CASE("load() returns the newest certificate") {
     Fixture f;
     const CertificatePtr first = f.kept->load();
     const auto renewed = f.manager->rotate_certificate(kOld.common_name);
@@ -47,8 +47,7 @@ TEST_SUITE("certificate::KeptCertificate") {
     CHECK(f.manager->list_certificates().size() == 1);
   }
 
-  TEST_CASE(
-      "when the other cannot be issued, the one before is shown, and it is to be tried again") {
+  TEST_CASE("if the new certificate cannot be issued, the old one is shown and the call fails") {
     Fixture f;
     f.ca.failure = Error{ErrorCode::kUnavailable, "CA unreachable"};
     CHECK_FALSE(f.kept->change_subject(kNew).ok());

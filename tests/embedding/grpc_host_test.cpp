@@ -97,7 +97,7 @@ TEST_SUITE("embedding with gRPC") {
     CHECK(std::chrono::steady_clock::now() - begun < 5s);
   }
 
-  TEST_CASE("it can be made and ended 100 times") {
+  TEST_CASE("the control plane with gRPC starts and ends 100 times") {
     osm::testing::ThreadExecutor executor(2);
     { Host warm_up(executor, "one.example", "127.0.0.1:0"); }
     for (int i = 0; i < 100; ++i) {

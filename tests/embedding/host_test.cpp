@@ -123,7 +123,7 @@ TEST_SUITE("embedding") {
     }
   }
 
-  TEST_CASE("it starts no thread, keeps no descriptor, and can be made and ended 100 times") {
+  TEST_CASE("100 starts and ends leave no thread and no descriptor") {
     osm::testing::ThreadExecutor executor(2);
     { Host warm_up(executor); }
     const std::size_t threads_before = threads();
@@ -138,7 +138,7 @@ TEST_SUITE("embedding") {
     CHECK(descriptors() == descriptors_before);
   }
 
-  TEST_CASE("it ends while its start is still being worked on") {
+  TEST_CASE("the control plane ends while its start is in progress") {
     osm::testing::ThreadExecutor executor(2);
     for (int i = 0; i < 20; ++i) {
       Host host(executor);

@@ -142,7 +142,7 @@ TEST_SUITE("inject::interception_script") {
 }
 
 TEST_SUITE("intercept.sh in a real network namespace") {
-  TEST_CASE("applied twice it is applied once, and --remove leaves what was there") {
+  TEST_CASE("applying twice equals applying once, and --remove restores the tables") {
     const InterceptionOptions options = everything();
     const std::string output = in_namespace(
         options,

@@ -83,7 +83,7 @@ constexpr const char* kRules =
 }  // namespace
 
 TEST_SUITE("osm-init in a real network namespace") {
-  TEST_CASE("it needs /bin/sh and iptables-restore, and applied twice it is applied once") {
+  TEST_CASE("osm-init needs /bin/sh and iptables-restore, and is idempotent") {
     for (const std::string& name : inject_test::golden_pods()) {
       CAPTURE(name);
       const testing::TemporaryDirectory directory;

@@ -43,7 +43,7 @@ struct Fixture : ValidatorFixture {
 }  // namespace
 
 TEST_SUITE("inject::Validator of policies") {
-  TEST_CASE_FIXTURE(Fixture, "whoever writes what nothing obeys yet is warned, and not refused") {
+  TEST_CASE_FIXTURE(Fixture, "a policy without effect gets a warning and is not refused") {
     for (const Written& written :
          {Written{kPolicyApi, "Egress", kEgress}, Written{kPolicyApi, "IngressBackend", kBackend},
           Written{kPolicyApi, "Retry", kRetry},
@@ -58,8 +58,7 @@ TEST_SUITE("inject::Validator of policies") {
     }
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "a bad policy is refused with every field, and not said to be stored") {
+  TEST_CASE_FIXTURE(Fixture, "a bad policy is refused with all its fields, without a warning") {
     const Verdict verdict = create(
         {kPolicyApi, "Egress", R"({"sources": [], "ports": [{"number": 0, "protocol": "udp"}]})"});
     CHECK_FALSE(verdict.allowed);
@@ -96,7 +95,7 @@ TEST_SUITE("inject::Validator of policies") {
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second", "other"}).allowed);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what is stored and broken stands in nobody's way") {
+  TEST_CASE_FIXTURE(Fixture, "a stored invalid policy does not block others") {
     keep({kPolicyApi, "UpstreamTrafficSetting",
           R"({"host": "api.shop.svc.cluster.local", "hosts": 7})", "broken"});
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second"}).allowed);

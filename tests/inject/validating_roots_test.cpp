@@ -73,7 +73,7 @@ TEST_SUITE("inject::Validator of MeshRootCertificates") {
     CHECK(create(root("third", "active")).allowed);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "where three are in use already, one may change its role") {
+  TEST_CASE_FIXTURE(Fixture, "with three roots in use, one may change its role") {
     for (const char* name : {"first", "second", "third"})
       spec.put(declared(name, RootRole::kActive));
     CHECK(update(root("third", "active"), root("third", "passive")).allowed);
@@ -109,7 +109,7 @@ TEST_SUITE("inject::Validator of MeshRootCertificates") {
     CHECK(update(root("old", "inactive"), root("old", "active")).allowed);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what leaves the spec as it is is never refused") {
+  TEST_CASE_FIXTURE(Fixture, "an update without a change of the spec is never refused") {
     for (const char* name : {"first", "second", "third"})
       spec.put(declared(name, RootRole::kActive));
     CHECK(update(root("first", "active"), root("first", "active")).allowed);

@@ -25,7 +25,7 @@ constexpr const char* kGoodSplit =
 }  // namespace
 
 TEST_SUITE("inject::Validator") {
-  TEST_CASE_FIXTURE(Fixture, "what the mesh understands is allowed") {
+  TEST_CASE_FIXTURE(Fixture, "valid objects are allowed") {
     for (const Written& written : {
              Written{kTargetApi, "TrafficTarget", kGoodTarget},
              Written{kSplitApi, "TrafficSplit", kGoodSplit},
@@ -94,7 +94,7 @@ TEST_SUITE("inject::Validator") {
     CHECK(create({kSplitApi, "TrafficSplit", kGoodSplit, "second", "elsewhere"}).allowed);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what has no effect is warned of, and allowed") {
+  TEST_CASE_FIXTURE(Fixture, "fields without effect are warned of and allowed") {
     const Verdict unused = create({kConfigApi, "MeshConfig", R"({"traffic": {"useHTTPS": true}})",
                                    "osm-mesh-config", "osm-system"});
     CHECK(unused.allowed);
@@ -134,8 +134,7 @@ TEST_SUITE("inject::Validator") {
                     .allowed);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "a name that the server has still to make is judged by its beginning") {
+  TEST_CASE_FIXTURE(Fixture, "a generated name is checked by its prefix") {
     Written written{kTargetApi, "TrafficTarget", kGoodTarget, ""};
     const auto with_prefix = [&](const char* prefix) {
       json::value review = json::parse(review_of(written, "CREATE"));

@@ -58,7 +58,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
           std::string::npos);
   }
 
-  TEST_CASE("of a MeshConfig that is refused only what it newly allows is left out") {
+  TEST_CASE("only the newly permitted part of a refused MeshConfig is left out") {
     Rig rig(2);
     rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
     for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "passthrough-outbound");
@@ -146,7 +146,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     CHECK(rig.trials() > 0);
   }
 
-  TEST_CASE("what is taken away while a proxy is tried out is taken away from it too") {
+  TEST_CASE("permissions that end during a trial end for the canary too") {
     Rig rig(4);
     rig.put_routes("s0", "/new");
     rig.put_routes("s1", "/bad");

@@ -95,7 +95,7 @@ class RandomPolicies {
 }  // namespace
 
 TEST_SUITE("nack_provenance::still_allowed") {
-  TEST_CASE("of two versions of an object what both allow is left") {
+  TEST_CASE("the common part of two versions is what both permit") {
     model::SpecObjects before;
     before.targets = shared<smi::TrafficTarget>(
         {target("added", "s", {"a"}, {http_rule("r", {"m"})}),

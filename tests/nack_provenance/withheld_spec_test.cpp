@@ -57,7 +57,7 @@ struct Written {
 }  // namespace
 
 TEST_SUITE("nack_provenance::WithheldSpec") {
-  TEST_CASE("of every kind the object that is withheld is left out, and nothing else") {
+  TEST_CASE("of every kind only the withheld object is left out") {
     Written w;
     for (const auto& [kind, name] :
          std::map<std::string, std::string>{{"Service", "store"},
@@ -76,7 +76,7 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     CHECK(w.withheld.get_service(service_name("stock")) != nullptr);
   }
 
-  TEST_CASE("it is listed as a problem where it stands, and subscribers hear of it") {
+  TEST_CASE("a withheld object is listed as a problem with its place and announced") {
     Written w;
     std::vector<ObjectKey> heard;
     const Subscription subscription = w.withheld.subscribe(

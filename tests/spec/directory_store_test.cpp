@@ -61,7 +61,7 @@ TEST_SUITE("spec::DirectoryStore") {
   }
 
   TEST_CASE_FIXTURE(DirectoryFixture,
-                    "who catches up has what was written before, unasked by events") {
+                    "catch_up() reads earlier writes without waiting for events") {
     write_file(mesh / "a.yaml", namespace_yaml("a"));
     start();
     const auto catch_up = [&](milliseconds step) {
@@ -340,7 +340,7 @@ TEST_SUITE("spec::DirectoryStore") {
     CHECK(content() == Names{"a=2"});
   }
 
-  TEST_CASE_FIXTURE(DirectoryFixture, "what inotify cannot see is found by the full look") {
+  TEST_CASE_FIXTURE(DirectoryFixture, "changes that inotify misses are found by the full scan") {
     write_file(temporary.path() / "elsewhere.yaml", namespace_yaml("a"));
     fs::create_symlink(temporary.path() / "elsewhere.yaml", mesh / "a.yaml");
     fs::create_symlink("..", mesh / "loop");

@@ -90,8 +90,7 @@ struct Fixture {
 }  // namespace
 
 TEST_SUITE("vm::VmProvider") {
-  TEST_CASE_FIXTURE(Fixture,
-                    "a Service's endpoints are the machines it selects, as whom they run") {
+  TEST_CASE_FIXTURE(Fixture, "a Service's endpoints are its machines with their accounts") {
     mesh.put(service("books", {{"app", "books"}, {"v", "1"}}));
     put(vm_yaml("one", "10.0.0.1", "app: books, v: \"1\", extra: x"));
     put(vm_yaml("two", "10.0.0.2", "app: books, v: \"2\""));

@@ -82,7 +82,7 @@ TEST_SUITE("kubernetes::access") {
     CHECK(access->exec->provide_cluster_info);
   }
 
-  TEST_CASE("what cannot be used is refused with file, field and remedy, and without its value") {
+  TEST_CASE("unusable input is refused with file, field and remedy, without its value") {
     struct Case {
       std::string cluster;
       std::string user;
@@ -152,7 +152,7 @@ TEST_SUITE("kubernetes::access") {
           std::string::npos);
   }
 
-  TEST_CASE("what is no kubeconfig at all is named by its file") {
+  TEST_CASE("a file that is no kubeconfig is named") {
     const testing::TemporaryDirectory directory;
     const auto absent = read_kubeconfig(directory.str() + "/absent", "");
     REQUIRE_FALSE(absent.ok());

@@ -330,7 +330,7 @@ TEST_SUITE("kubernetes::make_api_client") {
     CHECK(answers == 0);
   }
 
-  TEST_CASE("who asks too much waits as the server says, and tries again") {
+  TEST_CASE("a throttled request waits as the server says, and is retried") {
     Fixture f;
     Response later = status_of(429, "TooManyRequests", "slow down");
     later.headers = {{"retry-After", "1"}};

@@ -37,7 +37,7 @@ TEST_SUITE("kubernetes::create_secret") {
     CHECK(object.at("data").at("empty") == "");
   }
 
-  TEST_CASE("one that is there already is left as it is") {
+  TEST_CASE("an existing Secret is left unchanged") {
     Fixture f;
     REQUIRE(f.create().ok());
     const auto before = f.cluster.memory.at(k::kSecrets, "shop", "bootstrap");

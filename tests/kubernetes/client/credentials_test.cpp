@@ -176,7 +176,7 @@ TEST_SUITE("kubernetes::Credentials") {
                   R"("spec":{"interactive":false,"cluster":{"server":"https://10.0.0.1:6443"}}})");
   }
 
-  TEST_CASE("what a plugin prints is judged, and never quoted") {
+  TEST_CASE("a plugin's output is checked and never quoted") {
     struct Case {
       std::string output;
       std::string cause;
@@ -233,7 +233,7 @@ TEST_SUITE("kubernetes::Credentials") {
 }
 
 TEST_SUITE("kubernetes::run_program") {
-  TEST_CASE("one that does not end is killed with its children at the deadline") {
+  TEST_CASE("a plugin that does not end is killed with its children at the deadline") {
     Fixture f;
     const std::string pid_file = f.directory.file("pid");
     Program program{

@@ -118,7 +118,7 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.server.lists() == 1);
   }
 
-  TEST_CASE("what happens between the pages of a list is not lost") {
+  TEST_CASE("changes between the pages of a list are not lost") {
     Fixture f;
     for (const char* name : {"a", "b", "c"}) f.put(name, "1");
     f.server.page_size = 1;
@@ -152,7 +152,7 @@ TEST_SUITE("kubernetes::Informer") {
           "https://cluster/api/v1/namespaces/other/services/c");
   }
 
-  TEST_CASE("nobody is told of what does not matter, or twice") {
+  TEST_CASE("irrelevant and repeated changes are not announced") {
     Fixture f;
     f.put("a", "1");
     f.start();
@@ -353,7 +353,7 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.names() == Names{"a"});
   }
 
-  TEST_CASE("who waits for an absent server does not do it in step with others") {
+  TEST_CASE("retries against an absent server have jitter") {
     std::set<std::size_t> counts;
     for (std::uint64_t i = 0; i < 8; ++i) {
       Fixture f(testing::seed() + i);
@@ -376,7 +376,7 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.restarts("ended") <= 35);
   }
 
-  TEST_CASE("what is forbidden shows at once") {
+  TEST_CASE("a forbidden resource is reported at once") {
     Fixture f;
     f.server.set_list_fault(Error{ErrorCode::kPermissionDenied, "services is forbidden"});
     f.start();
@@ -486,7 +486,7 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.restarts("broken") == 0);
   }
 
-  TEST_CASE("one that was stopped has forgotten everything, and says so") {
+  TEST_CASE("a stopped informer is empty and not synced") {
     Fixture f;
     f.put("a", "1");
     f.start();

@@ -39,7 +39,7 @@ TEST_SUITE("kubernetes::reduce") {
       "spec": {"destination": {"kind": "ServiceAccount"}}})"));
   }
 
-  TEST_CASE("of a pod is kept who it is, as whom it runs, where it is and whether it is ready") {
+  TEST_CASE("a reduced pod keeps its name, account, address and readiness") {
     const auto object = reduced(kubernetes::kPods, R"({
       "apiVersion": "v1", "kind": "Pod",
       "metadata": {"name": "p", "namespace": "shop", "uid": "u", "generateName": "p-",
@@ -93,7 +93,7 @@ TEST_SUITE("kubernetes::reduce") {
     CHECK(slice("1", "10.0.0.1") != slice("1", "10.0.0.2"));
   }
 
-  TEST_CASE("what has not the shape it should have is kept as far as it has") {
+  TEST_CASE("a malformed object is kept as far as it is valid") {
     for (const char* text :
          {"{}", R"({"metadata":null,"spec":[],"status":1})",
           R"({"metadata":{"name":1,"labels":[],"annotations":{"a":1}},"spec":{"volumes":[1,{}],)"

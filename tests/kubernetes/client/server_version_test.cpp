@@ -30,7 +30,7 @@ TEST_SUITE("kubernetes::server_minor_version") {
     }
   }
 
-  TEST_CASE("what is no version of Kubernetes is quoted, and nothing is guessed from it") {
+  TEST_CASE("an invalid version of Kubernetes is quoted and not interpreted") {
     Fixture f;
     for (const char* version : {"", "1.31.1", "v2.31.1", "v1.", "v1.31", "v1.x.1", "v1.-3.1",
                                 "v1.99999999999999999999.1", "v1.31-1"}) {

@@ -32,7 +32,7 @@ struct Fixture {
 };
 
 TEST_SUITE("kubernetes: single objects") {
-  TEST_CASE("one is created, read as the server has it, and deleted") {
+  TEST_CASE("an object is created, read as stored, and deleted") {
     Fixture f;
     const auto created = f.create("one");
     REQUIRE_MESSAGE(created.ok(), created.error().text());
@@ -49,7 +49,7 @@ TEST_SUITE("kubernetes: single objects") {
     CHECK(gone.error().code == ErrorCode::kNotFound);
   }
 
-  TEST_CASE("what is there already, or is no JSON, is not created") {
+  TEST_CASE("an existing object and invalid JSON are not created") {
     Fixture f;
     REQUIRE(f.create("one").ok());
     CHECK(f.create("one").error().code == ErrorCode::kAlreadyExists);
@@ -57,7 +57,7 @@ TEST_SUITE("kubernetes: single objects") {
           ErrorCode::kInvalidSyntax);
   }
 
-  TEST_CASE("those that are older than a time are listed, of one label only") {
+  TEST_CASE("objects of one label that are older than a time are listed") {
     Fixture f;
     REQUIRE(f.create("old").ok());
     REQUIRE(f.create("of-others", "others").ok());

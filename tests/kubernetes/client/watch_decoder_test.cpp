@@ -77,7 +77,7 @@ TEST_SUITE("kubernetes::WatchDecoder") {
     CHECK(seen.names == std::vector<std::string>{"0a"});
   }
 
-  TEST_CASE("what is no event ends it, unquoted") {
+  TEST_CASE("a line that is no event ends the watch and is not quoted") {
     for (const char* text :
          {"s3cret\n", "[]\n", "{}\n", "{\"type\":\"ADDED\"}\n",
           "{\"type\":\"ADDED\",\"object\":1}\n", "{\"type\":\"OTHER\",\"object\":{}}\n",
@@ -100,7 +100,7 @@ TEST_SUITE("kubernetes::WatchDecoder") {
     CHECK_FALSE(decoder.feed(deep, std::ref(seen)).ok());
   }
 
-  TEST_CASE("whoever has heard enough is told no more") {
+  TEST_CASE("a callback that stops gets no more events") {
     WatchDecoder decoder("watch pods");
     int told = 0;
     CHECK(decoder

@@ -120,7 +120,7 @@ TEST_SUITE("kubernetes::Api, live") {
     CHECK(watched.count(WatchEventType::kBookmark, "") > 0);  // before it ends
   }
 
-  TEST_CASE("who updates what has changed meanwhile is told so") {
+  TEST_CASE("an update of a changed object is a conflict") {
     live::Server server;
     live::make_namespace(server.api(), "conflict");
     auto first = server.api().create(kConfigMaps, config_map("conflict", "x", "1"));
@@ -176,7 +176,7 @@ TEST_SUITE("kubernetes::Api, live") {
     CHECK(text_at(*replaced, "/data/more").empty());
   }
 
-  TEST_CASE("what is invalid is refused with its field, what is forbidden with who wants what") {
+  TEST_CASE("invalid objects are refused by field, forbidden requests by user and verb") {
     live::Server server;
     live::make_namespace(server.api(), "refused");
     auto invalid = config_map("refused", "Not_A_Name", "1");

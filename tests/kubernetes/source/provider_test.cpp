@@ -172,7 +172,7 @@ TEST_SUITE("kubernetes::Provider: pods") {
     CHECK(problems().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of pods as old as each other the first by uid has the UUID") {
+  TEST_CASE_FIXTURE(Fixture, "of equally old pods the first by uid has the UUID") {
     put(PodSpec{.name = "b", .uuid = uuid_of(1)});
     put(PodSpec{.name = "a", .uuid = uuid_of(1)});
     start();
@@ -191,7 +191,8 @@ TEST_SUITE("kubernetes::Provider: pods") {
     CHECK(problems().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what cannot be a workload says which field and what to do") {
+  TEST_CASE_FIXTURE(Fixture,
+                    "a pod that cannot be a workload is reported by field, with the remedy") {
     put(PodSpec{.name = "a", .uuid = "6F2C"});
     put(PodSpec{.name = "b", .uuid = uuid_of(2), .account = "a.b"});
     start();
@@ -282,7 +283,7 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     CHECK(services == std::vector<Services>{{{"shop", "books"}}});
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who is not ready is known and gets nothing") {
+  TEST_CASE_FIXTURE(Fixture, "a pod that is not ready is known and gets no traffic") {
     mesh.put(service("books", {{"app", "books"}}));
     put_books(3);
     put(SliceSpec{

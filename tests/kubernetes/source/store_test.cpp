@@ -98,7 +98,7 @@ TEST_SUITE("kubernetes::make_store") {
     CHECK(f.told == std::vector<ObjectKey>{{"Service", "shop", "web2"}});
   }
 
-  TEST_CASE("of kinds that were named, those alone are asked for, waited for and reported") {
+  TEST_CASE("only the configured kinds are listed, waited for and reported") {
     Fixture f;
     f.server.put(k::kNamespaces, "", "shop",
                  {{"metadata", {{"labels", {{"openservicemesh.io/monitored-by", "osm"}}}}}});
@@ -185,7 +185,7 @@ TEST_SUITE("kubernetes::make_store") {
     CHECK(f.names("Service") == Names{"shop/web"});
   }
 
-  TEST_CASE("whoever cannot catch up says so, at once or when time is up") {
+  TEST_CASE("catch_up() that is impossible fails at once or at the timeout") {
     Fixture f;
     f.start();
     CHECK_FALSE(f.store->catch_up(milliseconds(1)));  // nobody runs the executor

@@ -222,8 +222,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(names.find("filename: \"/etc/envoy/cacert.pem\"") != std::string::npos);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "of a Secret its certificate and what is said of that are written, no more") {
+  TEST_CASE_FIXTURE(Fixture, "only the certificate and its annotations of a Secret are written") {
     put_pod_and_secret(1);
     start();
     json::object before = secret(1);
@@ -256,7 +255,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
   }
 
   TEST_CASE_FIXTURE(Fixture,
-                    "what is of the CA of now is left alone until two thirds of its life") {
+                    "a certificate of the present CA is left alone until two thirds of its life") {
     put_pod_and_secret(1);
     start();
     clock.advance(kYear * 5);
@@ -269,7 +268,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(renewed() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "those that were made in one minute are not renewed in one") {
+  TEST_CASE_FIXTURE(Fixture, "certificates of one minute are not all renewed in one minute") {
     for (int n = 0; n < 100; ++n) put_pod_and_secret(n);
     start();
     std::set<std::string> times;
@@ -396,8 +395,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(file(1, "cacert.pem") == "both roots");
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "who does not hold the Lease neither writes nor knows, until it does") {
+  TEST_CASE_FIXTURE(Fixture, "a replica without the Lease neither writes nor counts") {
     put_pod_and_secret(1);
     leads = false;
     start();
@@ -441,8 +439,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(fresh(60) == 60);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "only what a Pod of the mesh owns and starts with is written or counted") {
+  TEST_CASE_FIXTURE(Fixture, "only bootstrap Secrets of Pods in the mesh are written or counted") {
     put_namespace("other", "other-mesh");
     PodSpec other;
     other.ns = "other";
@@ -474,7 +471,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(api.writes().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what has ended renews nothing more") {
+  TEST_CASE_FIXTURE(Fixture, "after the end no certificate is renewed") {
     put_pod_and_secret(1);
     start();
     told.reset();

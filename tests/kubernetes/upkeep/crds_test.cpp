@@ -172,7 +172,7 @@ TEST_SUITE("kubernetes::crds") {
     }
   }
 
-  TEST_CASE("what the decoders refuse is refused, by the schema where a schema can say it") {
+  TEST_CASE("objects that decoders refuse are refused by the schema where possible") {
     const auto kinds = all_kinds();
     for (const Row& row : std::vector<Row>{
              {"TrafficTarget", "{}", "spec.destination"},

@@ -256,7 +256,7 @@ TEST_SUITE("kubernetes::GatewayKeeper") {
     CHECK(certificate()->subject == theirs);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who takes the Lease over writes its own, and clears up once") {
+  TEST_CASE_FIXTURE(Fixture, "a new holder of the Lease writes its own Secret and cleans up once") {
     start();
     const json::object before = secret();
     leads = false;
@@ -274,7 +274,7 @@ TEST_SUITE("kubernetes::GatewayKeeper") {
     CHECK(secret().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what has ended writes nothing more") {
+  TEST_CASE_FIXTURE(Fixture, "after the end nothing is written") {
     start();
     keeper->stop();
     api.forget_writes();

@@ -74,7 +74,7 @@ TEST_SUITE("kubernetes::Lease") {
     CHECK_FALSE(first->held());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "whoever renews keeps it, whatever its clock says") {
+  TEST_CASE_FIXTURE(Fixture, "a holder that renews keeps the Lease, whatever its clock") {
     auto lease = replica("b");
     executor.run_until_idle();
     REQUIRE(lease->held());
@@ -103,7 +103,7 @@ TEST_SUITE("kubernetes::Lease") {
     CHECK(log.lines_with("cannot be read").size() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of two who take it at once one does") {
+  TEST_CASE_FIXTURE(Fixture, "of two replicas that take the Lease at once one gets it") {
     auto first = replica("a");
     executor.run_until_idle();
     first->stop();

@@ -48,7 +48,7 @@ TEST_SUITE("kubernetes::upgrade_preset") {
     CHECK(api.writes().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "where there is no MeshConfig it becomes the MeshConfig") {
+  TEST_CASE_FIXTURE(Fixture, "without a MeshConfig the preset becomes the MeshConfig") {
     install(R"({"traffic":{"enableEgress":true},"sidecar":{"logLevel":"error"}})");
     CHECK(upgrade());
     CHECK(spec() == R"({"traffic":{"enableEgress":true},"sidecar":{"logLevel":"error"}})");
@@ -79,7 +79,7 @@ TEST_SUITE("kubernetes::upgrade_preset") {
     CHECK(now.at("observability").at("osmLogLevel") == "info");  // a new section
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what somebody took away stays away") {
+  TEST_CASE_FIXTURE(Fixture, "a field that a user removed stays removed") {
     install(R"({"traffic":{"enableEgress":true},"sidecar":{"logLevel":"error"}})");
     upgrade();
     edit([](json::object& spec) {

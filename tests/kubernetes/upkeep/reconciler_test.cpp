@@ -42,7 +42,7 @@ struct Fixture : UpkeepFixture {
 }  // namespace
 
 TEST_SUITE("kubernetes::Reconciler") {
-  TEST_CASE_FIXTURE(Fixture, "what is missing is created, and that is no repair") {
+  TEST_CASE_FIXTURE(Fixture, "a missing object is created without counting as a repair") {
     CHECK(hook().at("name") == "osm-inject.k8s.io");
     CHECK(hook().at("failurePolicy") == "Fail");
     CHECK(hook().at("clientConfig").at("service").at("port") == 9090);
@@ -54,7 +54,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(api.writes().empty());  // and then it is left alone
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what somebody deletes is there again at once") {
+  TEST_CASE_FIXTURE(Fixture, "a deleted object is created again at once") {
     REQUIRE(api.remove(kMutatingWebhooks, "", kName, {}).ok());
     executor.run_until_idle();
     CHECK(live().contains("webhooks"));
@@ -62,7 +62,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(log.lines_with("was deleted and is put back").size() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what somebody changes is as it was at once") {
+  TEST_CASE_FIXTURE(Fixture, "a changed object is restored at once") {
     const json::object before = hook();
     edit([](json::object& object) {
       first_hook(object)["failurePolicy"] = "Ignore";
@@ -73,7 +73,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(repairs() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what would switch a webhook off is taken away, though it was added") {
+  TEST_CASE_FIXTURE(Fixture, "an added field that disables a webhook is removed") {
     const json::object before = hook();
     edit([](json::object& object) {
       first_hook(object)["objectSelector"] = {{"matchLabels", {{"no", "pod"}}}};
@@ -94,7 +94,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(repairs() == 3);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what others add elsewhere is theirs") {
+  TEST_CASE_FIXTURE(Fixture, "fields that others add elsewhere stay") {
     edit([](json::object& object) {
       object["metadata"].as_object()["annotations"] = json::object{{"note", "theirs"}};
     });
@@ -120,7 +120,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(repairs() == 0);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "whoever changes it again and again is answered ever more slowly") {
+  TEST_CASE_FIXTURE(Fixture, "repeated changes are repaired with growing delays") {
     // As another controller that disagrees does.
     std::size_t changes = 0;
     for (auto end = clock.steady_now() + 1h; clock.steady_now() < end; executor.run_for(1s)) {
@@ -135,7 +135,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(hook().at("failurePolicy") == "Fail");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what a newer version of the mesh wrote is left to it") {
+  TEST_CASE_FIXTURE(Fixture, "an object of a newer version is left unchanged") {
     edit([](json::object& object) {
       object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = "99.0.0";
       first_hook(object)["timeoutSeconds"] = 7;
@@ -165,7 +165,7 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(api.watchers() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what the server changes on the way is said, and not fought over") {
+  TEST_CASE_FIXTURE(Fixture, "a change by the server itself is reported and not repaired again") {
     // The memory server has no mutating webhooks; a refusal stands for them.
     std::size_t tries = 0;
     api.set_fault([&](const std::string& call) {

@@ -64,7 +64,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*b, "roots") == Said{{"a", "other"}, {"b", ""}});
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who takes part in some topics is heard of in those alone") {
+  TEST_CASE_FIXTURE(Fixture, "a replica is listed only in the topics that it takes part in") {
     auto controller = board("controller"), injector = board("injector", "osm", {"leaves", "roots"});
     REQUIRE(controller->publish("status", "mine").ok());
     REQUIRE(injector->publish("roots", "seen").ok());
@@ -171,8 +171,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(log.lines_with("cannot tell the others").size() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "what was said while the API server was away is said when it is back") {
+  TEST_CASE_FIXTURE(Fixture, "texts published during an outage are written after it") {
     auto a = board("a"), b = board("b");
     executor.run_for(5s);
     cut_off();
@@ -200,7 +199,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*b) == Said{{"a", "true"}, {"b", ""}});
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who says something every moment is written once a second") {
+  TEST_CASE_FIXTURE(Fixture, "frequent texts are written once a second") {
     auto a = board("a"), b = board("b");
     executor.run_for(2s);
     api.forget_writes();
@@ -214,7 +213,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*b).at("a") == "999");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who says nothing new only renews") {
+  TEST_CASE_FIXTURE(Fixture, "an unchanged text only renews the Lease") {
     auto a = board("a");
     REQUIRE(a->publish("status", "one").ok());
     executor.run_for(2s);
@@ -227,7 +226,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(writes_of("a") <= 12);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what an API server would not take is refused, and the last stands") {
+  TEST_CASE_FIXTURE(Fixture, "a text beyond the limits is refused, and the last one stays") {
     auto a = board("a");
     REQUIRE(a->publish("status", std::string(100'000, 'x')).ok());
     REQUIRE(a->publish("two", std::string(100'000, 'x')).ok());
@@ -246,8 +245,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*a).at("a").size() == 100'000);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "subscribers hear what is said, who comes and who goes, and no renewal") {
+  TEST_CASE_FIXTURE(Fixture, "subscribers are notified of texts and replicas, not of renewals") {
     auto a = board("a");
     int heard = 0;
     executor.run_for(10s);

@@ -59,7 +59,7 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     CHECK(status("second") == said("signing", ""));
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what did not change is not written, and what did once a second") {
+  TEST_CASE_FIXTURE(Fixture, "unchanged statuses are not written, changed ones once a second") {
     executor.run_for(1s);
     api.forget_writes();
     executor.run_for(1h);
@@ -72,7 +72,7 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     CHECK(api.writes().size() <= 11);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who does not hold the Lease writes nothing, who gets it all") {
+  TEST_CASE_FIXTURE(Fixture, "only the holder of the Lease writes, and a new holder writes all") {
     executor.run_for(1s);
     leads = false;
     executor.run_for(1s);

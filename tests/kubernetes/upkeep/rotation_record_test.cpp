@@ -34,7 +34,7 @@ struct Fixture {
 constexpr ErrorCode kDone{-1};
 
 TEST_SUITE("kubernetes::make_rotation_record") {
-  TEST_CASE("what is stored is what any daemon reads, with the version that replaces it") {
+  TEST_CASE("any daemon reads the stored record with its version") {
     Fixture f;
     CHECK(f.load().text.empty());
     CHECK(f.load().version.empty());
@@ -50,7 +50,7 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     CHECK(k::make_rotation_record(f.cluster, "elsewhere")->load()->text.empty());
   }
 
-  TEST_CASE("of two that store at once the second is told, and what the first wrote stands") {
+  TEST_CASE("of two simultaneous writes the second is a conflict") {
     Fixture f;
     CHECK(f.store("one", "") == kDone);
     CHECK(f.store("another", "") == ErrorCode::kConflict);
@@ -60,7 +60,7 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     CHECK(f.load().text == "two");
   }
 
-  TEST_CASE("one that somebody deleted is not replaced by who has read it") {
+  TEST_CASE("a deleted record is not replaced under its old version") {
     Fixture f;
     CHECK(f.store("one", "") == kDone);
     const std::string version = f.load().version;
@@ -69,7 +69,7 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     CHECK(f.load().version.empty());
   }
 
-  TEST_CASE("one that somebody emptied is as none, and is replaced") {
+  TEST_CASE("an emptied record counts as none and is replaced") {
     Fixture f;
     CHECK(f.store("one", "") == kDone);
     f.cluster.memory.edit(k::kConfigMaps, "osm-system", "osm-root-rotation",

@@ -82,7 +82,7 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(api.writes().empty());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what came while nobody looked is found by the sweep") {
+  TEST_CASE_FIXTURE(Fixture, "Secrets that came without a watch are found by the sweep") {
     put_secret(name_of(1));
     put_pod(1, "web-0");
     start();
@@ -111,7 +111,7 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(owner_of(1) == "gone");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who gets the Lease again and again deletes nothing at first sight") {
+  TEST_CASE_FIXTURE(Fixture, "a repeated holder of the Lease deletes nothing at first sight") {
     put_secret(name_of(1));
     clock.advance(1h);
     start();
@@ -124,7 +124,7 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(owner_of(1) == "gone");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who gets the Lease looks at once at what nobody looked at") {
+  TEST_CASE_FIXTURE(Fixture, "a new holder of the Lease checks all Secrets at once") {
     leads = false;
     start();
     put_secret(name_of(1));

@@ -18,7 +18,7 @@ Shares said(const Share& share) { return {{{kId, share}}, true}; }
 }  // namespace
 
 TEST_SUITE("kubernetes::Share") {
-  TEST_CASE("what is written is read") {
+  TEST_CASE("a written text is read back") {
     const std::map<std::string, Share, std::less<>> shares{{"000000000001", {0, kApplied, 0, 0}},
                                                            {"00000000000a", {7, kPending, 1, 3}},
                                                            {"0000000000ff", {-1, kRefused, 2, 3}},
@@ -29,7 +29,7 @@ TEST_SUITE("kubernetes::Share") {
     CHECK(parse_shares(text_of({}, 1000)).complete);
   }
 
-  TEST_CASE("what does not fit is left out, and the reader knows") {
+  TEST_CASE("lines that do not fit are left out, and the reader knows") {
     std::map<std::string, Share, std::less<>> shares;
     for (int i = 0; i < 5000; ++i)
       shares.emplace(share_id({"TrafficTarget", "shop", std::to_string(i)}),
@@ -44,7 +44,7 @@ TEST_SUITE("kubernetes::Share") {
     for (const auto& [id, share] : read.objects) CHECK(shares.at(id) == share);
   }
 
-  TEST_CASE("what another version wrote says nothing, and never all") {
+  TEST_CASE("the text of another version reads as empty and incomplete") {
     for (const char* text : {"", "2 complete\n0123456789ab 3 applied 1 1", "{\"v\":1}"}) {
       const Shares read = parse_shares(text);
       CHECK(read.objects.empty());
@@ -86,7 +86,7 @@ TEST_SUITE("kubernetes::Share") {
     CHECK(sum.mute == 1);
   }
 
-  TEST_CASE("what is wrong anywhere is wrong") {
+  TEST_CASE("a problem on any replica counts") {
     const auto phase = [](ObjectPhase ours, ObjectPhase theirs) {
       const Shares b = said({3, theirs, 0, 1});
       return sum_of(kId, {3, ours, 1, 1}, {&b}).share.phase;

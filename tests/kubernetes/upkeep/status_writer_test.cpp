@@ -252,7 +252,7 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(writes_of("patch") == 1001);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what the API server refuses for now is written later") {
+  TEST_CASE_FIXTURE(Fixture, "a status that the API server refuses for now is written later") {
     api.set_fault([](const std::string& call) {
       return call.rfind("patch", 0) == 0 ? Status(Error{ErrorCode::kConflict, "changed"})
                                          : Status();
@@ -352,7 +352,7 @@ TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
     CHECK(condition("Programmed", "new").at("message") == "1/1 proxies");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "one that has too many objects to tell of is named, not waited for") {
+  TEST_CASE_FIXTURE(Fixture, "a replica with too many objects is named, not waited for") {
     several = true;
     board.others["controller-b"] = "1 cut";
     start();
@@ -373,7 +373,7 @@ TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
     CHECK(condition("Programmed").at("message") == "3/3 proxies");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "who does not write says what it knows, and only to others") {
+  TEST_CASE_FIXTURE(Fixture, "a replica that does not write publishes its statuses") {
     several = true;
     leads = false;
     start();
@@ -390,7 +390,7 @@ TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
 }
 
 TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
-  TEST_CASE_FIXTURE(Fixture, "what leaves the mesh with its namespace is said no more, once") {
+  TEST_CASE_FIXTURE(Fixture, "conditions of objects that leave the mesh are removed once") {
     start();
     executor.run_for(2s);
     REQUIRE(condition("Accepted").at("status") == "True");
@@ -406,7 +406,7 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     CHECK(condition("Programmed").at("message") == "3/3 proxies");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what left while nobody wrote is seen by who writes next") {
+  TEST_CASE_FIXTURE(Fixture, "objects that left without a writer are handled by the next one") {
     start();
     executor.run_for(2s);
     writer.reset();
@@ -432,7 +432,7 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     CHECK(writes_of("patch") == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what nobody ever took into the mesh is left alone, wrong or not") {
+  TEST_CASE_FIXTURE(Fixture, "objects outside the mesh are left alone") {
     put_namespace("other-mesh");
     statuses[kTarget] = rejected({problem()});
     problems = {problem()};
@@ -441,7 +441,7 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     CHECK(writes_of("patch") == 0);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what is deleted is not written to again") {
+  TEST_CASE_FIXTURE(Fixture, "a deleted object is not written again") {
     start();
     executor.run_for(2s);
     REQUIRE(api.remove(kTrafficTargets, "shop", "web-api", {}).ok());
@@ -477,7 +477,7 @@ TEST_SUITE("kubernetes::EventWriter") {
     CHECK(page.at("eventTime") == "2024-01-01T00:00:00.000000Z");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what has no effect, or is nobody's object, is no Event") {
+  TEST_CASE_FIXTURE(Fixture, "problems without an object or effect are no Events") {
     EventWriter events(with, store, "a");
     Problem unused = problem();
     unused.code = ErrorCode::kUnusedField;

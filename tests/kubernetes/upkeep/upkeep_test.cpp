@@ -130,7 +130,7 @@ struct Fixture : UpkeepFixture {
 }  // namespace
 
 TEST_SUITE("kubernetes::Upkeep") {
-  TEST_CASE_FIXTURE(Fixture, "one object keeps up everything that it is asked to") {
+  TEST_CASE_FIXTURE(Fixture, "one Upkeep maintains everything that is configured") {
     put_policy(kTcpRoutes, "shop", "events");
     const auto upkeep = start("a");
     executor.run_for(10s);
@@ -157,8 +157,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(metrics.sum("osm_reconciliation_total") == 0);
   }
 
-  TEST_CASE_FIXTURE(Fixture,
-                    "who holds the Lease knows what became of bootstrap Secrets, and who not") {
+  TEST_CASE_FIXTURE(Fixture, "only the holder of the Lease knows the state of bootstrap Secrets") {
     auto first = start("a");
     CHECK(first->stale_secrets() == std::nullopt);
     executor.run_for(5s);
@@ -193,7 +192,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     }
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of two replicas one writes, and the other when that has gone") {
+  TEST_CASE_FIXTURE(Fixture, "of two replicas one writes, and the other after its end") {
     auto first = start("a");
     executor.run_for(5s);
     auto second = start("b");
@@ -305,7 +304,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(keepless.error().message.find("UpkeepOptions.keep_secrets") == 0);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "what has ended writes nothing more") {
+  TEST_CASE_FIXTURE(Fixture, "after the end nothing is written") {
     auto upkeep = start("a");
     executor.run_for(10s);
     upkeep.reset();
