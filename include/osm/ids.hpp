@@ -22,7 +22,7 @@ class StrongString {
   StrongString() = default;
   explicit StrongString(std::string text) : text_(std::move(text)) {}
 
-  // The text; true if it is empty.
+  // The text / true if it is empty.
   const std::string& str() const noexcept { return text_; }
   bool empty() const noexcept { return text_.empty(); }
 
@@ -72,8 +72,8 @@ OSM_API SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& ide
 // "spiffe://<trust-domain>/ns/": prefix of every workload's URI SAN (permissive mode).
 OSM_API std::string workload_spiffe_prefix(const TrustDomain& domain);
 
-// DNS label of RFC 1123: lower case, digits and '-', 1 to 63 bytes. A subdomain is labels joined by
-// dots, at most 253 bytes.
+// True for a DNS label of RFC 1123: lower case, digits and '-', 1 to 63 bytes / for a subdomain:
+// labels joined by dots, at most 253 bytes.
 OSM_API bool is_dns_label(std::string_view text);
 OSM_API bool is_dns_subdomain(std::string_view text);
 // Canonical lower-case UUID text.

@@ -25,13 +25,13 @@ class OSM_API MeshReader {
   // The specification that these answers come from. Lifetime: the cataloger's.
   virtual const MeshSpec& get_smi_spec() const = 0;
 
-  // Identities that may call `identity`, and identities that `identity` may call.
+  // Identities that may call `identity` / that `identity` may call.
   virtual Result<std::vector<ServiceIdentity>> list_inbound_service_identities(
       const ServiceIdentity& identity) const = 0;
   virtual Result<std::vector<ServiceIdentity>> list_outbound_service_identities(
       const ServiceIdentity& identity) const = 0;
 
-  // Accounts that run a service, and services that an account runs.
+  // Accounts that run a service / services that an account runs.
   virtual Result<std::vector<ServiceIdentity>> list_service_identities_for_service(
       const ServiceName& service) const = 0;
   virtual Result<std::vector<MeshService>> get_services_for_service_identity(
@@ -58,8 +58,7 @@ class OSM_API ProxyRegistry {
 
   // Remembers a proxy certificate as unclaimed until its proxy connects.
   virtual void expect_proxy(const certificate::ProxyCertificate& certificate) = 0;
-  // Records that a proxy connected (its certificate becomes claimed), and that its last stream
-  // ended.
+  // Records that a proxy connected (its certificate becomes claimed) / that its last stream ended.
   virtual void register_proxy(const Proxy& proxy) = 0;
   virtual void unregister_proxy(const ProxyId& id) = 0;
 

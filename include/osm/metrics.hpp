@@ -18,8 +18,8 @@ class OSM_API MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
-  // For all three: Thread: any, concurrently. Blocking: no. Lifetime: arguments live for the call
-  // only.
+  // All three record one value. Thread: any, concurrently. Blocking: no.
+  // Lifetime: arguments live for the call only.
   virtual void add(std::string_view counter, MetricLabels labels, double delta) = 0;
   virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
   virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;

@@ -39,7 +39,7 @@ struct Response {
 
 using Handler = std::function<Response(const Request&)>;
 
-// A response whose body is JSON, and one whose body is plain text, with their content types.
+// A response whose body is JSON / plain text, with its content type.
 OSM_API Response json_response(std::string json, int status = 200);
 OSM_API Response text_response(std::string text, int status = 200);
 // {"error": {"code": "not-found", "message": "..."}} with the status for that code.

@@ -12,7 +12,7 @@ namespace osm::inline v1::net {
 // Thread: filled by one thread first, then called from any thread.
 class OSM_API Router {
  public:
-  // Sends all requests of that method for exactly `path` to `handler`. The last handler of a path
+  // Sends all GET / POST requests for exactly `path` to `handler`. The last handler of a path
   // counts. Result: the router itself.
   Router& get(std::string path, Handler handler);
   Router& post(std::string path, Handler handler);

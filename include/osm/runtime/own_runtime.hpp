@@ -39,8 +39,9 @@ class OSM_API OwnRuntime : public Runtime {
   OwnRuntime(const OwnRuntime&) = delete;
   OwnRuntime& operator=(const OwnRuntime&) = delete;
 
-  // `executor`, `log` and `metrics` with their own types: to watch descriptors or serve HTTP, to
-  // change the level, to expose the values. Thread: any. Blocking: no.
+  // All three are members of the Runtime with their own types: `executor` to watch descriptors or
+  // serve HTTP, `log` to change the level, `metrics` to expose the values.
+  // Thread: any. Blocking: no.
   net::AsioExecutor& asio() const;
   net::JsonLog& json_log() const;
   net::PrometheusRegistry& registry() const;

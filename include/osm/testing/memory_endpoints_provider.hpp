@@ -30,7 +30,7 @@ class OSM_API MemoryEndpointsProvider final : public EndpointsProvider, public W
   // Removes the workload. Unknown names are ignored.
   void remove_workload(const WorkloadName& name);
 
-  // Set the results of has_synced(), healthy() and list_problems().
+  // Set the result of has_synced() / healthy() / list_problems().
   void set_synced(bool synced);
   void set_healthy(bool healthy);
   void set_problems(std::vector<Problem> problems);

@@ -38,7 +38,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   // removed Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
   void remove(const ObjectKey& key);
 
-  // Set the results of has_synced() and list_problems().
+  // Set the result of has_synced() / list_problems().
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
   // Sets the place of an object. It does not notify: a move is no change of the object.

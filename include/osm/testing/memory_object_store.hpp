@@ -25,11 +25,11 @@ class OSM_API MemoryObjectStore final : public ObjectStore {
   // equal keys. It sends one notification for all. Their source is `path`.
   // Failure: the text of the first problem; no object is put then.
   Status put_yaml(std::string_view text, std::string_view path = "memory.yaml");
-  // Adds or replaces one object, and removes one if it exists.
+  // Adds or replaces one object / removes one if it exists.
   void put(Object object);
   void remove(const ObjectKey& key);
 
-  // Set the results of has_synced() and list_problems().
+  // Set the result of has_synced() / list_problems().
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
 
