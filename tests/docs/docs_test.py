@@ -33,6 +33,11 @@ UNSUPPORTED = re.compile(
     r"no effect yet|nothing here obeys|there is no \w+(ing)? yet", re.I)
 MAY_SAY_UNSUPPORTED = ("CHANGELOG.md", "docs/adr/", LIMITATIONS, "docs/cli.md", "docs/internals/style.md")
 
+OPERATORS = ["run", "troubleshoot", "rotate-root", "vm", "kubernetes", "certificates", "mesh-objects",
+             "metrics", "error-codes", "limitations", "security", "glossary", "cli"]
+# Names of tests and numbers of decision records: no explanation for an operator.
+INTERNAL = re.compile(r"\bADR\b|adr/\d|`(e2e|unit|security|bench|docs|asan|consumer)\.\w")
+
 
 def pages():
     listed = subprocess.run(
@@ -197,6 +202,12 @@ class Text(unittest.TestCase):
             for number, line in enumerate(page.read_text().split("\n"), 1):
                 with self.subTest(page=name(page), line=number):
                     self.assertIsNone(UNSUPPORTED.search(line), f"{line}: move it to {LIMITATIONS}")
+
+    def test_pages_for_operators_explain_without_tests_and_records(self):
+        for page in OPERATORS:
+            for number, line in enumerate((ROOT / f"docs/{page}.md").read_text().split("\n"), 1):
+                with self.subTest(page=page, line=number):
+                    self.assertIsNone(INTERNAL.search(line), line)
 
     def test_code_on_the_pages_is_fenced(self):
         for page in pages():
