@@ -293,13 +293,13 @@ TEST_SUITE("ads::AdsServer") {
     REQUIRE(manager->rotate_certificate(name).ok());
     REQUIRE(wait_until([&] { return (*kept)->load() != before; }));
 
-    SUBCASE("whoever connects next is shown the new one") {
+    SUBCASE("the next connection gets the new one") {
       auto next = world.client(world.ca.proxy(other, kClient));
       configure(*next);
       CHECK((*kept)->load()->chain_pem.starts_with(next->server_pem()));
       CHECK_FALSE(before->chain_pem.starts_with(next->server_pem()));
     }
-    SUBCASE("nobody else connects") {}
+    SUBCASE("no further connection") {}
 
     // The old stream is the one it was: it is told of changes, and it is answered.
     world.mesh.set_endpoints({"10.1.0.12"});

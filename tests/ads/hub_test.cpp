@@ -239,7 +239,7 @@ TEST_SUITE("ads::Hub writing") {
       second.finish_write();
       for (const RigProxy* proxy : {&first, &second, &third}) CHECK_FALSE(writing(*proxy));
     }
-    SUBCASE("also when the one who holds them back is cut") {
+    SUBCASE("also if the stalled stream is cut") {
       rig.executor.run_for(31s);
       CHECK_FALSE(third.open());
       CHECK(writing(first));

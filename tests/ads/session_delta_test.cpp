@@ -226,12 +226,12 @@ TEST_SUITE("ads::Session delta") {
     CHECK(session.state(kCds).state == SyncState::kStale);
     CHECK(settle(kCds) == "a=1");  // b may have been applied: it is not gone
     CHECK(session.state(kCds).nack_detail == "no such thing");
-    SUBCASE("what it did not carry goes on") {
+    SUBCASE("resources outside the response continue") {
       put(kCds, {cluster("a", "bad"), cluster("b", "1"), cluster("c", "2")});
       CHECK(settle(kCds) == "c=2");
       CHECK(session.state(kCds).state == SyncState::kStale);
     }
-    SUBCASE("what went meanwhile is removed, applied or not") {
+    SUBCASE("resources removed meanwhile are removed, applied or not") {
       put(kCds, {cluster("a", "bad"), cluster("c", "1")});
       CHECK(settle(kCds) == "a=bad -b");
     }

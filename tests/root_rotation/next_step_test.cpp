@@ -152,7 +152,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.records[1].bundle_pem.empty());
     CHECK(it.records[1].trust_domain == from);
 
-    SUBCASE("its names mean nobody once every proxy has replaced its connections") {
+    SUBCASE("its names leave policy after every proxy replaced its connections") {
       it.evidence = {.complete = true, .bundle_lag = 1};
       CHECK_FALSE(it.step());
       CHECK(it.waiting["old"] ==
