@@ -4,6 +4,7 @@ etcd is away."""
 import base64
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,21 @@ from lib.net.processes import CommandFailed, wait_for
 PORT = 2379
 KEY = "/osm/ca"
 COULD_NOT_CONNECT = 7  # curl's exit status
+
+
+def _base64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def documented_permission():
+    """What docs/certificates.md lets etcd's user do, as etcd's API has it."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/certificates.md"
+    key, prefix = re.search(r"^etcdctl role grant-permission osm readwrite (\S+)( --prefix=true)?$",
+                            page.read_text(), re.M).groups()
+    permission = {"permType": "READWRITE", "key": _base64(key)}
+    if prefix:  # up to the first key that does not begin so
+        permission["range_end"] = _base64(key[:-1] + chr(ord(key[-1]) + 1))
+    return permission
 
 
 class EtcdCa(meshcase.MeshCase):
@@ -150,9 +166,7 @@ class EtcdCa(meshcase.MeshCase):
         self.ask("auth/role/add", name="root")
         self.ask("auth/user/grant", user="root", role="root")
         self.ask("auth/role/add", name="osm")
-        end = "L29zbS9jYg=="  # the key alone: up to the next one
-        self.ask("auth/role/grant", name="osm", perm={
-            "permType": "READWRITE", "key": "L29zbS9jYQ==", "range_end": end})
+        self.ask("auth/role/grant", name="osm", perm=documented_permission())
         self.ask("auth/user/add", name="mesh", password="hsem")
         self.ask("auth/user/grant", user="mesh", role="osm")
         self.ask("auth/enable")
@@ -172,6 +186,13 @@ class EtcdCa(meshcase.MeshCase):
         text = self.start_fails(*self.arguments(key="/osm/other", **as_user))
         self.assertIn("read and write key /osm/other", text)
         self.rig.start_controller(*self.arguments(**as_user))
+
+        with self.subTest("the documented role suffices for a root rotation"):
+            self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", "next",
+                         "--wait", "60s")
+            roots = self.rig.osm_json("certificate", "status")["roots"]
+            self.assertEqual({root["name"]: root["state"] for root in roots},
+                             {"(own)": "inactive", "next": "signing"})
 
 
 if __name__ == "__main__":
