@@ -38,12 +38,12 @@ class OSM_API ResourceHook {
   // Changes the resources that `group` is about to be sent.
   //
   // Equal arguments must give equal resources until ControlPlane::refresh_resources() is called:
-  // replicas must agree, and proxies are sent what differs. Of two resources with one name the mesh
-  // keeps the first. It leaves out a cluster whose endpoints do not exist, and a listener whose
-  // routes do not exist. It logs both. It does not check clusters that listeners and routes name,
-  // since a bootstrap may define its own. If Envoy refuses a resource of the hook, no object is
-  // blamed: the proxies keep what they have, and the mesh logs it. The mesh's own clusters pin the
-  // identities that they expect; the hook must do so for its clusters.
+  // replicas must agree, and proxies are sent what differs. If two resources have one name, the
+  // mesh keeps the first. It leaves out a cluster whose endpoints do not exist, and a listener
+  // whose routes do not exist. It logs both. It does not check clusters that listeners and routes
+  // name, since a bootstrap may define its own. If Envoy refuses a resource of the hook, no object
+  // is blamed: the proxies keep what they have, and the mesh logs it. The mesh's own clusters pin
+  // the identities that they expect; the hook must do so for its clusters.
   //
   // Failure: logged; proxies of the group keep what they have. An exception counts as a failure.
   // Thread: of the executor, concurrently. Blocking: no; a blocking hook delays the whole mesh.

@@ -1,5 +1,5 @@
-// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes. Of xDS it
-// knows only the method of the stream.
+// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes, and knows only
+// the stream's method of xDS.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ struct OwnPorts {
 bool can_share_port(Protocol a, Protocol b);
 
 // Looks up named target ports in `workload.ports`; leaves out those that the workload lacks, and
-// services that are not in `services`. Of conflicting claims the first by port name wins, then by
+// services that are not in `services`. If claims conflict, the first by port name wins, then by
 // service, then by port.
 OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workload);
 

@@ -239,7 +239,8 @@ void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) 
                                                      settings.external_authorization.port, true}));
 }
 
-// Ports that share a target port share their clusters. Those use HTTP if one of the ports does.
+// Ports that share a target port share their clusters. The clusters use HTTP if one of the ports
+// does.
 void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamService& seen,
                            std::vector<InputPtr>& inputs) {
   const auto& [upstream, entry] = seen;
