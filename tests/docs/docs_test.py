@@ -38,6 +38,9 @@ OPERATORS = ["run", "troubleshoot", "rotate-root", "vm", "kubernetes", "certific
 # Names of tests and numbers of decision records: no explanation for an operator.
 INTERNAL = re.compile(r"\bADR\b|adr/\d|`(e2e|unit|security|bench|docs|asan|consumer)\.\w")
 
+# A word that makes the reader wait for the subject, at the start of a line's first or next sentence.
+SLOW_SENTENCE = re.compile(r"(^|[.:] |\| |^- )(What|Whether|Of|Where|Which|Who|Those|How)\b")
+
 
 def pages():
     listed = subprocess.run(
@@ -202,6 +205,16 @@ class Text(unittest.TestCase):
             for number, line in enumerate(page.read_text().split("\n"), 1):
                 with self.subTest(page=name(page), line=number):
                     self.assertIsNone(UNSUPPORTED.search(line), f"{line}: move it to {LIMITATIONS}")
+
+    def test_sentences_name_their_subject_first(self):
+        for page in pages():
+            if page.name in ("CHANGELOG.md", "style.md"):
+                continue
+            prose = re.sub(r"^ *```.*?^ *```", lambda code: "\n" * code[0].count("\n"), page.read_text(),
+                           flags=re.M | re.S)
+            for number, line in enumerate(prose.split("\n"), 1):
+                with self.subTest(page=name(page), line=number):
+                    self.assertIsNone(SLOW_SENTENCE.search(line), line)
 
     def test_pages_for_operators_explain_without_tests_and_records(self):
         for page in OPERATORS:
