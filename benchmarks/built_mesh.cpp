@@ -9,10 +9,7 @@ BuiltMesh::BuiltMesh(const MeshSize& size) : mesh_(size) {
                                .providers = {{&provider_, true}},
                                .workload_providers = {&provider_},
                                .trust_domain = kTrustDomain,
-                               .executor = executor_,
-                               .clock = clock_,
-                               .log = log_,
-                               .metrics = metrics_});
+                               .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
   settle();
 }
 

@@ -5,6 +5,7 @@
 
 #include "catalog/mesh_loop.hpp"
 #include "counting_sinks.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "synthetic_mesh.hpp"
@@ -26,6 +27,7 @@ class BuiltMesh {
   SyntheticMesh mesh_;
   testing::ManualClock clock_;
   testing::ManualExecutor executor_{clock_};
+  RandomRng rng_{1};
   WarningLog log_;
   CountingMetrics metrics_;
   testing::MemoryMeshSpec spec_;

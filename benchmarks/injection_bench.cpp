@@ -91,9 +91,7 @@ class Bench {
                for (const auto& file : secret.files) secret_bytes_ += file.content.size();
                return Status{};
              },
-         .clock = clock_,
-         .log = log_,
-         .metrics = metrics_,
+         .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
          .envoy_image = "envoy:1",
          .init_container_image = "init:1",
          .native_sidecars = true});

@@ -73,10 +73,7 @@ class OsmServer final : public MeasuredServer {
                                  .providers = {{&provider_, true}},
                                  .workload_providers = {&provider_},
                                  .trust_domain = kTrustDomain,
-                                 .executor = executor_,
-                                 .clock = clock_,
-                                 .log = log_,
-                                 .metrics = metrics_});
+                                 .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
     wait_for_first_snapshot();
     catalog_ = catalog::make_mesh_catalog(
         {.spec = spec_, .snapshots = loop_->snapshots(), .clock = clock_});
@@ -85,17 +82,14 @@ class OsmServer final : public MeasuredServer {
                                          .spiffe_id = model::controller_spiffe_id(kTrustDomain),
                                          .usage = certificate::Usage::kController},
                                         kValidity));
-    OSM_TRY(ads_, ads::AdsServer::start({.address = "127.0.0.1:0",
-                                         .accepted_domains = {kTrustDomain},
-                                         .server_certificate = [own] { return own; }},
-                                        {.executor = executor_,
-                                         .clock = clock_,
-                                         .rng = rng_,
-                                         .log = log_,
-                                         .metrics = metrics_,
-                                         .snapshots = loop_->snapshots(),
-                                         .secrets = *secrets_,
-                                         .registry = *catalog_}));
+    OSM_TRY(ads_,
+            ads::AdsServer::start({.address = "127.0.0.1:0",
+                                   .accepted_domains = {kTrustDomain},
+                                   .server_certificate = [own] { return own; }},
+                                  {.runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
+                                   .snapshots = loop_->snapshots(),
+                                   .secrets = *secrets_,
+                                   .registry = *catalog_}));
     return {};
   }
 

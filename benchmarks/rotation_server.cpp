@@ -8,6 +8,7 @@
 #include "counting_sinks.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
+#include "osm/certificate/progress.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/runtime/replica_board.hpp"
@@ -52,18 +53,14 @@ class RotationServer final : public MeasuredServer {
                                           .rng = rng_,
                                           .log = log_,
                                           .metrics = metrics_});
-    OSM_TRY(control_plane_, ControlPlane::start({.spec = spec_,
-                                                 .providers = {{&provider_, true}},
-                                                 .workload_providers = {&provider_},
-                                                 .certificates = *manager_,
-                                                 .executor = executor_,
-                                                 .blocking_executor = blocking_,
-                                                 .clock = clock_,
-                                                 .rng = rng_,
-                                                 .log = log_,
-                                                 .metrics = metrics_,
-                                                 .trust_domain = rotation_->trust_domains(),
-                                                 .ads_address = "127.0.0.1:0"}));
+    OSM_TRY(control_plane_,
+            ControlPlane::start({.spec = spec_,
+                                 .providers = {{&provider_, true}},
+                                 .workload_providers = {&provider_},
+                                 .certificates = *manager_,
+                                 .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
+                                 .trust_domain = rotation_->trust_domains(),
+                                 .ads_address = "127.0.0.1:0"}));
     rotation_->follow({.manager = *manager_, .control_plane = control_plane_.get(), .leads = [] {
                          return true;
                        }});

@@ -14,6 +14,7 @@
 #include "osm/control_plane.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
+#include "osm/values/proxy.hpp"
 #include "soak_mesh.hpp"
 
 namespace osm::bench {
@@ -65,18 +66,14 @@ class SoakServer final : public MeasuredServer {
                                           .rng = rng_,
                                           .log = log_,
                                           .metrics = metrics_});
-    OSM_TRY(control_plane_, ControlPlane::start({.spec = spec_,
-                                                 .providers = {{&provider_, true}},
-                                                 .workload_providers = {&provider_},
-                                                 .certificates = *manager_,
-                                                 .executor = executor_,
-                                                 .blocking_executor = blocking_,
-                                                 .clock = clock_,
-                                                 .rng = rng_,
-                                                 .log = log_,
-                                                 .metrics = metrics_,
-                                                 .trust_domain = kTrustDomain,
-                                                 .ads_address = "127.0.0.1:0"}));
+    OSM_TRY(control_plane_,
+            ControlPlane::start({.spec = spec_,
+                                 .providers = {{&provider_, true}},
+                                 .workload_providers = {&provider_},
+                                 .certificates = *manager_,
+                                 .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
+                                 .trust_domain = kTrustDomain,
+                                 .ads_address = "127.0.0.1:0"}));
     while (!control_plane_->waiting_for().empty())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return {};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxPem = 64 * 1024;
 
-Result<std::unique_ptr<certificate::CaStore>> open_etcd(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::CaStore>> open_etcd(const LoadCaOptions& with,
                                                         const std::string& key) {
   const CaOptions& options = with.options;
   return etcd::make_ca_store({.endpoints = options.etcd_endpoints,
@@ -26,18 +26,18 @@ Result<std::unique_ptr<certificate::CaStore>> open_etcd(const CaSurroundings& wi
                               .user = options.etcd_user,
                               .password_file = options.etcd_password_file,
                               .io = with.io,
-                              .blocking = with.blocking});
+                              .blocking = with.runtime.blocking});
 }
 
 // One machine's, and never shared: replicas elsewhere would not know it.
-Result<std::unique_ptr<certificate::CaStore>> open_directory(const CaSurroundings& with) {
+Result<std::unique_ptr<certificate::CaStore>> open_directory(const LoadCaOptions& with) {
   if (with.directory.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "--ca-store directory: this daemon keeps none; take kubernetes or etcd"};
   return certificate::open_directory_ca_store(with.directory);
 }
 
-Result<std::unique_ptr<certificate::CaStore>> open_store(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::CaStore>> open_store(const LoadCaOptions& with,
                                                          const std::string& store) {
   if (store == "etcd") return open_etcd(with, with.options.etcd_key);
   if (store == "directory") return open_directory(with);
@@ -71,16 +71,16 @@ Result<certificate::PrivateKey> read_ca(const CaOptions& options) {
   return certificate::PrivateKey(std::move(pem));
 }
 
-Status import_own_ca(const CaSurroundings& with, certificate::CaStore& store) {
+Status import_own_ca(const LoadCaOptions& with, certificate::CaStore& store) {
   const CaOptions& options = with.options;
   OSM_TRY(const certificate::PrivateKey pem, read_ca(options));
-  Status imported = certificate::import_ca(store, pem, with.clock);
+  Status imported = certificate::import_ca(store, pem, with.runtime.clock);
   if (imported.ok() || imported.error().code == ErrorCode::kAlreadyExists) return imported;
   return imported.error().with_context("--ca-cert " + options.ca_cert_file + ", --ca-key " +
                                        options.ca_key_file);
 }
 
-Result<std::unique_ptr<certificate::Issuer>> use_cert_manager(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::Issuer>> use_cert_manager(const LoadCaOptions& with,
                                                               const CertManagerProvider& described,
                                                               const std::string& ca_file) {
   if (!with.cluster)
@@ -91,9 +91,9 @@ Result<std::unique_ptr<certificate::Issuer>> use_cert_manager(const CaSurroundin
     OSM_TRY(bundle, read_pem(ca_file));
   }
   return cert_manager::make_issuer({.cluster = *with.cluster,
-                                    .clock = with.clock,
-                                    .rng = with.rng,
-                                    .log = with.log,
+                                    .clock = with.runtime.clock,
+                                    .rng = with.runtime.rng,
+                                    .log = with.runtime.log,
                                     .trust_domain = with.trust_domain,
                                     .osm_namespace = with.osm_namespace,
                                     .issuer = {.name = described.issuer_name,
@@ -103,7 +103,7 @@ Result<std::unique_ptr<certificate::Issuer>> use_cert_manager(const CaSurroundin
 }
 
 // Our own CA: where the object says, and where there are no Secrets as this daemon's own is kept.
-Result<std::unique_ptr<certificate::Issuer>> load_tresor(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::Issuer>> load_tresor(const LoadCaOptions& with,
                                                          const std::string& name,
                                                          const TresorProvider& described) {
   std::unique_ptr<certificate::CaStore> store;
@@ -117,10 +117,10 @@ Result<std::unique_ptr<certificate::Issuer>> load_tresor(const CaSurroundings& w
     OSM_TRY(store, open_directory(with));
   }
   return certificate::load_or_create_ca(
-      {.store = *store, .trust_domain = with.trust_domain, .clock = with.clock});
+      {.store = *store, .trust_domain = with.trust_domain, .clock = with.runtime.clock});
 }
 
-Result<std::unique_ptr<certificate::Issuer>> load_root(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::Issuer>> load_root(const LoadCaOptions& with,
                                                        const MeshRootCertificate& described) {
   if (const auto* vault = std::get_if<VaultProvider>(&described.provider)) {
     vault::Source ca_pem;
@@ -134,7 +134,7 @@ Result<std::unique_ptr<certificate::Issuer>> load_root(const CaSurroundings& wit
 
 }  // namespace
 
-Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with) {
+Result<std::unique_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with) {
   const bool own = !with.options.ca_cert_file.empty();
   if (own && with.options.certificate_manager != "tresor")
     return Error{ErrorCode::kInvalidArgument,
@@ -156,10 +156,10 @@ Result<std::unique_ptr<certificate::Issuer>> load_ca(const CaSurroundings& with)
       return imported.error();
   }
   return certificate::load_or_create_ca(
-      {.store = *store, .trust_domain = with.trust_domain, .clock = with.clock});
+      {.store = *store, .trust_domain = with.trust_domain, .clock = with.runtime.clock});
 }
 
-Result<std::shared_ptr<certificate::Issuer>> make_root(CaSurroundings with,
+Result<std::shared_ptr<certificate::Issuer>> make_root(LoadCaOptions with,
                                                        const MeshRootCertificate& described) {
   with.trust_domain = described.trust_domain;
   OSM_TRY(auto issuer, load_root(with, described));

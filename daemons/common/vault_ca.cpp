@@ -40,7 +40,7 @@ class WithThreads final : public certificate::Issuer {
 
 // Reads Secrets of the mesh's own namespace only, so that a declared root cannot reach other
 // Secrets.
-Result<vault::Source> token_in_secret(const CaSurroundings& with, const VaultProvider& described) {
+Result<vault::Source> token_in_secret(const LoadCaOptions& with, const VaultProvider& described) {
   if (!with.cluster)
     return Error{ErrorCode::kInvalidArgument,
                  "Vault: token.secretKeyRef: the mesh is not on Kubernetes; use tokenFile"};
@@ -56,7 +56,7 @@ Result<vault::Source> token_in_secret(const CaSurroundings& with, const VaultPro
 
 }  // namespace
 
-Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings& with,
+Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const LoadCaOptions& with,
                                                            const VaultProvider& described,
                                                            vault::Source ca_pem) {
   auto issuer = std::make_unique<WithThreads>();
@@ -68,10 +68,10 @@ Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const CaSurroundings&
                                .role = described.role,
                                .io = with.io,
                                .executor = issuer->executor(),
-                               .clock = with.clock,
-                               .rng = with.rng,
-                               .log = with.log,
-                               .metrics = with.metrics};
+                               .clock = with.runtime.clock,
+                               .rng = with.runtime.rng,
+                               .log = with.runtime.log,
+                               .metrics = with.runtime.metrics};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
   if (!described.token_secret_name.empty()) {
     OSM_TRY(options.token, token_in_secret(with, described));

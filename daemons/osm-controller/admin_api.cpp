@@ -7,8 +7,10 @@
 #include "admin_json.hpp"
 #include "admin_status.hpp"
 #include "http_side.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/net/router.hpp"
 #include "osm/runtime/json_log.hpp"
+#include "osm/values/proxy.hpp"
 #include "vm_bootstrap.hpp"
 
 namespace osm::controller {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "admin_json.hpp"
+#include "osm/values/object_status.hpp"
 
 namespace osm::controller {
 namespace {

@@ -1,8 +1,6 @@
 #include "controller.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 
 #include "admin_api.hpp"
@@ -13,21 +11,16 @@
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
-#include "osm/runtime/system.hpp"
 #include "osm/runtime/threads.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
 namespace {
 
-// Issuing and administration may wait; they do it here.
-constexpr unsigned kBlockingThreads = 4;
-
 class ControllerImpl final : public Controller {
  public:
-  ControllerImpl(const Options& options, StateDir state, const Clock& clock, net::JsonLog& log)
-      : options_(options), state_(std::move(state)), clock_(clock), log_(log) {}
+  ControllerImpl(const Options& options, StateDir state, OwnRuntime& runtime)
+      : options_(options), state_(std::move(state)), runtime_(runtime) {}
 
   ~ControllerImpl() override {
     if (roots_) roots_->stop();
@@ -36,8 +29,8 @@ class ControllerImpl final : public Controller {
   }
 
   Status start() {
-    daemon::describe_metrics(metrics_);
-    metrics_.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
+    daemon::describe_metrics(runtime_.registry());
+    runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
     for (const auto step : {&ControllerImpl::start_mesh, &ControllerImpl::start_certificates,
                             &ControllerImpl::start_control_plane, &ControllerImpl::start_servers})
       if (Status done = (this->*step)(); !done.ok()) return done;
@@ -51,7 +44,7 @@ class ControllerImpl final : public Controller {
   void shutdown(std::chrono::milliseconds deadline) override {
     stopping_ = true;  // not ready, while streams end
     const auto report = [this](const Status& status) {
-      if (!status.ok()) log_.warning("shutting down", {{"cause", status.error().message}});
+      if (!status.ok()) runtime_.log.warning("shutting down", {{"cause", status.error().message}});
     };
     roots_->stop();
     mesh_->stop(deadline / 4);
@@ -62,20 +55,15 @@ class ControllerImpl final : public Controller {
 
  private:
   Status start_mesh() {
-    OSM_TRY(mesh_, make_mesh_source({.options = options_,
-                                     .clock = clock_,
-                                     .rng = rng_,
-                                     .log = log_,
-                                     .metrics = metrics_,
-                                     .io = io_,
-                                     .blocking = blocking_}));
+    OSM_TRY(mesh_, make_mesh_source({.options = options_, .runtime = runtime_}));
     mesh_config_ = mesh_->spec().subscribe([this](const auto&) { follow_log_level(); });
     follow_log_level();
     return {};
   }
 
   void follow_log_level() {
-    log_.set_least(mesh_->spec().get_mesh_config().log_level.value_or(options_.log_level));
+    runtime_.json_log().set_least(
+        mesh_->spec().get_mesh_config().log_level.value_or(options_.log_level));
   }
 
   Status start_certificates() {
@@ -88,18 +76,18 @@ class ControllerImpl final : public Controller {
                          .make_issuer = [this](const auto& root) { return mesh_->make_root(root); },
                          .trust_domain = options_.trust_domain,
                          .blocking = rotating_.executor(),
-                         .clock = clock_,
-                         .log = log_,
-                         .metrics = metrics_}));
+                         .clock = runtime_.clock,
+                         .log = runtime_.log,
+                         .metrics = runtime_.metrics}));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
-         .executor = blocking_.executor(),
-         .clock = clock_,
-         .rng = rng_,
-         .log = log_,
-         .metrics = metrics_,
+         .executor = runtime_.blocking,
+         .clock = runtime_.clock,
+         .rng = runtime_.rng,
+         .log = runtime_.log,
+         .metrics = runtime_.metrics,
          .key_parameters = [this] {
            const MeshConfig config = mesh_->spec().get_mesh_config();
            return certificate::KeyParameters{config.certificates.key_type,
@@ -114,12 +102,7 @@ class ControllerImpl final : public Controller {
                                  .providers = mesh_->providers(),
                                  .workload_providers = mesh_->workload_providers(),
                                  .certificates = *manager_,
-                                 .executor = io_.executor(),
-                                 .blocking_executor = blocking_.executor(),
-                                 .clock = clock_,
-                                 .rng = rng_,
-                                 .log = log_,
-                                 .metrics = metrics_,
+                                 .runtime = runtime_,
                                  .trust_domain = roots_->trust_domains(),
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
@@ -140,9 +123,9 @@ class ControllerImpl final : public Controller {
   Status start_servers() {
     OSM_TRY(admin_,
             net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")}},
-                                   io_.executor(), blocking_.executor(),
-                                   make_admin_api({.clock = clock_,
-                                                   .log = log_,
+                                   runtime_.asio(), runtime_.blocking,
+                                   make_admin_api({.clock = runtime_.clock,
+                                                   .log = runtime_.log,
                                                    .store = mesh_->store(),
                                                    .spec = mesh_->spec(),
                                                    .workloads = mesh_->machines(),
@@ -150,15 +133,15 @@ class ControllerImpl final : public Controller {
                                                    .roots = *roots_,
                                                    .control_plane = *control_plane_,
                                                    .problems = [this] { return problems(); }}),
-                                   log_));
+                                   runtime_.log));
     // The last, since who is told that all is ready may ask the others. Its handlers wait for
     // nothing, so health also tells that the mesh's threads are free.
     OSM_TRY(http_, net::HttpServer::start(
-                       {.listen = options_.http_address}, io_.executor(), io_.executor(),
-                       daemon::make_http_side({.metrics = metrics_,
+                       {.listen = options_.http_address}, runtime_.asio(), runtime_.executor,
+                       daemon::make_http_side({.metrics = runtime_.registry(),
                                                .missing = [this] { return missing(); },
                                                .problems = [this] { return problems(); }}),
-                       log_));
+                       runtime_.log));
     return {};
   }
 
@@ -186,14 +169,9 @@ class ControllerImpl final : public Controller {
 
   const Options options_;
   const StateDir state_;
-  const Clock& clock_;
-  net::JsonLog& log_;
-  RandomRng rng_;
-  net::PrometheusRegistry metrics_;
+  OwnRuntime& runtime_;
   std::atomic<bool> stopping_{false};
 
-  net::Threads io_{std::max(2U, std::thread::hardware_concurrency())};
-  net::Threads blocking_{kBlockingThreads};
   net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it
 
   std::unique_ptr<MeshSource> mesh_;
@@ -208,10 +186,9 @@ class ControllerImpl final : public Controller {
 
 }  // namespace
 
-Result<std::unique_ptr<Controller>> Controller::start(const Options& options, const Clock& clock,
-                                                      net::JsonLog& log) {
+Result<std::unique_ptr<Controller>> Controller::start(const Options& options, OwnRuntime& runtime) {
   OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
-  auto controller = std::make_unique<ControllerImpl>(options, std::move(state), clock, log);
+  auto controller = std::make_unique<ControllerImpl>(options, std::move(state), runtime);
   if (Status started = controller->start(); !started.ok()) return started.error();
   return std::unique_ptr<Controller>(std::move(controller));
 }

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "options.hpp"
-#include "osm/clock.hpp"
 #include "osm/result.hpp"
-#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/own_runtime.hpp"
 
 namespace osm::controller {
 
@@ -21,8 +20,7 @@ class Controller {
   // Starts everything; the mesh is served once it is synced, which readiness tells. `log` keeps
   // what MeshConfig wants to see, else what the options do.
   // Failure: what is wrong and what to do, of the room it happened in. Blocking: briefly.
-  static Result<std::unique_ptr<Controller>> start(const Options& options, const Clock& clock,
-                                                   net::JsonLog& log);
+  static Result<std::unique_ptr<Controller>> start(const Options& options, OwnRuntime& runtime);
 
   // "HOST:PORT" with the real port.
   virtual std::string ads_address() const = 0;

@@ -13,27 +13,24 @@ namespace {
 
 class DirectorySource final : public MeshSource {
  public:
-  explicit DirectorySource(const MeshSurroundings& surroundings) : with_(surroundings) {}
+  explicit DirectorySource(const MeshSourceOptions& with) : with_(with) {}
 
   Status start() {
     OSM_TRY(store_, spec::make_directory_store({.directory = with_.options.mesh_dir,
-                                                .executor = with_.io.executor(),
-                                                .watcher = with_.io.executor(),
-                                                .clock = with_.clock,
-                                                .log = with_.log,
-                                                .metrics = with_.metrics}));
+                                                .watcher = with_.runtime.asio(),
+                                                .runtime = with_.runtime}));
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = with_.options.mesh_name,
                                   .osm_namespace = with_.options.osm_namespace,
-                                  .log = with_.log,
-                                  .metrics = with_.metrics});
+                                  .log = with_.runtime.log,
+                                  .metrics = with_.runtime.metrics});
     record_ = make_file_record(with_.options.state_dir + "/rotation.json");
-    board_ = make_local_board("osm-controller", with_.blocking.executor());
+    board_ = make_local_board("osm-controller", with_.runtime.blocking);
     vms_ = vm::make_vm_provider({.store = *store_,
                                  .mesh_spec = *spec_,
                                  .trust_domain = with_.options.trust_domain,
-                                 .log = with_.log,
-                                 .metrics = with_.metrics});
+                                 .log = with_.runtime.log,
+                                 .metrics = with_.runtime.metrics});
     return {};
   }
 
@@ -48,12 +45,8 @@ class DirectorySource final : public MeshSource {
                             .trust_domain = with_.options.trust_domain,
                             .osm_namespace = with_.options.osm_namespace,
                             .directory = ca_directory,
-                            .io = with_.io.executor(),
-                            .blocking = with_.blocking.executor(),
-                            .clock = with_.clock,
-                            .rng = with_.rng,
-                            .log = with_.log,
-                            .metrics = with_.metrics});
+                            .io = with_.runtime.asio(),
+                            .runtime = with_.runtime});
   }
 
   Result<std::shared_ptr<certificate::Issuer>> make_root(
@@ -62,12 +55,8 @@ class DirectorySource final : public MeshSource {
                               .trust_domain = with_.options.trust_domain,
                               .osm_namespace = with_.options.osm_namespace,
                               .directory = with_.options.state_dir + "/roots/" + described.name,
-                              .io = with_.io.executor(),
-                              .blocking = with_.blocking.executor(),
-                              .clock = with_.clock,
-                              .rng = with_.rng,
-                              .log = with_.log,
-                              .metrics = with_.metrics},
+                              .io = with_.runtime.asio(),
+                              .runtime = with_.runtime},
                              described);
   }
 
@@ -83,7 +72,7 @@ class DirectorySource final : public MeshSource {
   void stop(std::chrono::milliseconds) override {}
 
  private:
-  const MeshSurroundings with_;
+  const MeshSourceOptions with_;
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<MeshSpec> spec_;
   std::unique_ptr<vm::VmProvider> vms_;
@@ -93,10 +82,10 @@ class DirectorySource final : public MeshSource {
 
 }  // namespace
 
-Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSurroundings& surroundings) {
-  if (Status readable = check_mesh_dir(surroundings.options.mesh_dir); !readable.ok())
+Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSourceOptions& with) {
+  if (Status readable = check_mesh_dir(with.options.mesh_dir); !readable.ok())
     return readable.error();
-  auto source = std::make_unique<DirectorySource>(surroundings);
+  auto source = std::make_unique<DirectorySource>(with);
   if (Status started = source->start(); !started.ok()) return started.error();
   return std::unique_ptr<MeshSource>(std::move(source));
 }

@@ -5,6 +5,6 @@
 namespace osm::controller {
 
 // A directory of YAML, and the VirtualMachines in it.
-Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSurroundings& surroundings);
+Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSourceOptions& with);
 
 }  // namespace osm::controller

@@ -11,6 +11,7 @@
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/net/router.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "osm/spec/vm_provider.hpp"
 #include "replica.hpp"
@@ -24,38 +25,40 @@ constexpr const char* kValidatorService = "osm-validator";
 
 class KubernetesSource final : public MeshSource {
  public:
-  explicit KubernetesSource(const MeshSurroundings& surroundings) : with_(surroundings) {}
+  explicit KubernetesSource(const MeshSourceOptions& with) : with_(with) {}
 
   Status start() {
     const Options& options = with_.options;
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
                                            .environment = daemon::environment(),
-                                           .io = with_.io.executor(),
-                                           .blocking = with_.blocking.executor(),
-                                           .clock = with_.clock,
-                                           .rng = with_.rng,
-                                           .log = with_.log,
-                                           .metrics = with_.metrics}));
+                                           .io = with_.runtime.asio(),
+                                           .blocking = with_.runtime.blocking,
+                                           .clock = with_.runtime.clock,
+                                           .rng = with_.runtime.rng,
+                                           .log = with_.runtime.log,
+                                           .metrics = with_.runtime.metrics}));
     store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .executor = with_.io.executor(),
-                                     .clock = with_.clock,
-                                     .rng = with_.rng,
-                                     .log = with_.log,
-                                     .metrics = with_.metrics,
+                                     .executor = with_.runtime.asio(),
+                                     .clock = with_.runtime.clock,
+                                     .rng = with_.runtime.rng,
+                                     .log = with_.runtime.log,
+                                     .metrics = with_.runtime.metrics,
                                      .mesh_name = options.mesh_name,
                                      .osm_namespace = options.osm_namespace});
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options.mesh_name,
                                   .osm_namespace = options.osm_namespace,
-                                  .log = with_.log,
-                                  .metrics = with_.metrics});
-    pods_ = kubernetes::make_provider(
-        {.store = *store_, .mesh_spec = *spec_, .log = with_.log, .metrics = with_.metrics});
+                                  .log = with_.runtime.log,
+                                  .metrics = with_.runtime.metrics});
+    pods_ = kubernetes::make_provider({.store = *store_,
+                                       .mesh_spec = *spec_,
+                                       .log = with_.runtime.log,
+                                       .metrics = with_.runtime.metrics});
     vms_ = vm::make_vm_provider({.store = *store_,
                                  .mesh_spec = *spec_,
                                  .trust_domain = options.trust_domain,
-                                 .log = with_.log,
-                                 .metrics = with_.metrics});
+                                 .log = with_.runtime.log,
+                                 .metrics = with_.runtime.metrics});
     return start_board();
   }
 
@@ -68,11 +71,11 @@ class KubernetesSource final : public MeshSource {
   const WorkloadProvider& machines() override { return *vms_; }
 
   Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string&) override {
-    return daemon::load_ca(ca_surroundings());
+    return daemon::load_ca(ca_options());
   }
   Result<std::shared_ptr<certificate::Issuer>> make_root(
       const MeshRootCertificate& described) override {
-    return daemon::make_root(ca_surroundings(), described);
+    return daemon::make_root(ca_options(), described);
   }
 
   RotationRecord& rotation_record() override { return *record_; }
@@ -89,10 +92,10 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep({.cluster = *cluster_,
                                       .blocking = waiting_.executor(),
-                                      .clock = with_.clock,
-                                      .rng = with_.rng,
-                                      .log = with_.log,
-                                      .metrics = with_.metrics,
+                                      .clock = with_.runtime.clock,
+                                      .rng = with_.runtime.rng,
+                                      .log = with_.runtime.log,
+                                      .metrics = with_.runtime.metrics,
                                       .replica = replica_,
                                       .mesh_name = with_.options.mesh_name,
                                       .osm_namespace = with_.options.osm_namespace,
@@ -120,33 +123,29 @@ class KubernetesSource final : public MeshSource {
     upkeep_ = nullptr;
     if (!webhook_) return;
     if (Status stopped = webhook_->stop(deadline); !stopped.ok())
-      with_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
+      with_.runtime.log.warning("the validating webhook", {{"cause", stopped.error().message}});
   }
 
  private:
-  daemon::CaSurroundings ca_surroundings() const {
+  daemon::LoadCaOptions ca_options() const {
     return {.options = with_.options.ca,
             .trust_domain = with_.options.trust_domain,
             .osm_namespace = with_.options.osm_namespace,
             .cluster = cluster_.get(),
-            .io = with_.io.executor(),
-            .blocking = with_.blocking.executor(),
-            .clock = with_.clock,
-            .rng = with_.rng,
-            .log = with_.log,
-            .metrics = with_.metrics};
+            .io = with_.runtime.asio(),
+            .runtime = with_.runtime};
   }
 
   // Before certificates are, which follow what the replicas have agreed on.
   Status start_board() {
     record_ = kubernetes::make_rotation_record(*cluster_, with_.options.osm_namespace);
-    replica_ = daemon::replica_name(with_.rng);
+    replica_ = daemon::replica_name(with_.runtime.rng);
     OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
                                                     .blocking = waiting_.executor(),
-                                                    .clock = with_.clock,
-                                                    .rng = with_.rng,
-                                                    .log = with_.log,
-                                                    .metrics = with_.metrics,
+                                                    .clock = with_.runtime.clock,
+                                                    .rng = with_.runtime.rng,
+                                                    .log = with_.runtime.log,
+                                                    .metrics = with_.runtime.metrics,
                                                     .replica = replica_,
                                                     .mesh_name = with_.options.mesh_name,
                                                     .osm_namespace = with_.options.osm_namespace}));
@@ -161,7 +160,7 @@ class KubernetesSource final : public MeshSource {
   Status start_validator(certificate::Manager& manager, const TrustDomains& trust_domains) {
     validator_ =
         inject::make_validator({.mesh_spec = *spec_,
-                                .metrics = with_.metrics,
+                                .metrics = with_.runtime.metrics,
                                 .osm_namespace = with_.options.osm_namespace,
                                 .store = store_.get(),
                                 .more_kinds = {{"VirtualMachine", vm::check_virtual_machine}}});
@@ -174,15 +173,15 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(webhook_, net::HttpServer::start({.listen = with_.options.validator_address,
                                               .max_body_bytes = kMaxReviewBytes,
                                               .tls = [this] { return certificate_->load(); }},
-                                             with_.io.executor(), with_.blocking.executor(),
-                                             std::move(router), with_.log));
+                                             with_.runtime.asio(), with_.runtime.blocking,
+                                             std::move(router), with_.runtime.log));
     return {};
   }
 
   // An object of 3 MB at most, old and new, and what is around them.
   static constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
 
-  const MeshSurroundings with_;
+  const MeshSourceOptions with_;
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
   net::Threads waiting_{4};
   std::unique_ptr<kubernetes::Cluster> cluster_;
@@ -201,8 +200,8 @@ class KubernetesSource final : public MeshSource {
 
 }  // namespace
 
-Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSurroundings& surroundings) {
-  auto source = std::make_unique<KubernetesSource>(surroundings);
+Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSourceOptions& with) {
+  auto source = std::make_unique<KubernetesSource>(with);
   if (Status started = source->start(); !started.ok()) return started.error();
   return std::unique_ptr<MeshSource>(std::move(source));
 }

@@ -5,6 +5,6 @@
 namespace osm::controller {
 
 // An API server: its objects, pods and custom resources.
-Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSurroundings& surroundings);
+Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSourceOptions& with);
 
 }  // namespace osm::controller

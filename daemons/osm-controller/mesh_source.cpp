@@ -5,9 +5,8 @@
 
 namespace osm::controller {
 
-Result<std::unique_ptr<MeshSource>> make_mesh_source(const MeshSurroundings& surroundings) {
-  return surroundings.options.on_kubernetes() ? make_kubernetes_source(surroundings)
-                                              : make_directory_source(surroundings);
+Result<std::unique_ptr<MeshSource>> make_mesh_source(const MeshSourceOptions& with) {
+  return with.options.on_kubernetes() ? make_kubernetes_source(with) : make_directory_source(with);
 }
 
 }  // namespace osm::controller

@@ -11,28 +11,20 @@
 #include "options.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
-#include "osm/clock.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
-#include "osm/runtime/threads.hpp"
 
 namespace osm::controller {
 
-// Services that a source uses; all outlive it.
-struct MeshSurroundings {
+// Both outlive the source.
+struct MeshSourceOptions {
   const Options& options;
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  net::PrometheusRegistry& metrics;
-  net::Threads& io;
-  net::Threads& blocking;
+  OwnRuntime& runtime;
 };
 
 class MeshSource {
@@ -74,6 +66,6 @@ class MeshSource {
 };
 
 // Failure: what is wrong with the directory or the kubeconfig, and the remedy.
-Result<std::unique_ptr<MeshSource>> make_mesh_source(const MeshSurroundings& surroundings);
+Result<std::unique_ptr<MeshSource>> make_mesh_source(const MeshSourceOptions& with);
 
 }  // namespace osm::controller

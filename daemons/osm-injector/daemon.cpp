@@ -1,10 +1,6 @@
 #include "daemon.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 
 #include "daemons/version.hpp"
@@ -17,8 +13,6 @@
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/net/router.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
-#include "osm/runtime/system.hpp"
 #include "osm/runtime/threads.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "roots.hpp"
@@ -29,8 +23,6 @@ namespace {
 
 // Each admission waits for its Secret to be written.
 constexpr unsigned kAdmissionThreads = 16;
-// Renewals and credential plugins.
-constexpr unsigned kBlockingThreads = 4;
 // Two for the upkeep, one each for the replicas' board and the root rotation.
 constexpr unsigned kUpkeepThreads = 4;
 constexpr std::chrono::milliseconds kCatchUp{2000};
@@ -41,16 +33,15 @@ constexpr const char* kService = "osm-injector";
 
 class DaemonImpl final : public Daemon {
  public:
-  DaemonImpl(const Options& options, const Clock& clock, net::JsonLog& log)
-      : options_(options), clock_(clock), log_(log) {}
+  DaemonImpl(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
 
   ~DaemonImpl() override {
     if (roots_.rotation) roots_.rotation->stop();
   }
 
   Status start() {
-    daemon::describe_metrics(metrics_);
-    metrics_.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
+    daemon::describe_metrics(runtime_.registry());
+    runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
     for (const auto step : {&DaemonImpl::start_cluster, &DaemonImpl::start_certificates,
                             &DaemonImpl::start_injector, &DaemonImpl::start_servers})
       if (Status done = (this->*step)(); !done.ok()) return done;
@@ -63,7 +54,7 @@ class DaemonImpl final : public Daemon {
   void shutdown(std::chrono::milliseconds deadline) override {
     stopping_ = true;
     const auto report = [this](const Status& status) {
-      if (!status.ok()) log_.warning("shutting down", {{"cause", status.error().message}});
+      if (!status.ok()) runtime_.log.warning("shutting down", {{"cause", status.error().message}});
     };
     report(webhook_->stop(deadline / 2));
     roots_.rotation->stop();
@@ -75,33 +66,33 @@ class DaemonImpl final : public Daemon {
   Status start_cluster() {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
-                                           .io = io_.executor(),
-                                           .blocking = blocking_.executor(),
-                                           .clock = clock_,
-                                           .rng = rng_,
-                                           .log = log_,
-                                           .metrics = metrics_}));
+                                           .io = runtime_.asio(),
+                                           .blocking = runtime_.blocking,
+                                           .clock = runtime_.clock,
+                                           .rng = runtime_.rng,
+                                           .log = runtime_.log,
+                                           .metrics = runtime_.metrics}));
     store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .executor = io_.executor(),
-                                     .clock = clock_,
-                                     .rng = rng_,
-                                     .log = log_,
-                                     .metrics = metrics_,
+                                     .executor = runtime_.asio(),
+                                     .clock = runtime_.clock,
+                                     .rng = runtime_.rng,
+                                     .log = runtime_.log,
+                                     .metrics = runtime_.metrics,
                                      .mesh_name = options_.mesh_name,
                                      .osm_namespace = options_.osm_namespace,
                                      .kinds = {"Namespace", "MeshConfig", "MeshRootCertificate"}});
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
                                   .osm_namespace = options_.osm_namespace,
-                                  .log = log_,
-                                  .metrics = metrics_});
+                                  .log = runtime_.log,
+                                  .metrics = runtime_.metrics});
     mesh_config_ = spec_->subscribe([this](const auto&) { follow_log_level(); });
     follow_log_level();
     return {};
   }
 
   void follow_log_level() {
-    log_.set_least(spec_->get_mesh_config().log_level.value_or(options_.log_level));
+    runtime_.json_log().set_least(spec_->get_mesh_config().log_level.value_or(options_.log_level));
   }
 
   Status start_certificates() {
@@ -109,19 +100,15 @@ class DaemonImpl final : public Daemon {
                                  .trust_domain = options_.trust_domain,
                                  .osm_namespace = options_.osm_namespace,
                                  .cluster = cluster_.get(),
-                                 .io = io_.executor(),
-                                 .blocking = blocking_.executor(),
-                                 .clock = clock_,
-                                 .rng = rng_,
-                                 .log = log_,
-                                 .metrics = metrics_},
+                                 .io = runtime_.asio(),
+                                 .runtime = runtime_},
                                 *spec_, options_.mesh_name, upkeep_threads_.executor()));
     manager_ = certificate::make_manager({.issuer = roots_.rotation->issuer(),
-                                          .executor = blocking_.executor(),
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
+                                          .executor = runtime_.blocking,
+                                          .clock = runtime_.clock,
+                                          .rng = runtime_.rng,
+                                          .log = runtime_.log,
+                                          .metrics = runtime_.metrics});
     OSM_TRY(certificate_, certificate::KeptCertificate::issue(
                               *manager_, webhook_subject(roots_.rotation->trust_domains())));
     // Steps are taken by a controller, which serves proxies.
@@ -146,9 +133,7 @@ class DaemonImpl final : public Daemon {
          .find_namespace = [this](const std::string& name) { return find_namespace(name); },
          .mesh_config = [this] { return mesh_config(); },
          .write_secret = [this](const auto& secret) { return write_secret(secret); },
-         .clock = clock_,
-         .log = log_,
-         .metrics = metrics_,
+         .runtime = runtime_,
          .trust_domain = options_.trust_domain,
          .trust_domains = [this] { return roots_.rotation->trust_domains(); },
          .mesh_name = options_.mesh_name,
@@ -170,21 +155,21 @@ class DaemonImpl final : public Daemon {
                                               .max_body_bytes = kMaxReviewBytes,
                                               .tls = [this] { return certificate_->load(); },
                                               .client_ca_pem = options_.client_ca_pem},
-                                             io_.executor(), admissions_.executor(),
-                                             std::move(router), log_));
+                                             runtime_.asio(), admissions_.executor(),
+                                             std::move(router), runtime_.log));
     OSM_TRY(http_,
             net::HttpServer::start(
-                {.listen = options_.http_address}, io_.executor(), io_.executor(),
-                daemon::make_http_side({.metrics = metrics_,
+                {.listen = options_.http_address}, runtime_.asio(), runtime_.executor,
+                daemon::make_http_side({.metrics = runtime_.registry(),
                                         .missing = [this] { return missing(); },
                                         .problems = [this] { return spec_->list_problems(); }}),
-                log_));
+                runtime_.log));
     OSM_TRY(upkeep_, kubernetes::start_upkeep({.cluster = *cluster_,
                                                .blocking = upkeep_threads_.executor(),
-                                               .clock = clock_,
-                                               .rng = rng_,
-                                               .log = log_,
-                                               .metrics = metrics_,
+                                               .clock = runtime_.clock,
+                                               .rng = runtime_.rng,
+                                               .log = runtime_.log,
+                                               .metrics = runtime_.metrics,
                                                .replica = {},
                                                .mesh_name = options_.mesh_name,
                                                .osm_namespace = options_.osm_namespace,
@@ -242,14 +227,9 @@ class DaemonImpl final : public Daemon {
   }
 
   const Options options_;
-  const Clock& clock_;
-  net::JsonLog& log_;
-  RandomRng rng_;
-  net::PrometheusRegistry metrics_;
+  OwnRuntime& runtime_;
   std::atomic<bool> stopping_{false};
 
-  net::Threads io_{std::max(2U, std::thread::hardware_concurrency())};
-  net::Threads blocking_{kBlockingThreads};
   net::Threads admissions_{kAdmissionThreads};
   net::Threads upkeep_threads_{kUpkeepThreads};  // wait for the API server, and for CAs
 
@@ -268,9 +248,8 @@ class DaemonImpl final : public Daemon {
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, const Clock& clock,
-                                              net::JsonLog& log) {
-  auto daemon = std::make_unique<DaemonImpl>(options, clock, log);
+Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, OwnRuntime& runtime) {
+  auto daemon = std::make_unique<DaemonImpl>(options, runtime);
   if (Status started = daemon->start(); !started.ok()) return started.error();
   return std::unique_ptr<Daemon>(std::move(daemon));
 }

@@ -6,9 +6,8 @@
 #include <string>
 
 #include "options.hpp"
-#include "osm/clock.hpp"
 #include "osm/result.hpp"
-#include "osm/runtime/json_log.hpp"
+#include "osm/runtime/own_runtime.hpp"
 
 namespace osm::injector {
 
@@ -19,8 +18,7 @@ class Daemon {
   // Starts everything; pods are injected once namespaces and MeshConfig have been read, which
   // readiness tells. Failure: what is wrong and what to do. Blocking: until the API server has
   // answered. `log` keeps what MeshConfig's spec.observability.osmLogLevel asks for.
-  static Result<std::unique_ptr<Daemon>> start(const Options& options, const Clock& clock,
-                                               net::JsonLog& log);
+  static Result<std::unique_ptr<Daemon>> start(const Options& options, OwnRuntime& runtime);
 
   // "HOST:PORT" with the real port.
   virtual std::string webhook_address() const = 0;

@@ -7,21 +7,22 @@
 
 namespace osm::injector {
 
-Result<Roots> start_roots(const daemon::CaSurroundings& ca, MeshSpec& spec,
+Result<Roots> start_roots(const daemon::LoadCaOptions& ca, MeshSpec& spec,
                           const std::string& mesh_name, Executor& waiting) {
   OSM_TRY(auto own, daemon::load_ca(ca));
   Roots roots;
   roots.record = kubernetes::make_rotation_record(*ca.cluster, ca.osm_namespace);
-  OSM_TRY(roots.board, kubernetes::make_replica_board({.cluster = *ca.cluster,
-                                                       .blocking = waiting,
-                                                       .clock = ca.clock,
-                                                       .rng = ca.rng,
-                                                       .log = ca.log,
-                                                       .metrics = ca.metrics,
-                                                       .replica = daemon::replica_name(ca.rng),
-                                                       .mesh_name = mesh_name,
-                                                       .osm_namespace = ca.osm_namespace,
-                                                       .topics = {"roots"}}));
+  OSM_TRY(roots.board,
+          kubernetes::make_replica_board({.cluster = *ca.cluster,
+                                          .blocking = waiting,
+                                          .clock = ca.runtime.clock,
+                                          .rng = ca.runtime.rng,
+                                          .log = ca.runtime.log,
+                                          .metrics = ca.runtime.metrics,
+                                          .replica = daemon::replica_name(ca.runtime.rng),
+                                          .mesh_name = mesh_name,
+                                          .osm_namespace = ca.osm_namespace,
+                                          .topics = {"roots"}}));
   OSM_TRY(
       roots.rotation,
       RootRotation::start({.spec = spec,
@@ -31,9 +32,9 @@ Result<Roots> start_roots(const daemon::CaSurroundings& ca, MeshSpec& spec,
                            .make_issuer = [ca](const auto& root) { return make_root(ca, root); },
                            .trust_domain = ca.trust_domain,
                            .blocking = waiting,
-                           .clock = ca.clock,
-                           .log = ca.log,
-                           .metrics = ca.metrics}));
+                           .clock = ca.runtime.clock,
+                           .log = ca.runtime.log,
+                           .metrics = ca.runtime.metrics}));
   return roots;
 }
 

@@ -23,7 +23,7 @@ struct Roots {
 // `waiting` waits for the API server and for CAs, in two threads or more. All that is borrowed
 // outlives the roots. Failure: as of daemon::load_ca() and RootRotation::start().
 // Thread: any but an event loop's. Blocking: until the CA and the API server have answered.
-Result<Roots> start_roots(const daemon::CaSurroundings& ca, MeshSpec& spec,
+Result<Roots> start_roots(const daemon::LoadCaOptions& ca, MeshSpec& spec,
                           const std::string& mesh_name, Executor& waiting);
 
 }  // namespace osm::injector

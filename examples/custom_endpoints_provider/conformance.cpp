@@ -26,12 +26,9 @@ class InventoryPlatform final : public osm::testing::ProviderPlatform {
     server_ = std::move(started).value();
   }
 
-  std::unique_ptr<osm::EndpointsProvider> start(
-      const osm::testing::ProviderSurroundings& surroundings) override {
-    return std::make_unique<vendor::InventoryProvider>(
-        vendor::InventoryOptions{.inventory = server_->address(),
-                                 .executor = surroundings.executor,
-                                 .log = surroundings.log});
+  std::unique_ptr<osm::EndpointsProvider> start(const osm::Runtime& runtime) override {
+    return std::make_unique<vendor::InventoryProvider>(vendor::InventoryOptions{
+        .inventory = server_->address(), .executor = runtime.executor, .log = runtime.log});
   }
   void set_endpoints(const osm::ServiceName& service,
                      const std::vector<osm::Endpoint>& endpoints) override {

@@ -1,6 +1,5 @@
 // A controller whose endpoints come from an HTTP inventory service.
 #include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -9,10 +8,9 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/runtime/json_log.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
-#include "osm/runtime/system.hpp"
+#include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/threads.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
@@ -56,40 +54,32 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  const osm::SystemClock clock;
-  osm::RandomRng rng;
-  osm::net::JsonLog log(STDERR_FILENO, osm::LogLevel::kInfo, clock);
-  osm::net::PrometheusRegistry metrics;
-  osm::net::Threads threads(2), blocking_threads(1), polling_thread(1);
+  osm::OwnRuntime runtime;
+  osm::net::Threads polling_thread(1);
 
   const osm::TrustDomain domain("cluster.local");
-  const auto store = osm::spec::make_directory_store(
-      {argv[2], threads.executor(), threads.executor(), clock, log, metrics});
+  const auto store = osm::spec::make_directory_store({argv[2], runtime.asio(), runtime});
   if (!store.ok()) return fail(store.error());
-  const auto spec = osm::spec::make_mesh_spec({.store = **store, .log = log, .metrics = metrics});
+  const auto spec =
+      osm::spec::make_mesh_spec({.store = **store, .log = runtime.log, .metrics = runtime.metrics});
   vendor::InventoryProvider inventory(
-      {.inventory = *inventory_address, .executor = polling_thread.executor(), .log = log});
+      {.inventory = *inventory_address, .executor = polling_thread.executor(), .log = runtime.log});
   auto ca = osm::certificate::load_or_create_directory_ca(
-      {std::filesystem::path(argv[3]) / "ca", domain, clock});
+      {std::filesystem::path(argv[3]) / "ca", domain, runtime.clock});
   if (!ca.ok()) return fail(ca.error());
   const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), blocking_threads.executor(), clock, rng, log, metrics});
+      {*std::move(ca), runtime.blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics});
   const auto mesh = osm::ControlPlane::start({.spec = *spec,
                                               .providers = {{&inventory}},
                                               .workload_providers = {},
                                               .certificates = *certificates,
-                                              .executor = threads.executor(),
-                                              .blocking_executor = blocking_threads.executor(),
-                                              .clock = clock,
-                                              .rng = rng,
-                                              .log = log,
-                                              .metrics = metrics,
+                                              .runtime = runtime,
                                               .trust_domain = domain,
                                               .ads_address = argv[1]});
   if (!mesh.ok()) return fail(mesh.error());
   const auto page = osm::net::HttpServer::start(
-      {.listen = {.host = "127.0.0.1", .port = 0}}, threads.executor(), threads.executor(),
-      [&](const osm::net::Request& request) { return list(**mesh, request); }, log);
+      {.listen = {.host = "127.0.0.1", .port = 0}}, runtime.asio(), runtime.executor,
+      [&](const osm::net::Request& request) { return list(**mesh, request); }, runtime.log);
   if (!page.ok()) return fail(page.error());
   std::cout << "http://" << (*page)->address().str() << std::endl;
 

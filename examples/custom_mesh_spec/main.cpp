@@ -1,6 +1,5 @@
 // A controller whose services and policies come from a vendor's own table.
 #include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -8,11 +7,9 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/runtime/json_log.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
-#include "osm/runtime/system.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/own_runtime.hpp"
 #include "table_spec.hpp"
 
 namespace {
@@ -48,43 +45,34 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  const osm::SystemClock clock;
-  osm::RandomRng rng;
-  osm::net::JsonLog log(STDERR_FILENO, osm::LogLevel::kInfo, clock);
-  osm::net::PrometheusRegistry metrics;
-  osm::net::Threads threads(2), blocking_threads(1);
+  osm::OwnRuntime runtime;
 
   const osm::TrustDomain domain("cluster.local");
   vendor::TableSpec spec(kNamespace);
   if (const auto loaded = spec.load(argv[2]); !loaded.ok()) return fail(loaded.error());
   auto ca = osm::certificate::load_or_create_directory_ca(
-      {std::filesystem::path(argv[3]) / "ca", domain, clock});
+      {std::filesystem::path(argv[3]) / "ca", domain, runtime.clock});
   if (!ca.ok()) return fail(ca.error());
   const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), blocking_threads.executor(), clock, rng, log, metrics});
+      {*std::move(ca), runtime.blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics});
   const auto mesh = osm::ControlPlane::start({.spec = spec,
                                               .providers = {},  // see custom_endpoints_provider
                                               .workload_providers = {},
                                               .certificates = *certificates,
-                                              .executor = threads.executor(),
-                                              .blocking_executor = blocking_threads.executor(),
-                                              .clock = clock,
-                                              .rng = rng,
-                                              .log = log,
-                                              .metrics = metrics,
+                                              .runtime = runtime,
                                               .trust_domain = domain,
                                               .ads_address = argv[1]});
   if (!mesh.ok()) return fail(mesh.error());
   const auto page = osm::net::HttpServer::start(
-      {.listen = {.host = "127.0.0.1", .port = 0}}, threads.executor(), threads.executor(),
-      [&](const osm::net::Request& request) { return decide(**mesh, request); }, log);
+      {.listen = {.host = "127.0.0.1", .port = 0}}, runtime.asio(), runtime.executor,
+      [&](const osm::net::Request& request) { return decide(**mesh, request); }, runtime.log);
   if (!page.ok()) return fail(page.error());
   std::cout << "http://" << (*page)->address().str() << std::endl;
 
   int signal = 0;
   while (sigwait(&signals, &signal) == 0 && signal == SIGHUP)
     if (const auto loaded = spec.load(argv[2]); !loaded.ok())
-      log.warning("the table keeps its last content", {{"cause", loaded.error().text()}});
+      runtime.log.warning("the table keeps its last content", {{"cause", loaded.error().text()}});
   (*page)->stop(std::chrono::seconds(1)).ok();
   return (*mesh)->shutdown(std::chrono::seconds(5)).ok() ? 0 : 1;
 }

@@ -1,6 +1,5 @@
 // A vendor's control plane around libosm: its own inventory in, configured Envoys out.
 #include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -10,10 +9,7 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/runtime/json_log.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
-#include "osm/runtime/system.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/own_runtime.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "osm/spec/vm_provider.hpp"
 #include "status_page.hpp"
@@ -46,13 +42,8 @@ int main(int argc, char** argv) {
   const std::filesystem::path directory = std::filesystem::absolute(argv[2]);
   const sigset_t signals = block_signals();
 
-  // What the library runs on is the host's: threads, clock, log, metrics.
-  const osm::SystemClock clock;
-  osm::RandomRng rng;
-  osm::net::JsonLog log(STDERR_FILENO, osm::LogLevel::kInfo, clock);
-  osm::net::PrometheusRegistry metrics;
-  osm::net::Threads threads(2);
-  osm::net::Threads blocking_threads(1);
+  // A host with threads, a log or metrics of its own passes those.
+  osm::OwnRuntime runtime;
 
   vendor::Inventory inventory("shop");
   inventory.add(vendor::Host{"client", "10.200.0.11"});
@@ -61,24 +52,22 @@ int main(int argc, char** argv) {
   inventory.allow("client", "server");
 
   const osm::TrustDomain domain("cluster.local");
-  const auto spec = osm::spec::make_mesh_spec({.store = inventory, .log = log, .metrics = metrics});
-  const auto hosts = osm::vm::make_vm_provider({inventory, *spec, domain, log, metrics});
-  auto ca = osm::certificate::load_or_create_directory_ca({directory / "ca", domain, clock});
+  const auto spec = osm::spec::make_mesh_spec(
+      {.store = inventory, .log = runtime.log, .metrics = runtime.metrics});
+  const auto hosts =
+      osm::vm::make_vm_provider({inventory, *spec, domain, runtime.log, runtime.metrics});
+  auto ca =
+      osm::certificate::load_or_create_directory_ca({directory / "ca", domain, runtime.clock});
   if (!ca.ok()) return fail(ca.error());
   const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), blocking_threads.executor(), clock, rng, log, metrics});
+      {*std::move(ca), runtime.blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics});
 
   const vendor::StatusPage status_page;
   const auto mesh = osm::ControlPlane::start({.spec = *spec,
                                               .providers = {{hosts.get()}},
                                               .workload_providers = {hosts.get()},
                                               .certificates = *certificates,
-                                              .executor = threads.executor(),
-                                              .blocking_executor = blocking_threads.executor(),
-                                              .clock = clock,
-                                              .rng = rng,
-                                              .log = log,
-                                              .metrics = metrics,
+                                              .runtime = runtime,
                                               .trust_domain = domain,
                                               .ads_address = argv[1],
                                               .resource_hook = &status_page});

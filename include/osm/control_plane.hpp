@@ -14,24 +14,30 @@
 #include <string>
 #include <vector>
 
-#include "osm/certificate/manager.hpp"
-#include "osm/certificate/progress.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/mesh_cataloger.hpp"
-#include "osm/mesh_spec.hpp"
-#include "osm/metrics.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
-#include "osm/values/object_status.hpp"
-#include "osm/values/proxy.hpp"
+#include "osm/runtime/runtime.hpp"
+#include "osm/subscription.hpp"
 #include "osm/values/trust_domains.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1 {
 
-class ResourceHook;  // in osm/resource_hook.hpp, which includes Envoy's protos
+// Include the header of each one that you use.
+class MeshCataloger;         // osm/mesh_cataloger.hpp
+class MeshSpec;              // osm/mesh_spec.hpp
+class ResourceHook;          // osm/resource_hook.hpp, which includes Envoy's protos
+struct CertificateGoal;      // osm/certificate/progress.hpp
+struct CertificateProgress;  // the same
+struct ObjectStatus;         // osm/values/object_status.hpp
+struct Proxy;                // osm/values/proxy.hpp
+namespace certificate {      // osm/certificate/manager.hpp
+class Manager;
+struct Certificate;
+struct Subject;
+}  // namespace certificate
 
 // Lifetime: everything borrowed outlives the control plane.
 struct ControlPlaneOptions {
@@ -39,12 +45,8 @@ struct ControlPlaneOptions {
   std::vector<ProviderEntry> providers;  // in order of precedence
   std::vector<WorkloadProvider*> workload_providers;
   certificate::Manager& certificates;
-  Executor& executor;           // its tasks never block; more threads encode more resources at once
-  Executor& blocking_executor;  // tasks that wait for the CA
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  // More threads of `executor` encode more resources at once. `blocking` waits for the CA.
+  Runtime runtime;
   // If roots are rotated: RootRotation::trust_domains().
   TrustDomains trust_domain{TrustDomain("cluster.local")};
   std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
@@ -97,7 +99,7 @@ class OSM_API ControlPlane {
   // from now on. The requester keeps the key. The control plane does not renew the certificate.
   // Failure: kInvalidArgument (the request does not name exactly proxy_subject()); the manager's.
   // Thread: any but the executor's. Blocking: until the CA answers.
-  virtual Result<certificate::CertificatePtr> issue_proxy_certificate(
+  virtual Result<std::shared_ptr<const certificate::Certificate>> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem, std::chrono::seconds validity) = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.

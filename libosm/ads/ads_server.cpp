@@ -98,12 +98,11 @@ class Server final : public AdsServer {
   Server(const AdsServerOptions& options, const AdsServerDependencies& deps)
       : options_(options),
         deps_(deps),
-        strand_(deps.executor),
+        strand_(deps.runtime.executor),
         hub_({.accepted_domains = options.accepted_domains,
               .unknown_workload_wait = options.unknown_workload_wait},
-             {deps.executor, strand_, deps.clock, deps.log, deps.metrics, deps.secrets,
-              deps.registry, deps.hook}),
-        renewals_(hub_, deps.clock, deps.log, deps_.renew_certificate),
+             {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook}),
+        renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
         service_(
             [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
               open(id, std::move(peer), std::move(stream));

@@ -15,12 +15,9 @@
 #include "base/snapshot_cell.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "model/secret_source.hpp"
-#include "osm/clock.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_cataloger.hpp"
-#include "osm/metrics.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
@@ -41,11 +38,7 @@ struct AdsServerOptions {
 
 // Borrowed parts. Lifetime: all outlive the server.
 struct AdsServerDependencies {
-  Executor& executor;  // sessions run on one strand of it, encoding on the rest
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;  // sessions run on one strand of the executor, encoding on the rest
   SnapshotCell<model::MeshSnapshot>& snapshots;
   model::SecretSource& secrets;
   ProxyRegistry& registry;

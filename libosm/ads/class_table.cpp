@@ -21,7 +21,7 @@ EncodedPtr wiped_when_released(EncodedResource resource) {
 }  // namespace
 
 ClassTable::ClassTable(ClassTableDependencies dependencies)
-    : deps_(std::move(dependencies)), cache_(deps_.metrics) {}
+    : deps_(std::move(dependencies)), cache_(deps_.runtime.metrics) {}
 
 ClassTable::~ClassTable() {
   gate_.close();
@@ -78,7 +78,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
 void ClassTable::note_touched(ProxyClassEntry& entry) {
   if (entry.current()) entry.held_ = untouched_;
   if (!entry.touched_ && entry.touched_endpoints_.empty())
-    entry.touched_at_ = deps_.clock.steady_now();
+    entry.touched_at_ = deps_.runtime.clock.steady_now();
 }
 
 void ClassTable::touch(const ProxyClassPtr& entry) {
@@ -108,11 +108,11 @@ void ClassTable::pump() {
                  {entry->touched_endpoints_.begin(), entry->touched_endpoints_.end()},
                  deps_.hook};
     entry->touched_endpoints_.clear();
-    deps_.pool.post(gate_.guard([this, entry, job = std::move(job)] {
-      const SteadyTime started = deps_.clock.steady_now();
+    deps_.runtime.executor.post(gate_.guard([this, entry, job = std::move(job)] {
+      const SteadyTime started = deps_.runtime.clock.steady_now();
       auto result = std::make_shared<BuildResult>(build(job, cache_));
-      deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
-                            seconds(deps_.clock.steady_now() - started));
+      deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
+                                    seconds(deps_.runtime.clock.steady_now() - started));
       deps_.strand.post([this, entry, result, job] { finish(entry, std::move(*result), job); });
     }));
   }
@@ -122,10 +122,10 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   building_.erase(entry);
   entry->building_ = false;
   for (const std::string& fault : result.faults)
-    deps_.log.error("resources were left out of a proxy's configuration",
-                    {{"code", std::string(error_code_text(ErrorCode::kInternal))},
-                     {"identity", entry->class_.identity.str()},
-                     {"detail", fault}});
+    deps_.runtime.log.error("resources were left out of a proxy's configuration",
+                            {{"code", std::string(error_code_text(ErrorCode::kInternal))},
+                             {"identity", entry->class_.identity.str()},
+                             {"detail", fault}});
   for (XdsType type : kXdsTypes) {
     ResourceSetPtr& set = result.sets[index_of(type)];
     // Keep the present secrets: they may have changed meanwhile, the build does not compute them,
@@ -208,8 +208,9 @@ void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& stat
   std::vector<EncodedPtr> resources;
   for (EncodedResource& resource : translate::encode_secrets(*certificate))
     resources.push_back(wiped_when_released(std::move(resource)));
-  deps_.metrics.add("osm_resources_encoded_total", {{"type", xds_type_text(XdsType::kSecret)}},
-                    static_cast<double>(resources.size()));
+  deps_.runtime.metrics.add("osm_resources_encoded_total",
+                            {{"type", xds_type_text(XdsType::kSecret)}},
+                            static_cast<double>(resources.size()));
   ResourceSetPtr secrets = ResourceSet::make(std::move(resources));
   if (!state.secrets || state.secrets->version() != secrets->version())
     state.secrets = std::move(secrets);
@@ -224,7 +225,7 @@ void ClassTable::on_secrets(const ServiceIdentity& identity) {
     if (secrets == at->second.secrets) continue;
     entry->superseded_ = generation_of(*entry);
     secrets = at->second.secrets;
-    entry->changed_at_ = deps_.clock.steady_now();
+    entry->changed_at_ = deps_.runtime.clock.steady_now();
     if (entry->built_) deps_.on_changed(entry);
   }
 }
@@ -248,7 +249,7 @@ ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamI
     identity.classes.insert(entry);
     if (!identity.secrets) refresh_secrets(proxy_class.identity, identity);
     entry->sets_[index_of(XdsType::kSecret)] = identity.secrets;
-    entry->touched_at_ = deps_.clock.steady_now();
+    entry->touched_at_ = deps_.runtime.clock.steady_now();
   }
   const bool stale = entry->touched_ || !entry->touched_endpoints_.empty();
   // A class without members was not kept current: its sets count again after they are rebuilt.
@@ -262,12 +263,12 @@ ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamI
 
 void ClassTable::leave(const ProxyClassPtr& entry, StreamId member) {
   entry->members_.erase(member);
-  if (entry->members_.empty()) entry->idle_since_ = deps_.clock.steady_now();
+  if (entry->members_.empty()) entry->idle_since_ = deps_.runtime.clock.steady_now();
 }
 
 void ClassTable::drop_idle() {
   std::erase_if(sets_, [](const auto& known) { return known.second.expired(); });
-  const SteadyTime now = deps_.clock.steady_now();
+  const SteadyTime now = deps_.runtime.clock.steady_now();
   for (auto at = classes_.begin(); at != classes_.end();) {
     const ProxyClassPtr entry = at->second;
     if (!entry->idle_since_ || now - *entry->idle_since_ < kIdle || entry->building_) {

@@ -22,10 +22,7 @@
 #include "ads/task_gate.hpp"
 #include "base/digest.hpp"
 #include "model/secret_source.hpp"
-#include "osm/clock.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -93,11 +90,8 @@ class ProxyClassEntry {
   std::optional<SteadyTime> idle_since_;
 };
 struct ClassTableDependencies {
-  Executor& pool;
+  Runtime runtime;  // its executor encodes
   Executor& strand;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
   model::SecretSource& secrets;
   const ResourceHook* hook;  // null: none
   // Called on the strand when the sets of a class changed, or exist for the first time.

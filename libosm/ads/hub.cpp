@@ -17,8 +17,8 @@ constexpr std::size_t kMaxLoggedTypeUrl = 200;
 Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
     : options_(options),
       deps_(dependencies),
-      classes_({deps_.pool, deps_.strand, deps_.clock, deps_.log, deps_.metrics, deps_.secrets,
-                deps_.hook, [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
+      classes_({deps_.runtime, deps_.strand, deps_.secrets, deps_.hook,
+                [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
                 [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
       queue_(options.max_unfinished_bytes) {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
@@ -28,9 +28,9 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
   if (!peer) {
-    deps_.log.warning("a stream is refused",
-                      {{"code", std::string(error_code_text(peer.error().code))},
-                       {"detail", peer.error().message}});
+    deps_.runtime.log.warning("a stream is refused",
+                              {{"code", std::string(error_code_text(peer.error().code))},
+                               {"detail", peer.error().message}});
     transport->close(close_code(peer.error().code), peer.error().text(), false);
     return;
   }
@@ -38,14 +38,14 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
   stream.id = id;
   stream.transport = std::move(transport);
   stream.peer = std::move(peer).value();
-  stream.connected_at = deps_.clock.wall_now();
+  stream.connected_at = deps_.runtime.clock.wall_now();
   stream.transport->read_next();
   admit(stream);
   pump();
 }
 
 Result<std::shared_ptr<const model::WorkloadEntry>> Hub::workload_of(const Peer& peer) const {
-  if (peer.not_after <= deps_.clock.wall_now())
+  if (peer.not_after <= deps_.runtime.clock.wall_now())
     return Error{ErrorCode::kCertificateExpired,
                  "the proxy certificate has ended; issue a new one (osm vm bootstrap)"};
   if (!snapshot_) return Error{ErrorCode::kNotReady, "the mesh is not known yet; try again"};
@@ -75,7 +75,7 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
   const model::ProxyIdentity& who = peer.identity;
   const std::size_t most = snapshot_->config.max_proxies;
   if (most != 0 && serving_.size() >= most && !serving_.contains({who.account.ns, who.id})) {
-    deps_.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
+    deps_.runtime.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
          "this replica serves " + std::to_string(serving_.size()) +
@@ -115,30 +115,30 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   serving_[key] = stream.id;
   returning_.erase(key);
   const std::string host(peer_host(stream.peer.address));
-  const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.clock.steady_now());
-  if (arrival.again) deps_.metrics.add("osm_proxy_reconnect_count", {}, 1);
+  const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
+  if (arrival.again) deps_.runtime.metrics.add("osm_proxy_reconnect_count", {}, 1);
   if (arrival.flapping) {
-    deps_.metrics.add("osm_proxy_flapping_total", {}, 1);
-    deps_.log.error("one proxy certificate is used from two addresses: is its key stolen?",
-                    {{"code", "proxy-flapping"},
-                     {"uuid", key.second.str()},
-                     {"workload", stream.workload->workload.name.str()},
-                     {"address", host},
-                     {"previous_address", arrival.previous_host}});
+    deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
+    deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
+                            {{"code", "proxy-flapping"},
+                             {"uuid", key.second.str()},
+                             {"workload", stream.workload->workload.name.str()},
+                             {"address", host},
+                             {"previous_address", arrival.previous_host}});
   }
   classify(stream);
   deps_.registry.register_proxy(view(stream).proxy);
-  deps_.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
-  deps_.log.info("proxy connected", {{"uuid", key.second.str()},
-                                     {"workload", stream.workload->workload.name.str()},
-                                     {"address", stream.peer.address}});
+  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  deps_.runtime.log.info("proxy connected", {{"uuid", key.second.str()},
+                                             {"workload", stream.workload->workload.name.str()},
+                                             {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
 }
 
 void Hub::supersede(Stream& newer) {
   auto at = serving_.find(newer.key());
   if (at == serving_.end()) return;
-  deps_.metrics.add("osm_streams_superseded_total", {}, 1);
+  deps_.runtime.metrics.add("osm_streams_superseded_total", {}, 1);
   // A write in flight to a half-dead connection would hold the status back.
   const bool cut = streams_.at(at->second).write_started.has_value();
   close(at->second, CloseCode::kAborted, kSuperseded, cut);
@@ -259,34 +259,34 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
   if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
-  deps_.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
+  deps_.runtime.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
   if (heard->effect == Session::Effect::kNack) report_nack(stream, *heard->type, *heard->error);
   if (heard->effect == Session::Effect::kAck && heard->sent_at)
-    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
-                          seconds(deps_.clock.steady_now() - *heard->sent_at));
+    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
+                                  seconds(deps_.runtime.clock.steady_now() - *heard->sent_at));
   if (heard->effect == Session::Effect::kUnknownType)
-    deps_.log.debug("a request of an unknown xDS type is ignored",
-                    {{"uuid", stream.key().second.str()},
-                     {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
+    deps_.runtime.log.debug("a request of an unknown xDS type is ignored",
+                            {{"uuid", stream.key().second.str()},
+                             {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
   stream.transport->read_next();
 }
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
   if (on_trial(stream)) return;  // a trial provokes refusals
-  deps_.metrics.add("osm_nack_total", {{"type", xds_type_text(type)}, {"object_kind", "unknown"}},
-                    1);
+  deps_.runtime.metrics.add("osm_nack_total",
+                            {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
   const model::ProxyKey key = stream.key();
   progressed_.notify(&key);
   if (type != XdsType::kSecret)
     refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
-  deps_.log.error("the proxy refused its configuration; its last good one is restored",
-                  {{"code", "nack"},
-                   {"uuid", stream.key().second.str()},
-                   {"workload", stream.workload->workload.name.str()},
-                   {"type", std::string(xds_type_text(type))},
-                   {"version", stream.session->state(type).last_sent_version},
-                   {"detail", std::string(detail)}});
+  deps_.runtime.log.error("the proxy refused its configuration; its last good one is restored",
+                          {{"code", "nack"},
+                           {"uuid", stream.key().second.str()},
+                           {"workload", stream.workload->workload.name.str()},
+                           {"type", std::string(xds_type_text(type))},
+                           {"version", stream.session->state(type).last_sent_version},
+                           {"detail", std::string(detail)}});
 }
 
 // --- writing ---
@@ -300,10 +300,10 @@ void Hub::pump() {
     if (at == streams_.end() || !at->second.session) continue;
     Stream& stream = at->second;
     if (stream.session->writing()) continue;  // it gets its turn when the write is done
-    if (auto response = stream.session->next_response(deps_.clock.steady_now())) {
+    if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now())) {
       write(stream, *response);
     } else if (stream.session->emptied()) {
-      returning_[stream.key()] = deps_.clock.steady_now();
+      returning_[stream.key()] = deps_.runtime.clock.steady_now();
       close(stream.id, CloseCode::kUnavailable,
             "emptied: nothing of a kind is left for this proxy; reconnect to be told so");
     } else {
@@ -316,18 +316,18 @@ void Hub::pump() {
 
 void Hub::write(Stream& stream, const Response& response) {
   const std::string_view type = xds_type_text(response.type);
-  const SteadyTime now = deps_.clock.steady_now();
+  const SteadyTime now = deps_.runtime.clock.steady_now();
   unsettle(stream, classes_.generation_of(*stream.proxy_class));
   stream.write_bytes = response_size(response);
   stream.write_started = now;
-  stream.updated[index_of(response.type)] = deps_.clock.wall_now();
+  stream.updated[index_of(response.type)] = deps_.runtime.clock.wall_now();
   queue_.started(stream.write_bytes);
-  deps_.metrics.add("osm_response_bytes_total", {{"type", type}},
-                    static_cast<double>(stream.write_bytes));
-  deps_.metrics.add("osm_proxy_response_send_success_count", {{"type", type}}, 1);
+  deps_.runtime.metrics.add("osm_response_bytes_total", {{"type", type}},
+                            static_cast<double>(stream.write_bytes));
+  deps_.runtime.metrics.add("osm_proxy_response_send_success_count", {{"type", type}}, 1);
   if (stream.unsettled_since)
-    deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "queue"}},
-                          seconds(now - *stream.unsettled_since));
+    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "queue"}},
+                                  seconds(now - *stream.unsettled_since));
   stream.transport->write(response);
 }
 
@@ -336,8 +336,8 @@ void Hub::on_write_done(StreamId id) {
   if (at == streams_.end()) return end(id);
   Stream& stream = at->second;
   OSM_CHECK(stream.session && stream.write_started);
-  deps_.metrics.observe("osm_push_stage_seconds", {{"stage", "write"}},
-                        seconds(deps_.clock.steady_now() - *stream.write_started));
+  deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "write"}},
+                                seconds(deps_.runtime.clock.steady_now() - *stream.write_started));
   queue_.finished(std::exchange(stream.write_bytes, 0));
   stream.write_started.reset();
   stream.session->on_write_done();
@@ -355,15 +355,16 @@ void Hub::on_closed(StreamId id) {
 void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
   const std::string uuid = stream.peer.identity.id.str();
   if (stream.session) {
-    deps_.log.info(
+    deps_.runtime.log.info(
         "proxy disconnected",
         {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
   } else if (code != CloseCode::kCancelled) {
-    deps_.log.warning("a stream is refused", {{"code", text.substr(0, text.find(':'))},
-                                              {"uuid", uuid},
-                                              {"account", stream.peer.identity.account.str()},
-                                              {"address", stream.peer.address},
-                                              {"detail", text}});
+    deps_.runtime.log.warning("a stream is refused",
+                              {{"code", text.substr(0, text.find(':'))},
+                               {"uuid", uuid},
+                               {"account", stream.peer.identity.account.str()},
+                               {"address", stream.peer.address},
+                               {"detail", text}});
   }
 }
 
@@ -415,7 +416,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   serving_.erase(key);
   progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.second);
-  deps_.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
 }
 
 void Hub::close_all(CloseCode code, const std::string& text) {
@@ -425,8 +426,8 @@ void Hub::close_all(CloseCode code, const std::string& text) {
 
 void Hub::tick() {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
-  const SteadyTime now = deps_.clock.steady_now();
-  const WallTime wall = deps_.clock.wall_now();
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  const WallTime wall = deps_.runtime.clock.wall_now();
   cut_stalled(now);
   forget_returning(now);
   report_behind(now);
@@ -452,8 +453,8 @@ void Hub::cut_stalled(SteadyTime now) {
     if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
   for (const auto& [id, stream] : ending_)
     if (stream.write_started <= limit) ending.push_back(id);
-  deps_.metrics.add("osm_streams_stalled_total", {},
-                    static_cast<double>(open.size() + ending.size()));
+  deps_.runtime.metrics.add("osm_streams_stalled_total", {},
+                            static_cast<double>(open.size() + ending.size()));
   for (StreamId id : open)
     close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
   for (StreamId id : ending) end(id, true);
@@ -464,7 +465,7 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
   if (now >= peer.not_after) expired.push_back(stream.id);
   if (stream.warned || peer.not_after - now > (peer.not_after - peer.not_before) / 5) return;
   stream.warned = true;
-  deps_.log.warning(
+  deps_.runtime.log.warning(
       "a proxy certificate expires soon; issue a new one before its stream is closed",
       {{"code", "certificate-ending"},
        {"uuid", stream.key().second.str()},

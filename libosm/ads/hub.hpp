@@ -35,11 +35,8 @@ struct HubOptions {
 };
 
 struct HubDependencies {
-  Executor& pool;
+  Runtime runtime;  // its executor encodes
   Executor& strand;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
   model::SecretSource& secrets;
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;

@@ -46,8 +46,9 @@ void Hub::note_settled(Stream& stream) {
     progressed_.notify(&key);
   }
   if (!stream.unsettled_since) return;
-  deps_.metrics.observe("osm_propagation_seconds", {},
-                        seconds(deps_.clock.steady_now() - *stream.unsettled_since));
+  deps_.runtime.metrics.observe(
+      "osm_propagation_seconds", {},
+      seconds(deps_.runtime.clock.steady_now() - *stream.unsettled_since));
   stream.unsettled_since.reset();
 }
 
@@ -162,7 +163,7 @@ void Hub::report_behind(SteadyTime now) {
       return sent.has_value() && now - *sent > kBehind;
     });
   }
-  deps_.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
+  deps_.runtime.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
 }
 
 }  // namespace osm::inline v1::ads

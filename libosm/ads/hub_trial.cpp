@@ -64,7 +64,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
   trial.done = std::move(done);
-  trial.deadline = deps_.clock.steady_now() + Trial::kBound;
+  trial.deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
   trial.ends_with.reset();
   trial.building = mesh != nullptr;
   if (mesh) {
@@ -87,7 +87,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
 
 // Builds on the pool and calls `then` on the strand.
 void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
-  deps_.pool.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
+  deps_.runtime.executor.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
     deps_.strand.post([then, sets = build(job, classes_.cache()).sets] { then(sets); });
   }));
 }
@@ -218,7 +218,7 @@ void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost
       others.try_emplace(entry, compare(stream));
     }
   }
-  deps_.pool.post(aside_.guard(
+  deps_.runtime.executor.post(aside_.guard(
       [this, type, own, others = std::move(others), undecided, done = std::move(done)] {
         const std::set<std::string> refused = own.roles(type, classes_.cache());
         const bool accepted = std::any_of(others.begin(), others.end(), [&](const auto& other) {

@@ -75,13 +75,14 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const MeshLoopOptions& options)
       : spec_(options.spec),
-        clock_(options.clock),
-        log_(options.log),
-        metrics_(options.metrics),
+        clock_(options.runtime.clock),
+        log_(options.runtime.log),
+        metrics_(options.runtime.metrics),
         builder_(options.spec, options.providers, options.workload_providers, options.trust_domain),
         waiting_for_(builder_.waiting_for()),
-        strand_(options.executor),
-        debounce_(strand_, options.clock, options.debounce, [this] { post(&Impl::build); }) {}
+        strand_(options.runtime.executor),
+        debounce_(strand_, options.runtime.clock, options.debounce,
+                  [this] { post(&Impl::build); }) {}
 
   void start(const MeshLoopOptions& options) {
     const auto weak = weak_from_this();

@@ -22,13 +22,10 @@
 #include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::catalog {
@@ -39,10 +36,7 @@ struct MeshLoopOptions {
   std::vector<ProviderEntry> providers;  // in order of precedence
   std::vector<WorkloadProvider*> workload_providers;
   TrustDomains trust_domain{TrustDomain("cluster.local")};
-  Executor& executor;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;
   DebounceOptions debounce{};
 };
 

@@ -29,28 +29,25 @@ class Impl final : public ControlPlane {
         trust_domains_(options.trust_domain),
         secrets_(certificate::make_service_certificates(
             {.manager = options.certificates,
-             .executor = options.blocking_executor,
-             .clock = options.clock,
+             .executor = options.runtime.blocking,
+             .clock = options.runtime.clock,
              .trust_domain = options.trust_domain.signing,
              .validity =
                  [&spec = options.spec] {
                    return spec.get_mesh_config().certificates.service_validity;
                  },
-             .log = options.log,
-             .metrics = options.metrics})),
-        spec_(options.spec, options.executor),
+             .log = options.runtime.log,
+             .metrics = options.runtime.metrics})),
+        spec_(options.spec, options.runtime.executor),
         loop_({.spec = spec_,
                .providers = options.providers,
                .workload_providers = options.workload_providers,
                .trust_domain = options.trust_domain,
-               .executor = options.executor,
-               .clock = options.clock,
-               .log = options.log,
-               .metrics = options.metrics}),
+               .runtime = options.runtime}),
         catalog_(catalog::make_mesh_catalog(
-            {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.clock})),
-        problems_({spec_, options.workload_providers, loop_.snapshots()}, options.executor,
-                  options.log, options.metrics) {}
+            {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.runtime.clock})),
+        problems_({spec_, options.workload_providers, loop_.snapshots()}, options.runtime.executor,
+                  options.runtime.log, options.runtime.metrics) {}
 
   ~Impl() override { static_cast<void>(shutdown(kGrace).ok()); }
 
@@ -62,9 +59,7 @@ class Impl final : public ControlPlane {
     renewals_ = std::make_unique<ProxyRenewals>(ProxyRenewalsOptions{
         .certificates = options_.certificates,
         .spec = spec_,
-        .blocking_executor = options_.blocking_executor,
-        .clock = options_.clock,
-        .log = options_.log,
+        .runtime = options_.runtime,
         .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
         .issue =
@@ -76,11 +71,7 @@ class Impl final : public ControlPlane {
                                    .accepted_domains = options_.trust_domain.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
                                    .server_certificate = [this] { return certificate_->load(); }},
-                                  {.executor = options_.executor,
-                                   .clock = options_.clock,
-                                   .rng = options_.rng,
-                                   .log = options_.log,
-                                   .metrics = options_.metrics,
+                                  {.runtime = options_.runtime,
                                    .snapshots = loop_.snapshots(),
                                    .secrets = *secrets_,
                                    .registry = *catalog_,
@@ -90,17 +81,15 @@ class Impl final : public ControlPlane {
                                    }}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
-    provenance_ =
-        std::make_unique<nack_provenance::NackProvenance>(nack_provenance::NackProvenanceOptions{
-            .runtime = {options_.executor, options_.blocking_executor, options_.clock, options_.rng,
-                        options_.log, options_.metrics},
-            .spec = spec_,
-            .snapshots = loop_.snapshots(),
-            .proxies = *ads_,
-            .providers = options_.providers,
-            .workload_providers = options_.workload_providers,
-            .trust_domains = [this] { return trust_domains(); },
-            .osm_namespace = options_.osm_namespace});
+    provenance_ = std::make_unique<nack_provenance::NackProvenance>(
+        nack_provenance::NackProvenanceOptions{.runtime = options_.runtime,
+                                               .spec = spec_,
+                                               .snapshots = loop_.snapshots(),
+                                               .proxies = *ads_,
+                                               .providers = options_.providers,
+                                               .workload_providers = options_.workload_providers,
+                                               .trust_domains = [this] { return trust_domains(); },
+                                               .osm_namespace = options_.osm_namespace});
     return {};
   }
 

@@ -68,7 +68,7 @@ bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject
   // While the mesh changes its trust domain it still takes names of the one before.
   if (model::proxy_spiffe_id(peer.trust_domain, peer.identity) != subject.spiffe_id) return false;
   const auto life = peer.not_after - peer.not_before;
-  if (options_.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
+  if (options_.runtime.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
   const std::string signer = signing_key_id(model::trust_domain_of(subject.spiffe_id));
   return signer.empty() || peer.issuer_key_id == signer;
 }
@@ -76,7 +76,7 @@ bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject
 // As a certificate says that the signing CA made: nobody else knows it of every kind of CA.
 std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
   const std::string id = options_.certificates.issuer_id();
-  const SteadyTime now = options_.clock.steady_now();
+  const SteadyTime now = options_.runtime.clock.steady_now();
   if (id == signer_ && (!signing_key_id_.empty() || now - looked_at_ < kLookAgain))
     return signing_key_id_;
   signer_ = id;
@@ -99,10 +99,11 @@ ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, 
   OSM_TRY(const certificate::CertificatePtr issued,
           options_.issue(workload, question.request.request_pem(),
                          certificate::kProxyCertificateValidity));
-  options_.log.info("proxy certificate renewed", {{"workload", workload.name.str()},
-                                                  {"uuid", workload.proxy_id.str()},
-                                                  {"address", question.peer.address},
-                                                  {"serial_number", issued->serial_number}});
+  options_.runtime.log.info("proxy certificate renewed",
+                            {{"workload", workload.name.str()},
+                             {"uuid", workload.proxy_id.str()},
+                             {"address", question.peer.address},
+                             {"serial_number", issued->serial_number}});
   response.set_certificate_chain_pem(issued->chain_pem);
   response.set_trust_bundle_pem(issued->trust_bundle_pem);
   return response;

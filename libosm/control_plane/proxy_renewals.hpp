@@ -9,11 +9,9 @@
 #include "ads/renewals.hpp"
 #include "base/strand.hpp"
 #include "osm/certificate/manager.hpp"
-#include "osm/clock.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
 #include "osm/values/workload.hpp"
 
@@ -23,9 +21,7 @@ namespace osm::inline v1::control_plane {
 struct ProxyRenewalsOptions {
   certificate::Manager& certificates;
   MeshSpec& spec;
-  Executor& blocking_executor;  // issuing waits for the CA here, one at a time
-  const Clock& clock;
-  LogSink& log;
+  Runtime runtime;  // issuing waits for the CA on `blocking`, one at a time
   // As ControlPlane has them.
   std::function<TrustDomains()> trust_domains;
   std::function<certificate::Subject(const Workload&)> proxy_subject;
@@ -37,7 +33,7 @@ struct ProxyRenewalsOptions {
 class ProxyRenewals {
  public:
   explicit ProxyRenewals(const ProxyRenewalsOptions& options)
-      : options_(options), strand_(options.blocking_executor) {}
+      : options_(options), strand_(options.runtime.blocking) {}
   ~ProxyRenewals() { stop(); }
 
   // A question is answered at once, a request when the CA has answered.

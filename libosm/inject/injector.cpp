@@ -21,7 +21,7 @@ class InjectorImpl final : public Injector {
   explicit InjectorImpl(InjectorOptions options) : options_(std::move(options)) {}
 
   AdmissionAnswer review(std::string_view body) override {
-    const SteadyTime start = options_.clock.steady_now();
+    const SteadyTime start = options_.runtime.clock.steady_now();
     const char* outcome = "malformed";
     bool refused = true;
     AdmissionAnswer answer = answer_admission(body, [&](const AdmissionRequest& request) {
@@ -32,17 +32,18 @@ class InjectorImpl final : public Injector {
         return *std::move(response);
       }
       outcome = "refused";
-      options_.log.warning("pod refused", {{"namespace", request.ns},
-                                           {"name", name_of(request)},
-                                           {"cause", response.error().text()}});
+      options_.runtime.log.warning("pod refused", {{"namespace", request.ns},
+                                                   {"name", name_of(request)},
+                                                   {"cause", response.error().text()}});
       return AdmissionResponse::refused(
           response.error().with_context("osm-injector cannot inject the sidecar"));
     });
-    const std::chrono::duration<double> took = options_.clock.steady_now() - start;
-    options_.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 1);
-    options_.metrics.observe("osm_injector_request_seconds", {{"outcome", outcome}}, took.count());
-    options_.metrics.add("osm_admission_webhook_response_total",
-                         {{"kind", "Pod"}, {"success", refused ? "false" : "true"}}, 1);
+    const std::chrono::duration<double> took = options_.runtime.clock.steady_now() - start;
+    options_.runtime.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 1);
+    options_.runtime.metrics.observe("osm_injector_request_seconds", {{"outcome", outcome}},
+                                     took.count());
+    options_.runtime.metrics.add("osm_admission_webhook_response_total",
+                                 {{"kind", "Pod"}, {"success", refused ? "false" : "true"}}, 1);
     return answer;
   }
 
@@ -95,10 +96,10 @@ class InjectorImpl final : public Injector {
     if (request.dry_run || response.patch.empty()) return response;
     if (Status written = write_bootstrap(proxy, patched, config.proxy.tls); !written.ok())
       return written.error();
-    options_.log.info("sidecar injected", {{"namespace", request.ns},
-                                           {"name", name_of(request)},
-                                           {"account", patched.account.name},
-                                           {"uuid", proxy.str()}});
+    options_.runtime.log.info("sidecar injected", {{"namespace", request.ns},
+                                                   {"name", name_of(request)},
+                                                   {"account", patched.account.name},
+                                                   {"uuid", proxy.str()}});
     return response;
   }
 

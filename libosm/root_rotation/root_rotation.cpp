@@ -11,6 +11,7 @@
 #include "base/strand.hpp"
 #include "certificate/key_id.hpp"
 #include "model/names.hpp"
+#include "osm/certificate/progress.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
 

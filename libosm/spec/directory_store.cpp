@@ -33,11 +33,11 @@ class DirectoryStore final : public ObjectStore {
  public:
   DirectoryStore(const DirectoryStoreOptions& options, std::unique_ptr<Inotify> inotify)
       : directory_(options.directory),
-        log_(options.log),
-        metrics_(options.metrics),
-        clock_(options.clock),
+        log_(options.runtime.log),
+        metrics_(options.runtime.metrics),
+        clock_(options.runtime.clock),
         inotify_(std::move(inotify)),
-        strand_(options.executor) {
+        strand_(options.runtime.executor) {
     readable_ = options.watcher.watch(inotify_->fd(), [this] {
       inotify_->read_available();
       strand_.post([this] { on_events(); });

@@ -47,8 +47,8 @@ Party::~Party() {
   provider_.reset();
 }
 
-void Party::start(const ProviderSurroundings& surroundings) {
-  provider_ = platform_->start(surroundings);
+void Party::start(const Runtime& runtime) {
+  provider_ = platform_->start(runtime);
   watch_ = std::make_unique<ProviderWatch>(*provider_, suffix_);
 }
 
@@ -72,7 +72,7 @@ Party& Bench::second() {
 void Bench::start(const std::vector<ServiceName>& services,
                   const std::vector<EndpointsProvider*>& others) {
   step("starting the provider");
-  party_.start(surroundings());
+  party_.start(runtime());
   spec_.put_namespace(kShop);
   for (std::size_t i = 0; i < services.size(); ++i) spec_.put(service_of(services[i], i + 1));
   std::vector<ProviderEntry> entries{{&watch()}};
@@ -82,10 +82,7 @@ void Bench::start(const std::vector<ServiceName>& services,
                                .providers = entries,
                                .workload_providers = {},
                                .trust_domain = TrustDomain("cluster.local"),
-                               .executor = executor_,
-                               .clock = clock_,
-                               .log = log_,
-                               .metrics = metrics_});
+                               .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
 }
 
 bool Bench::start_ready(const std::vector<ServiceName>& services,

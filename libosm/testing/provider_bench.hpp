@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/mesh_loop.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -74,7 +75,7 @@ class Party {
   // After start().
   ProviderWatch& watch() { return *watch_; }
   EndpointsProvider& provider() { return *provider_; }
-  void start(const ProviderSurroundings& surroundings);
+  void start(const Runtime& runtime);
 
  private:
   std::string suffix_;
@@ -100,7 +101,8 @@ class Bench {
   ManualExecutor& executor() { return executor_; }
   CapturingLog& log() { return log_; }
   CapturingMetrics& metrics() { return metrics_; }
-  ProviderSurroundings surroundings() { return {executor_, clock_, quiet_log_, quiet_metrics_}; }
+  // What a provider is started with.
+  Runtime runtime() { return {executor_, executor_, clock_, rng_, quiet_log_, quiet_metrics_}; }
   void step(std::string what) { on_step_(std::move(what)); }
 
   // Starts the provider, and a mesh with `services` that reads it, and `others` after it.
@@ -147,6 +149,7 @@ class Bench {
   PlatformTraits traits_;
   ManualClock clock_;
   ManualExecutor executor_{clock_};
+  RandomRng rng_{options_.seed};
   CapturingLog log_;  // log of the mesh
   CapturingMetrics metrics_;
   MemoryMeshSpec spec_;

@@ -158,7 +158,7 @@ Verdict optionals(Bench& bench) {
 Verdict merge(Bench& bench) {
   Party& other = bench.second();
   bench.step("starting a second instance");
-  other.start(bench.surroundings());
+  other.start(bench.runtime());
   if (!bench.start_ready({kBooks}, {&other.watch()}))
     return bench.watch().synced() && !other.watch().synced()
                ? failed("a second instance in one process must work as the first: share nothing",

@@ -188,8 +188,7 @@ TEST_SUITE("ads::Hub progress") {
   TEST_CASE("a replica that starts during a domain migration waits for the proxies' state") {
     HubRig rig;
     rig.mesh.set_domains({"cluster.local", "new.example"}, {"cluster.local", "new.example"});
-    Hub hub({}, {rig.executor, rig.executor, rig.clock, rig.log, rig.metrics, rig.secrets,
-                 rig.registry});
+    Hub hub({}, {rig.runtime, rig.executor, rig.secrets, rig.registry});
     CHECK(hub.certificate_progress({}).bundle_lag == 1);  // nothing is known yet
     rig.publish();
     RigProxy proxy(rig, kClientId, kClient);

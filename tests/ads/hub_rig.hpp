@@ -14,6 +14,7 @@
 #include "ads/hub.hpp"
 #include "ads/mesh_fixture.hpp"
 #include "envoy/service/discovery/v3/discovery.pb.h"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -78,6 +79,8 @@ struct HubRig {
   osm::testing::ManualExecutor executor{clock};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
+  RandomRng rng{1};
+  Runtime runtime{executor, executor, clock, rng, log, metrics};
   TestCa ca{clock};
   FakeSecrets secrets{ca};
   FakeRegistry registry;
@@ -87,7 +90,7 @@ struct HubRig {
   ads::StreamId last_id = 0;
 
   explicit HubRig(const ads::HubOptions& options = {})
-      : hub(options, {executor, executor, clock, log, metrics, secrets, registry}) {
+      : hub(options, {runtime, executor, secrets, registry}) {
     rotations = secrets.subscribe([this](const ServiceIdentity& identity) {
       executor.post([this, identity] { hub.on_secrets(identity); });
     });

@@ -31,7 +31,7 @@ struct ServerWorld {
   std::unique_ptr<ads::AdsServer> server;
 
   ads::AdsServerDependencies dependencies() {
-    return {executor, clock, rng, log, metrics, snapshots, secrets, registry};
+    return {{executor, executor, clock, rng, log, metrics}, snapshots, secrets, registry};
   }
   ads::AdsServerOptions options() {
     ads::AdsServerOptions options;

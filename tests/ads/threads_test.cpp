@@ -33,6 +33,7 @@ namespace {
 
 struct World {
   SystemClock clock;
+  RandomRng rng{osm::testing::seed()};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
   TestCa ca{clock};
@@ -41,7 +42,7 @@ struct World {
   ThreadExecutor executor{4};
   Strand strand{executor};
   ads::Hub hub{{.unknown_workload_wait = 20ms},
-               {executor, strand, clock, log, metrics, secrets, registry}};
+               {{executor, executor, clock, rng, log, metrics}, strand, secrets, registry}};
   std::atomic<StreamId> last_id = 0;
   std::atomic<int> open_streams = 0;
 

@@ -31,6 +31,7 @@ namespace {
 struct Sources {
   MemoryMeshSpec spec;
   MemoryEndpointsProvider vm{"vm"};
+  RandomRng rng{1};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
 
@@ -43,10 +44,7 @@ struct Sources {
             .providers = {{&vm}},
             .workload_providers = {&vm},
             .trust_domain = TrustDomain("cluster.local"),
-            .executor = executor,
-            .clock = clock,
-            .log = log,
-            .metrics = metrics};
+            .runtime = {executor, executor, clock, rng, log, metrics}};
   }
   void move_store(int to) {
     vm.set_endpoints(service_name("store"), {served_at("10.0.0." + std::to_string(to), "store")});

@@ -5,6 +5,7 @@
 
 #include "catalog/mesh_loop.hpp"
 #include "mesh_values.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -20,6 +21,7 @@ namespace {
 struct Mesh {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider vm{"vm"};
+  RandomRng rng{1};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
   osm::testing::ManualClock clock;
@@ -37,10 +39,7 @@ struct Mesh {
                                  .providers = {{&vm}},
                                  .workload_providers = {&vm},
                                  .trust_domain = TrustDomain("cluster.local"),
-                                 .executor = executor,
-                                 .clock = clock,
-                                 .log = log,
-                                 .metrics = metrics});
+                                 .runtime = {executor, executor, clock, rng, log, metrics}});
   }
   void settle() { executor.run_for(1s); }
   ObjectState state(const char* kind, const char* name) const {

@@ -237,8 +237,8 @@ class BrokenPlatform final : public ProviderPlatform {
  public:
   explicit BrokenPlatform(Defect defect) : defect_(defect) {}
 
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
-    auto provider = std::make_unique<BrokenProvider>(defect_, around.clock);
+  std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
+    auto provider = std::make_unique<BrokenProvider>(defect_, runtime.clock);
     provider_ = provider.get();
     provider_->read_all({});  // what another instance left behind
     if (!reachable_) {

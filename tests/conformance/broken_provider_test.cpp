@@ -168,8 +168,8 @@ class HangingPlatform final : public ProviderPlatform {
  public:
   explicit HangingPlatform(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) { ++gate_->alive; }
   ~HangingPlatform() override { --gate_->alive; }
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
-    return inner_.start(around);
+  std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
+    return inner_.start(runtime);
   }
   void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
     inner_.set_endpoints(service, endpoints);
@@ -184,7 +184,7 @@ class HangingPlatform final : public ProviderPlatform {
 
 class ThrowingPlatform final : public ProviderPlatform {
  public:
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings&) override {
+  std::unique_ptr<EndpointsProvider> start(const Runtime&) override {
     throw std::runtime_error("no credentials");
   }
   void set_endpoints(const ServiceName&, const std::vector<Endpoint>&) override {}

@@ -150,12 +150,12 @@ class PodsPlatform final : public ProviderPlatform {
  public:
   PlatformTraits traits() const override { return {.weights = false}; }
 
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
+  std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
     started_ = true;
     store_.set_synced(reachable_);
     store_.put(object_of(ClusterObjects::monitored_namespace("shop")));
     if (reachable_) show_all();
-    return std::make_unique<PodsWithSpec>(store_, around.log, around.metrics);
+    return std::make_unique<PodsWithSpec>(store_, runtime.log, runtime.metrics);
   }
   void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
     content_[service] = endpoints;

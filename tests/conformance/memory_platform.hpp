@@ -17,7 +17,7 @@ using PlatformContent = std::map<ServiceName, std::vector<Endpoint>>;
 // The memory provider: its setters are its platform.
 class MemoryPlatform : public ProviderPlatform {
  public:
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings&) override {
+  std::unique_ptr<EndpointsProvider> start(const Runtime&) override {
     auto memory = std::make_unique<MemoryEndpointsProvider>();
     memory_ = memory.get();
     memory_->set_synced(false);

@@ -109,12 +109,12 @@ class VmPlatform final : public ProviderPlatform {
  public:
   PlatformTraits traits() const override { return vm_traits(); }
 
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
+  std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
     started_ = true;
     store_.set_synced(reachable_);
     REQUIRE(store_.put_yaml(kShopYaml).ok());
     if (reachable_) show_all();
-    return std::make_unique<VmWithSpec>(store_, around.log, around.metrics);
+    return std::make_unique<VmWithSpec>(store_, runtime.log, runtime.metrics);
   }
   void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
     content_[service] = endpoints;
@@ -170,8 +170,8 @@ class VmPlatform final : public ProviderPlatform {
 // A directory is one provider's platform: the store comes and goes with the provider.
 class DirectoryProvider final : public EndpointsProvider {
  public:
-  DirectoryProvider(std::unique_ptr<ObjectStore> store, const ProviderSurroundings& around)
-      : store_(std::move(store)), vm_(*store_, around.log, around.metrics) {}
+  DirectoryProvider(std::unique_ptr<ObjectStore> store, const Runtime& runtime)
+      : store_(std::move(store)), vm_(*store_, runtime.log, runtime.metrics) {}
 
   std::string id() const override { return "directory"; }
   bool has_synced() const override { return vm_.has_synced(); }
@@ -197,16 +197,12 @@ class DirectoryPlatform final : public ProviderPlatform {
   }
   PlatformTraits traits() const override { return vm_traits(); }
 
-  std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& around) override {
-    auto store = spec::make_directory_store({.directory = here().string(),
-                                             .executor = around.executor,
-                                             .watcher = watcher_,
-                                             .clock = around.clock,
-                                             .log = around.log,
-                                             .metrics = around.metrics});
+  std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
+    auto store = spec::make_directory_store(
+        {.directory = here().string(), .watcher = watcher_, .runtime = runtime});
     REQUIRE(store.ok());
-    executor_ = &around.executor;
-    return std::make_unique<DirectoryProvider>(std::move(store).value(), around);
+    executor_ = &runtime.executor;
+    return std::make_unique<DirectoryProvider>(std::move(store).value(), runtime);
   }
   void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
     write(file_of(service), yaml_of(service, endpoints));

@@ -71,9 +71,7 @@ struct Rig {
   control_plane::ProxyRenewals renewals{
       {.certificates = *manager,
        .spec = spec,
-       .blocking_executor = executor,
-       .clock = clock,
-       .log = log,
+       .runtime = {executor, executor, clock, rng, log, metrics},
        .trust_domains = [this] { return domain; },
        .proxy_subject = [this](const Workload& of) { return subject(of); },
        .issue =

@@ -61,18 +61,14 @@ struct Host {
 };
 
 inline Result<std::unique_ptr<ControlPlane>> start(Host& host, const std::string& address) {
-  return ControlPlane::start({.spec = host.spec,
-                              .providers = {{&host.provider}},
-                              .workload_providers = {},
-                              .certificates = *host.certificates,
-                              .executor = host.executor,
-                              .blocking_executor = host.executor,
-                              .clock = host.clock,
-                              .rng = host.rng,
-                              .log = host.log,
-                              .metrics = host.metrics,
-                              .trust_domain = host.domain,
-                              .ads_address = address});
+  return ControlPlane::start(
+      {.spec = host.spec,
+       .providers = {{&host.provider}},
+       .workload_providers = {},
+       .certificates = *host.certificates,
+       .runtime = {host.executor, host.executor, host.clock, host.rng, host.log, host.metrics},
+       .trust_domain = host.domain,
+       .ads_address = address});
 }
 
 }  // namespace osm::embedding_test

@@ -14,6 +14,8 @@
 
 #include "embedding/host.hpp"
 #include "osm/certificate/request.hpp"
+#include "osm/mesh_cataloger.hpp"
+#include "osm/values/proxy.hpp"
 
 using namespace osm;
 using namespace osm::embedding_test;

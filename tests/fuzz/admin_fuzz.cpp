@@ -54,12 +54,7 @@ struct Controller {
                                         .providers = {{machines.get(), true}},
                                         .workload_providers = {machines.get()},
                                         .certificates = manager,
-                                        .executor = executor,
-                                        .blocking_executor = blocking,
-                                        .clock = clock,
-                                        .rng = rng,
-                                        .log = log,
-                                        .metrics = metrics,
+                                        .runtime = {executor, blocking, clock, rng, log, metrics},
                                         .ads_address = ""});
     require(started.ok(), "a control plane starts", started.ok() ? "" : started.error().text());
     control_plane = *std::move(started);

@@ -12,7 +12,9 @@
 #include "fuzz/quiet.hpp"
 #include "inject/json_patch.hpp"
 #include "osm/inject/injector.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 
 namespace osm::fuzz {
@@ -33,6 +35,8 @@ class Mesh {
   }
 
   testing::ManualClock clock_;
+  testing::ManualExecutor executor_{clock_};
+  RandomRng rng_{1};
   QuietLog log_;
   QuietMetrics metrics_;
   testing::MemoryCertificateManager certificates_{clock_};
@@ -51,9 +55,7 @@ class Mesh {
              ++secrets;
              return Status{};
            },
-       .clock = clock_,
-       .log = log_,
-       .metrics = metrics_,
+       .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
        .envoy_image = "envoy",
        .init_container_image = "init",
        .native_sidecars = true});

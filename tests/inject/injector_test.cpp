@@ -13,8 +13,10 @@
 #include "base/base64.hpp"
 #include "inject/json_patch.hpp"
 #include "inject/pod_cases.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 
 namespace osm::inject {
@@ -31,6 +33,8 @@ bool contains(const std::string& text, const std::string& part) {
 // An injector in a cluster of one namespace.
 struct Mesh {
   testing::ManualClock clock;
+  testing::ManualExecutor executor{clock};
+  RandomRng rng;
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
   testing::MemoryCertificateManager certificates{clock};
@@ -47,9 +51,7 @@ struct Mesh {
        },
        .mesh_config = [this] { return config; },
        .write_secret = [this](const BootstrapSecret& secret) { return keep(secret); },
-       .clock = clock,
-       .log = log,
-       .metrics = metrics,
+       .runtime = {executor, executor, clock, rng, log, metrics},
        .version = "9.9.9",
        .envoy_image = "envoy:1",
        .init_container_image = "init:1",

@@ -72,17 +72,10 @@ struct Controller {
               .providers = {{&provider}},
               .workload_providers = {&provider},
               .trust_domain = ads_test::kDomain,
-              .executor = executor,
-              .clock = clock,
-              .log = log,
-              .metrics = metrics}) {
+              .runtime = {executor, executor, clock, rng, log, metrics}}) {
     auto started = ads::AdsServer::start(
         {.address = "", .accepted_domains = {ads_test::kDomain}, .server_certificate = {}},
-        {.executor = executor,
-         .clock = clock,
-         .rng = rng,
-         .log = log,
-         .metrics = metrics,
+        {.runtime = {executor, executor, clock, rng, log, metrics},
          .snapshots = loop.snapshots(),
          .secrets = secrets,
          .registry = registry});

@@ -16,6 +16,7 @@
 
 #include "lib/temporary_directory.hpp"
 #include "osm/runtime/fd_watcher.hpp"
+#include "osm/runtime/system.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -88,7 +89,7 @@ class DirectoryFixture {
   ~DirectoryFixture() { store.reset(); }
 
   void start() {
-    auto made = make_directory_store({mesh.string(), executor, watcher, clock, log, metrics});
+    auto made = make_directory_store({mesh.string(), watcher, runtime});
     REQUIRE(made.ok());
     store = std::move(made).value();
     subscription =
@@ -140,8 +141,10 @@ class DirectoryFixture {
   osm::testing::ManualClock clock;
   osm::testing::ManualExecutor executor{clock};
   ManualFdWatcher watcher;
+  RandomRng rng{1};
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
+  Runtime runtime{executor, executor, clock, rng, log, metrics};
   std::unique_ptr<ObjectStore> store;
   Subscription subscription;
   std::vector<std::vector<ObjectKey>> notified;

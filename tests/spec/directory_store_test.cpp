@@ -370,8 +370,7 @@ TEST_SUITE("spec::DirectoryStore") {
 
   TEST_CASE("no directory named is an error") {
     DirectoryFixture fixture;
-    const auto made = spec::make_directory_store(
-        {"", fixture.executor, fixture.watcher, fixture.clock, fixture.log, fixture.metrics});
+    const auto made = spec::make_directory_store({"", fixture.watcher, fixture.runtime});
     REQUIRE_FALSE(made.ok());
     CHECK(made.error().code == ErrorCode::kInvalidArgument);
   }
@@ -440,9 +439,11 @@ TEST_SUITE("spec::DirectoryStore") {
     osm::testing::ThreadExecutor executor(2);
     ThreadFdWatcher watcher;
     SystemClock clock;
+    RandomRng rng{1};
     osm::testing::CapturingLog log;
     osm::testing::CapturingMetrics metrics;
-    auto made = spec::make_directory_store({mesh.string(), executor, watcher, clock, log, metrics});
+    auto made = spec::make_directory_store(
+        {mesh.string(), watcher, {executor, executor, clock, rng, log, metrics}});
     REQUIRE(made.ok());
     auto store = std::move(made).value();
     std::atomic<int> empty = 0;

@@ -13,14 +13,12 @@
 #include <vector>
 
 #include "osm/certificate/manager.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
 #include "osm/inject/admission.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/trust_domains.hpp"
@@ -80,9 +78,7 @@ struct InjectorOptions {
   // Creates the Secret. If a Secret of that name exists, the result is success: the same request
   // came before.
   std::function<Status(const BootstrapSecret& secret)> write_secret;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;
 
   TrustDomain trust_domain{"cluster.local"};  // the mesh's first one; proxies' UUIDs derive from it
   // The trust domains in effect, if roots are rotated: RootRotation::trust_domains(). Null: the one

@@ -11,25 +11,19 @@
 #include <memory>
 #include <string>
 
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/fd_watcher.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::spec {
 
 // Settings of a directory store.
 struct DirectoryStoreOptions {
   std::string directory;  // need not exist yet; the store syncs after it exists
-  Executor& executor;     // this and the rest outlive the store
-  FdWatcher& watcher;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
+  FdWatcher& watcher;     // outlives the store
+  Runtime runtime;
 };
 
 // Creates the store. It reads the directory on the executor and then notifies subscribers.

@@ -18,22 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::testing {
-
-// Services of a host for the provider. Lifetime: all of it outlives the provider.
-struct ProviderSurroundings {
-  Executor& executor;  // run by the suite, on one thread at a time; its timers follow `clock`
-  const Clock& clock;  // the suite's: a week may pass in a moment
-  LogSink& log;
-  MetricsSink& metrics;
-};
 
 // Capabilities of a platform. Clauses about a missing capability are not applicable.
 struct PlatformTraits {
@@ -57,8 +46,9 @@ class OSM_API ProviderPlatform {
   virtual PlatformTraits traits() const { return {}; }
 
   // Starts the provider under test. Called once; the suite destroys the provider before the
-  // platform.
-  virtual std::unique_ptr<EndpointsProvider> start(const ProviderSurroundings& surroundings) = 0;
+  // platform. `runtime` outlives the provider. The suite runs both executors on one thread at a
+  // time; their timers follow the suite's clock, on which a week may pass in a moment.
+  virtual std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) = 0;
 
   // Puts `service` on the platform, with exactly these endpoints. The platform refuses invalid
   // input (a strange name, an account of another namespace) as it does for any user.

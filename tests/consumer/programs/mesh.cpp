@@ -6,6 +6,7 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -64,12 +65,8 @@ class Mesh {
                                   .providers = {{.provider = &provider_, .required = true}},
                                   .workload_providers = {&provider_},
                                   .certificates = *certificates_,
-                                  .executor = around.executor,
-                                  .blocking_executor = around.blocking,
-                                  .clock = around.clock,
-                                  .rng = around.rng,
-                                  .log = around.log,
-                                  .metrics = around.metrics,
+                                  .runtime = {around.executor, around.blocking, around.clock,
+                                              around.rng, around.log, around.metrics},
                                   .trust_domain = osm::TrustDomain(domain),
                                   .ads_address = "127.0.0.1:0"});
     if (!started.ok()) expect(false, started.error().text());

@@ -15,6 +15,7 @@
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/asio_executor.hpp"
 #include "osm/runtime/system.hpp"
@@ -23,6 +24,7 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "osm/testing/thread_executor.hpp"
+#include "osm/values/object_status.hpp"
 
 using namespace std::chrono_literals;
 
@@ -161,12 +163,7 @@ struct Host {
             .providers = {{.provider = machines.get()}},
             .workload_providers = {machines.get()},
             .certificates = *certificates,
-            .executor = executor,
-            .blocking_executor = blocking,
-            .clock = clock,
-            .rng = rng,
-            .log = log,
-            .metrics = metrics,
+            .runtime = {executor, blocking, clock, rng, log, metrics},
             .trust_domain = domain,
             .ads_address = "127.0.0.1:0"};
   }
@@ -210,17 +207,14 @@ TEST_SUITE("docs::embedding-guide") {
     std::thread thread([&] { loop.run(); });
 
     auto options = host.options();
-    osm::ControlPlaneOptions on_loop{.spec = options.spec,
-                                     .providers = options.providers,
-                                     .workload_providers = options.workload_providers,
-                                     .certificates = options.certificates,
-                                     .executor = executor,
-                                     .blocking_executor = options.blocking_executor,
-                                     .clock = options.clock,
-                                     .rng = options.rng,
-                                     .log = options.log,
-                                     .metrics = options.metrics,
-                                     .ads_address = "127.0.0.1:0"};
+    osm::ControlPlaneOptions on_loop{
+        .spec = options.spec,
+        .providers = options.providers,
+        .workload_providers = options.workload_providers,
+        .certificates = options.certificates,
+        .runtime = {executor, options.runtime.blocking, options.runtime.clock, options.runtime.rng,
+                    options.runtime.log, options.runtime.metrics},
+        .ads_address = "127.0.0.1:0"};
     {
       auto mesh = osm::ControlPlane::start(on_loop);
       REQUIRE(mesh.ok());

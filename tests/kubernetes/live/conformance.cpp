@@ -135,8 +135,7 @@ const Resource& resource_of(const std::string& kind) {
 // The store and what reads it, in the real time of its informers: no API server turns a clock back.
 class FollowingProvider final : public EndpointsProvider {
  public:
-  FollowingProvider(kubernetes::Cluster& cluster, Surroundings& shared,
-                    const osm::testing::ProviderSurroundings& around)
+  FollowingProvider(kubernetes::Cluster& cluster, Surroundings& shared, const Runtime& around)
       : store_(kubernetes::make_store({.cluster = cluster,
                                        .executor = thread_.executor(),
                                        .clock = shared.clock,
@@ -177,8 +176,7 @@ class ApiPlatform final : public osm::testing::ProviderPlatform {
 
   osm::testing::PlatformTraits traits() const override { return {.weights = false}; }
 
-  std::unique_ptr<EndpointsProvider> start(
-      const osm::testing::ProviderSurroundings& around) override {
+  std::unique_ptr<EndpointsProvider> start(const Runtime& around) override {
     return std::make_unique<FollowingProvider>(cluster_, shared_, around);
   }
   void set_endpoints(const ServiceName& service, const std::vector<Endpoint>& endpoints) override {
