@@ -112,7 +112,7 @@ class Readme:
 
 
 class Build:
-    """What CMake configured. `entries`: {name: (labels, command)}, the command empty while the
+    """The tests that CMake configured. `entries`: {name: (labels, command)}, the command empty while the
     program is not built. `targets`: {source file: the targets that compile it}."""
 
     def __init__(self, directory):

@@ -17,7 +17,7 @@ HEAD = """\
 
 
 def help_of(directory, program, *words):
-    """What `program words... --help` prints, with the program's name instead of its path."""
+    """Output of `program words... --help`, with the program's name instead of its path."""
     path = pathlib.Path(directory).resolve() / program
     ran = subprocess.run([path, *words, "--help"], capture_output=True, text=True, check=True)
     return ran.stdout.replace(f"{path.parent}/", "")

@@ -70,7 +70,7 @@ def function_of(line):
 
 
 class Scopes:
-    """Which braces are open: those of declarations, or of a body."""
+    """Kinds of open braces: of declarations, or of a body."""
 
     def __init__(self):
         self.open, self.text = [], ""
@@ -144,7 +144,7 @@ class Filter:
         return end
 
     def can_be_documented(self, at):
-        """Whether line `at` declares something that has no words of its own behind it."""
+        """True if line `at` declares something and has no comment behind it."""
         line = self.lines[at] if at < len(self.lines) else ""
         if not line.strip() or line.lstrip().startswith("}"):
             return False

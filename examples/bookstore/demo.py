@@ -90,7 +90,7 @@ class Demo:
         self.load_events = []  # (what, when)
 
     def run(self):
-        """Whether every step held."""
+        """True if every step passed."""
         passed = True
         for step in (self.mesh_is_up, self.thief_is_denied, self.certificate_does_not_help,
                      self.split_is_shifted, self.certificate_is_rotated_under_load,

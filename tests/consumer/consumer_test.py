@@ -38,7 +38,7 @@ def require(truth, what):
 
 
 class Place:
-    """Where a test run keeps its things, and the clean environment its commands get."""
+    """Directories of a test run, and the clean environment of its commands."""
 
     def __init__(self, build):
         self.build = pathlib.Path(build).resolve()
@@ -78,7 +78,7 @@ class Place:
         return ran.stdout
 
     def same_settings(self):
-        """How the build under test is configured, for another build of the same sources."""
+        """Settings of the build under test, for another build of the same sources."""
         wanted = r"CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_CXX_FLAGS\w*|OSM_(TOOLS|XDS_BUILD)_DIR"
         return [f"-D{k}={v}" for k, v in self.cache.items() if re.fullmatch(wanted, k)]
 

@@ -40,7 +40,7 @@ class CaImport(DaemonTest):
         return controller
 
     def bootstrap(self):
-        """What a machine is given: its certificate with what is above it, and its roots."""
+        """Files of a machine: its certificate with the intermediates, and its roots."""
         out = self.folder / "machine"
         code, _, err = self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
                                 "192.0.2.1:15128", "--out", out)

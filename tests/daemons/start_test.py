@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the controller says when it cannot start, and how it ends when it is told to.
+"""Messages of a controller that cannot start, and its end on a signal.
 
 usage: start_test.py --bin DIRECTORY
 """

@@ -96,7 +96,7 @@ def quotes(page):
 
 
 def stretches(lines):
-    """What a quote shows of its source: it leaves something out where a line is `// ...` or `# ...`."""
+    """Parts of its source that a quote shows; `// ...` or `# ...` stands for omitted lines."""
     shown = [[]]
     for line in lines:
         if line.strip() in ("// ...", "# ..."):
@@ -115,7 +115,7 @@ def found_in(source, stretch, begin):
 
 
 def table_codes(page):
-    """What stands as `code` in the first column of the page's tables."""
+    """The `code` in the first column of the page's tables."""
     return re.findall(r"^\| `([^`]+)` \|", page.read_text(), re.M)
 
 
@@ -338,7 +338,7 @@ class Commands(unittest.TestCase):
                 controller.stop()
 
     def load(self, *documents):
-        """What a controller says of a mesh of these documents."""
+        """Problems and counts of a controller with a mesh of these documents."""
         with self.controller(*documents) as (controller, _, osm):
             counts = [controller.metric(f"osm_mesh_{what}") for what in ("services", "workloads")]
             return json.loads(osm("problems", "-o", "json"))["problems"], counts

@@ -110,7 +110,7 @@ class Reference(unittest.TestCase):
 
 
 def is_plain(compound, function):
-    """What explains itself: copies, destructors, operators, comparisons, and what is overridden."""
+    """True for copies, destructors, operators, comparisons and overrides, which need no comment."""
     name = function.findtext("name")
     arguments = function.findtext("argsstring") or ""
     return (name.startswith(("~", "operator")) or arguments.endswith(("=delete", "=default", "override")) or

@@ -26,7 +26,7 @@ def _base64(text):
 
 
 def documented_permission():
-    """What docs/certificates.md lets etcd's user do, as etcd's API has it."""
+    """The permission of etcd's user in docs/certificates.md, in the form of etcd's API."""
     page = pathlib.Path(__file__).resolve().parents[2] / "docs/certificates.md"
     key, prefix = re.search(r"^etcdctl role grant-permission osm readwrite (\S+)( --prefix=true)?$",
                             page.read_text(), re.M).groups()
@@ -88,7 +88,7 @@ class EtcdCa(meshcase.MeshCase):
                                       for name, value in values.items()]
 
     def start_fails(self, *arguments):
-        """What a controller says that does not come up."""
+        """Log of a controller that does not start."""
         self.rig.start_controller(*arguments, wait=False)
         status = self.rig.controller.popen.wait(30)
         text = self.rig.controller.text()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Who may speak to the controller: refusals as a real Envoy reports them, and their stable codes."""
+"""Access to the controller: refusals as a real Envoy reports them, and their stable codes."""
 import datetime
 import os
 import time
@@ -37,7 +37,7 @@ class Identity(meshcase.MeshCase):
         self.machine.start_proxy(wait=False)
 
     def refused(self, log, timeout=10):
-        """What Envoy logs until `log` appears in it."""
+        """Envoy's log up to `log`."""
         try:
             self.machine.proxy.wait_for_log(log, timeout)
             proxies = self.rig.osm_json("proxy", "list")["proxies"]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What intercept.sh does to connections, with the kernel's own iptables and without Envoy.
+"""Effect of intercept.sh on connections, with the kernel's own iptables and without Envoy.
 
 Listeners stand in for Envoy, and tell where a connection was meant to go.
 """
@@ -55,7 +55,7 @@ class Listener:
 
 
 def reached(namespace, address, port, uid=0, family=socket.AF_INET):
-    """Which listener answered, and where it thinks the connection was meant to go."""
+    """The listener that answered, and the original destination that it saw."""
     try:
         with namespace.connect(address, port, uid=uid, family=family) as connection:
             return connection.recv(100).decode()

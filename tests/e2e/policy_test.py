@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What policies do to requests and connections: routes, merging, TCP, permissive mode, outsiders."""
+"""Effect of policies on requests and connections: routes, merging, TCP, permissive mode, outsiders."""
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.processes import NotYet, wait_for

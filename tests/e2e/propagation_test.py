@@ -35,7 +35,7 @@ class Propagation(meshcase.MeshCase):
             f"server-{pair}", "routes", books={"pathRegex": path}))
 
     def known(self, *names):
-        """What proxies hold, by the controller's account and by Envoy's own."""
+        """Configuration of the proxies, according to the controller and to Envoy."""
         proxies = self.proxies()
         return {name: ({k: t["sent_version"] for k, t in proxies[name]["types"].items()},
                        self.rig.machines[name].stats("update_(success|attempt)$"))

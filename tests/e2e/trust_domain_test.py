@@ -52,7 +52,7 @@ class TrustDomain(RootCase):
         return files
 
     def answer_to(self, files):
-        """What the server's proxy answers to a workload with this certificate; empty: nothing."""
+        """Answer of the server's proxy to a workload with this certificate; empty: none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.set_alpn_protocols(["osm"])

@@ -88,18 +88,18 @@ class VaultIssues(meshcase.MeshCase):
                 for c in self.rig.osm_json("certificate", "list")["certificates"]}
 
     def serials(self, machine):
-        """Of the leaves that an Envoy holds."""
+        """Serial numbers of the leaves that an Envoy holds."""
         return set(re.findall(r'"serial_number": "(\w+)"', machine.admin("/certs")[1]))
 
     def rotate(self):
-        """What `osm certificate rotate` says, whether it can or not."""
+        """Output of `osm certificate rotate`, successful or not."""
         try:
             return self.rig.osm("certificate", "rotate", CLIENT)
         except CommandFailed as refused:
             return str(refused)
 
     def troubles(self):
-        """What `osm problems` says of the CA: {code, cause, ...} each."""
+        """Problems of the CA in `osm problems`: {code, cause, ...} each."""
         return [p for p in self.rig.osm_json("problems")["problems"]
                 if p["path"] == "certificate authority"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What cannot be fetched gives nobody anything (docs/security.md, threat 14).
+"""A lost source allows nothing new (docs/security.md, threat 14).
 
 usage: fail_closed_test.py --bin DIRECTORY
 """

@@ -23,7 +23,7 @@ class Http(attacked.MeshTest):
     FLAGS = ("--log-level", "debug")
 
     def raw(self, data, unix=False):
-        """What comes back for these bytes."""
+        """The answer to these bytes."""
         if unix:
             connection = socket.socket(socket.AF_UNIX)
             connection.settimeout(20)

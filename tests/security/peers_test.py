@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What real Envoys do about peers that are not who they must be: expired, from the future, of
-another CA, of another identity; and about somebody in the controller's place who has a genuine
-certificate of the mesh (docs/security.md, threats 11 and 12).
+"""Real Envoys refuse peers with wrong certificates: expired, from the future, of another CA, of
+another identity; and, in the controller's place, any other genuine certificate of the mesh
+(docs/security.md, threats 11 and 12).
 
 usage: peers_test.py --bin DIRECTORY --envoy FILE
 """
@@ -59,7 +59,7 @@ class Peers(meshcase.MeshCase):
                 for kind in FAILURES}
 
     def assert_counted(self, machine, scope, before, counter):
-        """Of all failures, `counter` alone rose."""
+        """Only `counter` of all failure counters rose."""
         wait_for(f"{machine.name} counts {counter}",
                  lambda: self.counters(machine, scope)[counter] > before[counter])
         after = self.counters(machine, scope)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a proxy with a genuine certificate gets when it asks for the secrets of others, on both
+"""Answers to a proxy with a genuine certificate that asks for the secrets of others, on both
 variants of a real stream: nothing (docs/security.md, threat 5).
 
 usage: sds_test.py --bin DIRECTORY

@@ -76,7 +76,7 @@ class SharedCache(unittest.TestCase):
         return ran.stdout + ran.stderr
 
     def build(self, name, text="one", cached=True):
-        """What the program says that a clone of this name gets."""
+        """The program's answer about a clone of this name."""
         clone = self.clone(name, text)
         self.run_tool(clone, "programs/build", "tiny", cached=cached)
         return subprocess.run([clone / "build/tools/tiny/bin/tiny"], capture_output=True,

@@ -133,7 +133,7 @@ class CertManagerTest(CertManagerCase):
 
 @unittest.skipUnless(os.environ.get("OSM_TEST_LONG"), "each waits for the deadline of 60 s")
 class CertManagerDeadlineTest(CertManagerCase):
-    """What cert_manager::Issuer has as an option, and the daemons do not."""
+    """Options of cert_manager::Issuer that the daemons lack."""
 
     def test_what_nobody_approves_is_late_and_leaves_nothing(self):
         self.without_approver()

@@ -67,7 +67,7 @@ class Follower:
         wait_for("the store has synced", synced, timeout, interval=0.1)
 
     def close(self):
-        """What it logged."""
+        """Its log."""
         self.process.stdin.close()
         log = self.process.stderr.read()
         self.process.wait(20)
@@ -119,7 +119,7 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
         os.replace(self.directory / "new", self.directory / "settings")
 
     def minted(self, what="ticket"):
-        """Of every token so far, in order: its ticket, the token, or its id."""
+        """The ticket, text or id of every token so far, in order."""
         tokens = [json.loads(line) for line in (self.directory / "minted").read_text().splitlines()]
         if what != "id":
             return [token[what] for token in tokens]

@@ -43,7 +43,7 @@ class ControllerTest(kubecase.MeshCase):
         self.assertIn("osm-validator", message)
 
     def refusal(self, wrong):
-        """What the webhook says of it."""
+        """The webhook's answer about it."""
         def refused():
             try:
                 self.api.create(wrong, dryRun="All")

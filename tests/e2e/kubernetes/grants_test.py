@@ -99,7 +99,7 @@ class GrantsTest(kubecase.MeshCase):
                         rbac_test.BY_NAME[account].items() for verb in verbs}
 
     def used(self, account):
-        """What was asked for, and what an apply that creates needs beside its own verb."""
+        """The requested verb, and the verb that an apply needs to create."""
         found = set()
         for (verb, resource, ns), codes in self.cluster.requests_of(account).items():
             if all(code == 403 for code in codes):

@@ -41,7 +41,7 @@ class ProviderChange(RotationCase):
         self.wait_for_answer(pod, 200, SHOP)
 
     def trust_domains(self):
-        """Of the identities that the sidecars show, to each other and to the control plane."""
+        """Certificates that the sidecars show to each other and to the control plane."""
         names = {san["uri"] for pod in self.live_proxies()
                  for group in json.loads(pod.admin("/certs")[1])["certificates"]
                  for shown in group.get("cert_chain", [])

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the accounts of osm-controller and osm-injector may do is what is written here; every other
+"""The accounts of osm-controller and osm-injector have the rights that are listed here. Every other
 verb on every resource of the API server is tried, and refused."""
 import json
 
@@ -117,7 +117,7 @@ class RbacTest(kubecase.KubeCase):
                     yield resource
 
     def allowed(self, api, verb, resource, ns, name="some-name"):
-        """Whether RBAC lets it through; nothing is ever done."""
+        """True if RBAC allows it. Nothing is changed."""
         methods = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
                    "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
         whole = verb in ("list", "watch", "deletecollection") or (

@@ -37,7 +37,7 @@ class ReplicasTest(kubecase.MeshCase):
 
     @classmethod
     def proxies_of(cls, pod):
-        """How many proxies hang on a replica."""
+        """Number of proxies that are connected to a replica."""
         status, body = cls.cluster.namespace.http(pod["status"]["podIP"], CONTROLLER_HTTP, "GET",
                                                   "/metrics")
         assert status == 200, body
@@ -46,7 +46,7 @@ class ReplicasTest(kubecase.MeshCase):
 
     @classmethod
     def wait_until_both_serve(cls):
-        """Which replica a new connection reaches is chance: clients are replaced till both have
+        """A new connection reaches a random replica: clients are replaced until both have
         one."""
         def split():
             counts = sorted(map(cls.proxies_of, cls.pods(mesh.SYSTEM, "osm-controller")))

@@ -53,7 +53,7 @@ JSON_PATCH = "application/json-patch+json"
 
 
 class ApiError(RuntimeError):
-    """What the API server answered in place of what was asked."""
+    """The API server's error."""
 
     def __init__(self, code, message, reason=""):
         super().__init__(f"{code} {reason}: {message}")
@@ -71,7 +71,7 @@ def path_of(kind, ns=None, name=None, subresource=None):
 
 
 class Credentials:
-    """Who asks: a client certificate (files), or a token; or nobody."""
+    """Credentials of a client: a certificate (files), a token, or none."""
 
     def __init__(self, certificate=None, key=None, token=None):
         self.certificate, self.key, self.token = certificate, key, token

@@ -168,7 +168,7 @@ class Cluster:
         call("compaction", revision=revision, physical=True)
 
     def _audit_policy(self):
-        """Of programs that are tried here: every request, without its contents."""
+        """Audit log of the tested programs: every request, without its contents."""
         path = self.directory / "audit-policy.json"
         path.write_text(json.dumps({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -274,7 +274,7 @@ class Cluster:
         return self.kubeconfig_of(f"{ns}-{account}", token)
 
     def kubectl(self, *arguments, stdin=None, check=True, kubeconfig=None):
-        """What a user types; its standard output."""
+        """Runs a user's command. Result: its standard output."""
         command = self.namespace.command(
             "env", f"HOME={self.directory}", kubectl_program(), "--kubeconfig",
             kubeconfig or self.kubeconfig, *map(str, arguments))

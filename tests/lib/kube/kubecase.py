@@ -1,4 +1,4 @@
-"""What the tests on Kubernetes share: one cluster per class, and what they ask of it."""
+"""Base of the tests on Kubernetes: one cluster per class, and questions to it."""
 import http.client
 import json
 import pathlib

@@ -17,7 +17,7 @@ ENVOY_IMAGE, INIT_IMAGE = "envoyproxy/envoy", "openservicemesh/init"
 
 
 def images(programs):
-    """What stands for the images of the mesh."""
+    """Stands for the images of the mesh."""
     def daemon(name, *more):
         return Image([f"/{name}"], files={f"/{name}": programs.bin / name,
                                           **{f"/image/bin/{m}": programs.bin / m for m in more}})
@@ -90,7 +90,7 @@ class InjectedPod:
         return name
 
     def calls(self, container):
-        """What a client of the bookstore has told so far: a line of JSON for each request."""
+        """Output of a client of the bookstore so far: a line of JSON for each request."""
         log = self.run.agent.log_of(self.run, container)
         lines = log.read_text().splitlines() if log.exists() else []
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
@@ -159,7 +159,7 @@ class Mesh:
         return InjectedPod(self.agent.pod(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
     def log(self, name):
-        """What the newest pod of a Deployment of the mesh has written."""
+        """Log of the newest pod of a Deployment of the mesh."""
         logs = sorted(self.cluster.rig.directory.glob(f"pod.{SYSTEM}.{name}-*.{name}.log"),
                       key=lambda p: p.stat().st_mtime)
         return logs[-1].read_text(errors="replace") if logs else ""

@@ -1,4 +1,4 @@
-"""What stands in for scheduler and kubelets: registers Nodes and renews their Leases, binds pods,
+"""Stands in for scheduler and kubelets: registers Nodes and renews their Leases, binds pods,
 runs each as a `PodRun`, and tells pods the addresses of names."""
 import collections
 import dataclasses
@@ -18,7 +18,7 @@ _LEASE_SECONDS, _RENEW_EVERY = 40, 5
 
 @dataclasses.dataclass
 class Image:
-    """What stands for an image: files of this machine at paths of the container, and defaults."""
+    """Stands for an image: files of this machine at paths of the container, and defaults."""
     entrypoint: list
     arguments: list = dataclasses.field(default_factory=list)
     files: dict = dataclasses.field(default_factory=dict)  # {path in the container: path here}
@@ -106,7 +106,7 @@ class NodeAgent:
         return self.rig.directory / f"pod.{pod.ns}.{pod.name}.{container}.log"
 
     def note(self, text):
-        """What a kubelet would log; `notes` is in the failure of a test."""
+        """Logs as a kubelet does; `notes` is in the failure of a test."""
         with self._lock:
             self.notes.append(text)
         with open(self.rig.directory / "node_agent.log", "a") as log:

@@ -25,7 +25,7 @@ def port_of(container, port):
 
 
 class Prober:
-    """How to reach one container: from `node` (a Namespace) at the pod's address, or inside."""
+    """The way to one container: from `node` (a Namespace) at the pod's address, or inside."""
 
     def __init__(self, node, address, container, enter):
         self.node, self.address, self.container, self.enter = node, address, container, enter

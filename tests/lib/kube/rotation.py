@@ -1,4 +1,4 @@
-"""How far a rotation of the mesh's roots is, and what Secrets, proxies and webhooks make of it."""
+"""Progress of a root rotation in the record, Secrets, proxies and webhooks."""
 import base64
 import json
 import os
@@ -40,7 +40,7 @@ def openssl(*arguments, text):
 
 
 def serial_of(pem):
-    """Of the first certificate there, as Envoy writes it."""
+    """Serial number of the first certificate, as Envoy writes it."""
     told = openssl("x509", "-noout", "-serial", text=pem)
     return told.removeprefix("serial=").lower().lstrip("0")
 
@@ -65,7 +65,7 @@ class RotationCase(UnderLoad):
         return cls.pod_of("bookbuyer", name)
 
     def shell(self, script):
-        """What an administrator types, with kubectl."""
+        """Runs an administrator's commands, with kubectl."""
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig),
                        "HOME": str(self.cluster.directory),
                        "PATH": f"{pathlib.Path(kubectl_program()).parent}:{os.environ['PATH']}"}
@@ -113,7 +113,7 @@ class RotationCase(UnderLoad):
         wait_for(f"the roots to be {wanted}", reached, timeout, interval=0.5)
 
     def roots(self):
-        """What `osm certificate status` says where the steps are taken."""
+        """Answer of `osm certificate status` on the replica that takes the steps."""
         return {r["name"]: r for r in self.osm(self.leader(), "certificate", "status")["roots"]}
 
     def waiting_for(self):
@@ -150,7 +150,7 @@ class RotationCase(UnderLoad):
         return decode(data["ca.crt"]).decode()
 
     def signed_by(self, pem, ca):
-        """Whether the first certificate of `pem` is below the root `ca`."""
+        """True if the first certificate of `pem` is below the root `ca`."""
         file = self.rig.directory / "root.pem"
         file.write_text(ca)
         chain = self.rig.directory / "chain.pem"

@@ -52,7 +52,7 @@ class UnderLoad(kubecase.MeshCase):
 
     @classmethod
     def steady(cls):
-        """Whether requests and lines alike were answered in the last seconds, and none failed."""
+        """True if requests and lines were answered in the last seconds and none failed."""
         if not cls.report.exists():  # the load has just started
             return False
         report = json.loads(cls.report.read_text())

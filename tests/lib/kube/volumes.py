@@ -52,7 +52,7 @@ class Volumes:
         return {v["name"]: self._make(v) for v in self.pod["spec"].get("volumes") or []}
 
     def refresh(self):
-        """What changed in the API, or what will expire, is written again."""
+        """Writes files again that changed in the API or will expire."""
         for volume in self.pod["spec"].get("volumes") or []:
             if any(kind in volume for kind in ("secret", "configMap", "projected")):
                 try:

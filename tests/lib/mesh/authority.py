@@ -19,7 +19,7 @@ commonName = supplied
 
 
 def openssl(*arguments, **more):
-    """What openssl says. `more`: of subprocess.run."""
+    """Output of openssl. `more`: arguments of subprocess.run."""
     ran = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True,
                          timeout=30, **more)
     if ran.returncode != 0:

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: their command line, and a mesh that ends with each test."""
+"""Base of the end-to-end tests: their command line, and a mesh that ends with each test."""
 import argparse
 import sys
 import threading

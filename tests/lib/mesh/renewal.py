@@ -21,7 +21,7 @@ def keep_renewing(machine, every="1s"):
 
 
 def serials(machine):
-    """Of the certificates that the machine's Envoy holds."""
+    """Serial numbers of the certificates that the machine's Envoy holds."""
     status, text = machine.admin("/certs")
     if status != 200:
         raise ValueError(text)

@@ -43,7 +43,7 @@ class NotLive(AssertionError):
 
 
 class Programs:
-    """Where the binaries are. Envoy and the workloads run as other users, who must reach them."""
+    """Paths of the binaries. Envoy and the workloads run as other users, who must reach them."""
 
     def __init__(self, bin_dir, envoy):
         bin_dir = pathlib.Path(bin_dir).resolve()
@@ -109,7 +109,7 @@ class Machine:
         self.processes = []
 
     def bootstrap(self):
-        """What an operator does: ask the controller, install hosts, intercept."""
+        """Joins the mesh as an operator does: ask the controller, install hosts, intercept."""
         self.rig.osm("vm", "bootstrap", self.name, "-n", self.ns, "--controller",
                      self.rig.ads_address, "--out", self.directory, "--owner", PROXY_UID,
                      "--xds", XDS)
@@ -186,7 +186,7 @@ class Machine:
         return {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
 
     def updates(self):
-        """How often Envoy took up something new, by type."""
+        """Number of updates that Envoy accepted, by type."""
         stats = self.stats("update_success$")
         kinds = {"CDS": r"^cluster_manager\.cds\.", "LDS": r"^listener_manager\.lds\.",
                  "RDS": r"\.rds\.", "SDS": r"^sds\.", "EDS": r"^cluster\..*update_success$"}

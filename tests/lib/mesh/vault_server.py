@@ -73,7 +73,7 @@ class Vault:
         wait_for("Vault is active", lambda: self._request("GET", "sys/health")[0] == 200, 30)
 
     def ask(self, method, path, body=None):
-        """What an administrator is answered."""
+        """Vault's answer to an administrator."""
         status, text = self._request(method, path, body)
         if status not in (200, 204):
             raise RuntimeError(f"Vault: {path}: {status} {text}")

@@ -86,7 +86,7 @@ class ProxyWatcher:
                     self._note(f"{machine.name}: the watcher failed", repr(mistake))
 
     def _sample(self, machine):
-        """Whether the Envoy is silent, and may be so for a while yet."""
+        """True if the Envoy is silent and its time for that is not over."""
         began = time.monotonic()
         try:
             status, body = machine.admin(f"/stats?format=json&filter={_FILTER}")

@@ -15,7 +15,7 @@ _auth = messages.load("envoy/service/auth/v3/external_auth.proto")
 
 
 class Collector:
-    """What Zipkin's collector takes: POST /api/v2/spans, a JSON list."""
+    """A Zipkin collector: POST /api/v2/spans, a JSON list."""
 
     def __init__(self, namespace, address, port, path="/api/v2/spans"):
         self.spans, self.lock = [], threading.Lock()
