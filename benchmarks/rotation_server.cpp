@@ -8,17 +8,38 @@
 #include "counting_sinks.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
-#include "osm/certificate/progress.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
-#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/thread_executor.hpp"
+#include "root_rotation/target.hpp"
 
 namespace osm::bench {
 namespace {
 
 using certificate::Issuer;
+
+// Passes calls on, and keeps the control plane to ask about its proxies.
+class WatchedRotation final : public RootRotation {
+ public:
+  explicit WatchedRotation(std::unique_ptr<RootRotation> inner) : inner_(std::move(inner)) {}
+
+  std::unique_ptr<Issuer> issuer() override { return inner_->issuer(); }
+  Status attach(root_rotation::Target& control_plane) override {
+    target_ = &control_plane;
+    return inner_->attach(control_plane);
+  }
+  void follow(const RotationParticipants& participants) override { inner_->follow(participants); }
+  void stop() override { inner_->stop(); }
+  TrustDomains trust_domains() const override { return inner_->trust_domains(); }
+  std::vector<RootStatus> status() const override { return inner_->status(); }
+
+  const root_rotation::Target& control_plane() const { return *target_; }
+
+ private:
+  const std::unique_ptr<RootRotation> inner_;
+  root_rotation::Target* target_ = nullptr;
+};
 
 class RotationServer final : public MeasuredServer {
  public:
@@ -34,19 +55,16 @@ class RotationServer final : public MeasuredServer {
 
   Status start() {
     OSM_TRY(auto own, load(directories_.ca));
-    OSM_TRY(rotation_, RootRotation::start({.spec = spec_,
-                                            .record = *record_,
-                                            .board = *board_,
-                                            .own = std::move(own),
-                                            .make_issuer =
-                                                [this](const MeshRootCertificate&) {
-                                                  return load(directories_.next_ca);
-                                                },
-                                            .trust_domain = kTrustDomain,
-                                            .blocking = blocking_,
-                                            .clock = clock_,
-                                            .log = log_,
-                                            .metrics = metrics_}));
+    OSM_TRY(auto rotation,
+            RootRotation::start(
+                {.runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
+                 .spec = spec_,
+                 .record = *record_,
+                 .own = std::move(own),
+                 .make_issuer =
+                     [this](const MeshRootCertificate&) { return load(directories_.next_ca); },
+                 .trust_domain = kTrustDomain}));
+    rotation_ = std::make_unique<WatchedRotation>(std::move(rotation));
     manager_ = certificate::make_manager({.issuer = rotation_->issuer(),
                                           .executor = blocking_,
                                           .clock = clock_,
@@ -59,12 +77,10 @@ class RotationServer final : public MeasuredServer {
                                  .workload_providers = {&provider_},
                                  .certificates = *manager_,
                                  .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
-                                 .trust_domain = rotation_->trust_domains(),
-                                 .ads_address = "127.0.0.1:0"}));
-    rotation_->follow({.manager = *manager_, .control_plane = control_plane_.get(), .leads = [] {
-                         return true;
-                       }});
-    while (!control_plane_->waiting_for().empty())
+                                 .ads_address = "127.0.0.1:0",
+                                 .root_rotation = rotation_.get()}));
+    rotation_->follow({.manager = *manager_});
+    while (!control_plane_->status().waiting_for.empty())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return {};
   }
@@ -78,7 +94,8 @@ class RotationServer final : public MeasuredServer {
 
   std::map<std::string, double> metrics() const override {
     auto values = metrics_.values();
-    const CertificateProgress progress = control_plane_->certificate_progress(goal());
+    const model::CertificateProgress progress =
+        rotation_->control_plane().certificate_progress(goal());
     values["proxies"] = static_cast<double>(progress.proxies);
     values["lag"] = static_cast<double>(progress.bundle_lag + progress.leaf_lag + own_lag());
     values["rotated"] = rotated() ? 1 : 0;
@@ -93,11 +110,11 @@ class RotationServer final : public MeasuredServer {
     return std::shared_ptr<Issuer>(std::move(issuer));
   }
 
-  CertificateGoal goal() const {
-    CertificateGoal goal{.issuer_id = manager_->issuer_id(),
-                         .issuer_key_id = {},
-                         .trust_bundle_pem = manager_->trust_bundle_pem(),
-                         .trust_domains = control_plane_->trust_domains()};
+  model::CertificateGoal goal() const {
+    model::CertificateGoal goal{.issuer_id = manager_->issuer_id(),
+                                .issuer_key_id = {},
+                                .trust_bundle_pem = manager_->trust_bundle_pem(),
+                                .trust_domains = rotation_->trust_domains()};
     const auto all = manager_->list_certificates();
     const auto newest = std::find_if(all.begin(), all.end(), [&](const auto& held) {
       return held->issuer_id == goal.issuer_id &&
@@ -135,8 +152,7 @@ class RotationServer final : public MeasuredServer {
   testing::ThreadExecutor executor_{2};
   testing::ThreadExecutor blocking_{2};
   const std::unique_ptr<RotationRecord> record_;
-  const std::unique_ptr<ReplicaBoard> board_ = make_local_board("bench", executor_);
-  std::unique_ptr<RootRotation> rotation_;
+  std::unique_ptr<WatchedRotation> rotation_;
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
 };

@@ -74,7 +74,7 @@ class SoakServer final : public MeasuredServer {
                                  .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
                                  .trust_domain = kTrustDomain,
                                  .ads_address = "127.0.0.1:0"}));
-    while (!control_plane_->waiting_for().empty())
+    while (!control_plane_->status().waiting_for.empty())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return {};
   }
@@ -92,7 +92,7 @@ class SoakServer final : public MeasuredServer {
   std::map<std::string, double> metrics() const override {
     auto values = metrics_.values();
     values["proxies"] = static_cast<double>(control_plane_->list_proxies().size());
-    values["problems"] = static_cast<double>(control_plane_->list_problems().size());
+    values["problems"] = static_cast<double>(control_plane_->status().problems.size());
     values["descriptors"] = entries_of("/proc/self/fd");
     const struct mallinfo2 heap = ::mallinfo2();
     values["allocated"] = static_cast<double>(heap.uordblks + heap.hblkhd);

@@ -80,7 +80,7 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
     deciding.push_back(to_json(policy, object ? object->source : ObjectSource{}));
   }
   json::array problems;
-  for (const Problem& problem : options.control_plane.list_problems())
+  for (const Problem& problem : options.control_plane.status().problems)
     if (concerns(problem, *source, *destination)) problems.push_back(to_json(problem));
   return answer(
       json::object{{"allowed", decision->allowed},

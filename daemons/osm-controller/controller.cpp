@@ -69,16 +69,15 @@ class ControllerImpl final : public Controller {
   Status start_certificates() {
     OSM_TRY(auto own, mesh_->load_ca(state_.file("ca")));
     OSM_TRY(roots_, RootRotation::start(
-                        {.spec = mesh_->spec(),
+                        {.runtime = {runtime_.executor, rotating_.executor(), runtime_.clock,
+                                     runtime_.rng, runtime_.log, runtime_.metrics},
+                         .spec = mesh_->spec(),
                          .record = mesh_->rotation_record(),
                          .board = mesh_->board(),
                          .own = std::move(own),
                          .make_issuer = [this](const auto& root) { return mesh_->make_root(root); },
                          .trust_domain = options_.trust_domain,
-                         .blocking = rotating_.executor(),
-                         .clock = runtime_.clock,
-                         .log = runtime_.log,
-                         .metrics = runtime_.metrics}));
+                         .proxy_recall_interval = options_.proxy_recall_interval}));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     manager_ = certificate::make_manager(
@@ -103,14 +102,13 @@ class ControllerImpl final : public Controller {
                                  .workload_providers = mesh_->workload_providers(),
                                  .certificates = *manager_,
                                  .runtime = runtime_,
-                                 .trust_domain = roots_->trust_domains(),
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
+                                 .root_rotation = roots_.get(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20}));
     if (Status started = mesh_->start_upkeep(*control_plane_, *manager_, *roots_); !started.ok())
       return started;
     roots_->follow({.manager = *manager_,
-                    .control_plane = control_plane_.get(),
                     .leads = [this] { return mesh_->leads(); },
                     .kept_lag = [this] { return mesh_->kept_lag(); },
                     .on_trust_domains =
@@ -148,7 +146,7 @@ class ControllerImpl final : public Controller {
   // Objects that are left out, and a CA that does not sign. Neither makes the controller not ready:
   // certificates that were signed before stay in use.
   std::vector<Problem> problems() const {
-    std::vector<Problem> problems = control_plane_->list_problems();
+    std::vector<Problem> problems = control_plane_->status().problems;
     if (const Status signs = signer_->health(); !signs.ok())
       problems.insert(problems.begin(), {.code = signs.error().code,
                                          .object = {},
@@ -161,7 +159,7 @@ class ControllerImpl final : public Controller {
   // Reasons not to be ready, with the unreadable files, since those are to be mended.
   std::vector<std::string> missing() const {
     if (stopping_) return {"nothing: the controller is shutting down"};
-    std::vector<std::string> missing = control_plane_->waiting_for();
+    std::vector<std::string> missing = control_plane_->status().waiting_for;
     if (missing.empty()) return missing;
     for (const Problem& problem : mesh_->store().list_problems()) missing.push_back(problem.text());
     return missing;

@@ -25,7 +25,6 @@ class DirectorySource final : public MeshSource {
                                   .log = with_.runtime.log,
                                   .metrics = with_.runtime.metrics});
     record_ = make_file_record(with_.options.state_dir + "/rotation.json");
-    board_ = make_local_board("osm-controller", with_.runtime.blocking);
     vms_ = vm::make_vm_provider({.store = *store_,
                                  .mesh_spec = *spec_,
                                  .trust_domain = with_.options.trust_domain,
@@ -61,7 +60,7 @@ class DirectorySource final : public MeshSource {
   }
 
   RotationRecord& rotation_record() override { return *record_; }
-  ReplicaBoard& board() override { return *board_; }
+  ReplicaBoard* board() override { return nullptr; }
   bool leads() const override { return true; }  // there is no other
   std::optional<std::size_t> kept_lag() const override { return 0; }
 
@@ -77,7 +76,6 @@ class DirectorySource final : public MeshSource {
   std::unique_ptr<MeshSpec> spec_;
   std::unique_ptr<vm::VmProvider> vms_;
   std::unique_ptr<RotationRecord> record_;
-  std::unique_ptr<ReplicaBoard> board_;
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ class KubernetesSource final : public MeshSource {
   }
 
   RotationRecord& rotation_record() override { return *record_; }
-  ReplicaBoard& board() override { return *board_; }
+  ReplicaBoard* board() override { return board_.get(); }
   bool leads() const override { return upkeep_ && upkeep_->leads(); }
   std::optional<std::size_t> kept_lag() const override {
     return upkeep_ ? upkeep_->stale_secrets() : std::nullopt;

@@ -50,7 +50,7 @@ class MeshSource {
   // The record of root rotations that all replicas read, the board on which they report, and true
   // if this replica takes the steps.
   virtual RotationRecord& rotation_record() = 0;
-  virtual ReplicaBoard& board() = 0;
+  virtual ReplicaBoard* board() = 0;  // null: there are no other replicas
   virtual bool leads() const = 0;
   // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
   virtual std::optional<std::size_t> kept_lag() const = 0;

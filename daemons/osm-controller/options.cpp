@@ -13,6 +13,7 @@ int parse_options(int argc, char** argv, Options& options) {
   std::string validator = "0.0.0.0:9093";
   std::string trust_domain = "cluster.local";
   std::string level = "info";
+  auto recall = options.proxy_recall_interval.count();
   options.state_dir = "/var/lib/osm";
   options.osm_namespace = "osm-system";
   options.mesh_name = "osm";
@@ -68,6 +69,11 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--trust-domain", trust_domain, "SPIFFE trust domain of every identity")
       ->check(daemon::names(is_dns_subdomain, "a trust domain (such as cluster.local)"))
       ->capture_default_str();
+  app.add_option("--proxy-recall-interval", recall,
+                 "Seconds between the reconnections by which proxies show their newer certificates "
+                 "while a root is replaced")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   app.add_option("-v,--log-level", level, "Least level to log")
       ->check(CLI::IsMember(daemon::log_levels()))
       ->capture_default_str();
@@ -80,6 +86,7 @@ int parse_options(int argc, char** argv, Options& options) {
   options.http_address = *net::parse_address(http);
   options.validator_address = *net::parse_address(validator);
   options.trust_domain = TrustDomain(trust_domain);
+  options.proxy_recall_interval = std::chrono::seconds(recall);
   options.log_level = daemon::log_level_of(level);
   return -1;
 }

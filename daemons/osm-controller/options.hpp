@@ -1,6 +1,7 @@
 // The flags of osm-controller, checked.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -25,6 +26,7 @@ struct Options {
   std::string osm_namespace;
   std::string mesh_name;
   TrustDomain trust_domain;
+  std::chrono::seconds proxy_recall_interval{30};
   LogLevel log_level = LogLevel::kInfo;
 
   bool on_kubernetes() const { return in_cluster || !kubeconfig.empty(); }

@@ -74,7 +74,7 @@ Result<Workload> find_workload(const AdminApiOptions& options, const WorkloadNam
       std::find_if(all.begin(), all.end(), [&](const Workload& w) { return w.name == name; });
   if (found != all.end()) return *found;
   std::string why;
-  for (const Problem& problem : options.control_plane.list_problems())
+  for (const Problem& problem : options.control_plane.status().problems)
     if (problem.object.kind == "VirtualMachine" && problem.object.ns == name.ns &&
         problem.object.name == name.name)
       why += "; " + problem.text();
@@ -133,7 +133,7 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
 
   const auto files = inject::vm_bootstrap({.workload = workload->name,
                                            .account = workload->account,
-                                           .trust_domain = options.control_plane.trust_domains(),
+                                           .trust_domain = options.roots.trust_domains(),
                                            .controller = decoded->controller,
                                            .directory = decoded->directory,
                                            .certificate = certificate,

@@ -25,16 +25,14 @@ Result<Roots> start_roots(const daemon::LoadCaOptions& ca, MeshSpec& spec,
                                           .topics = {"roots"}}));
   OSM_TRY(
       roots.rotation,
-      RootRotation::start({.spec = spec,
+      RootRotation::start({.runtime = {ca.runtime.executor, waiting, ca.runtime.clock,
+                                       ca.runtime.rng, ca.runtime.log, ca.runtime.metrics},
+                           .spec = spec,
                            .record = *roots.record,
-                           .board = *roots.board,
+                           .board = roots.board.get(),
                            .own = std::move(own),
                            .make_issuer = [ca](const auto& root) { return make_root(ca, root); },
-                           .trust_domain = ca.trust_domain,
-                           .blocking = waiting,
-                           .clock = ca.runtime.clock,
-                           .log = ca.runtime.log,
-                           .metrics = ca.runtime.metrics}));
+                           .trust_domain = ca.trust_domain}));
   return roots;
 }
 

@@ -20,20 +20,18 @@
 #include "osm/result.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/subscription.hpp"
-#include "osm/values/trust_domains.hpp"
 #include "osm/values/workload.hpp"
 
 namespace osm::inline v1 {
 
 // Include the header of each one that you use.
-class MeshCataloger;         // osm/mesh_cataloger.hpp
-class MeshSpec;              // osm/mesh_spec.hpp
-class ResourceHook;          // osm/resource_hook.hpp, which includes Envoy's protos
-struct CertificateGoal;      // osm/certificate/progress.hpp
-struct CertificateProgress;  // the same
-struct ObjectStatus;         // osm/values/object_status.hpp
-struct Proxy;                // osm/values/proxy.hpp
-namespace certificate {      // osm/certificate/manager.hpp
+class MeshCataloger;     // osm/mesh_cataloger.hpp
+class MeshSpec;          // osm/mesh_spec.hpp
+class ResourceHook;      // osm/resource_hook.hpp, which includes Envoy's protos
+class RootRotation;      // osm/certificate/root_rotation.hpp
+struct ObjectStatus;     // osm/values/object_status.hpp
+struct Proxy;            // osm/values/proxy.hpp
+namespace certificate {  // osm/certificate/manager.hpp
 class Manager;
 struct Certificate;
 struct Subject;
@@ -47,19 +45,33 @@ struct ControlPlaneOptions {
   certificate::Manager& certificates;
   // More threads of `executor` encode more resources at once. `blocking` waits for the CA.
   Runtime runtime;
-  // If roots are rotated: RootRotation::trust_domains().
-  TrustDomains trust_domain{TrustDomain("cluster.local")};
+  // With `root_rotation`, the rotation's trust domains count instead.
+  TrustDomain trust_domain{"cluster.local"};
   std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
   std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
   const ResourceHook* resource_hook = nullptr;
+  // The rotation whose issuer() `certificates` has; shutdown() stops it. Null: the root stays.
+  RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
+};
+
+// State of a control plane at one moment.
+struct ControlPlaneStatus {
+  // Names of the inputs that have not synced yet, such as "mesh specification" and "endpoints
+  // provider vm". The control plane configures no proxy before the list is empty.
+  std::vector<std::string> waiting_for;
+  // Each provider's health.
+  std::vector<ProviderStatus> providers;
+  // Everything that was left out of the mesh, with reasons and places, ordered.
+  std::vector<Problem> problems;
 };
 
 class OSM_API ControlPlane {
  public:
   // Result: a control plane that listens. It configures proxies after everything has synced.
-  // Failure: kInvalidArgument (address), kUnavailable (port taken, CA unreachable), kInternal.
+  // Failure: kInvalidArgument (address; a root rotation that was followed already), kUnavailable
+  // (port taken, CA unreachable), kInternal.
   // Thread: any but the executors'. Blocking: until the server's certificate is issued.
   static Result<std::unique_ptr<ControlPlane>> start(const ControlPlaneOptions& options);
 
@@ -73,22 +85,12 @@ class OSM_API ControlPlane {
   // The catalog of the mesh. Thread: any. Lifetime: the control plane's.
   virtual MeshCataloger& catalog() const = 0;
 
-  // Names of the inputs that have not synced yet, such as "mesh specification" and "endpoints
-  // provider vm". The control plane configures no proxy before the list is empty. Thread: any.
-  // Blocking: no.
-  virtual std::vector<std::string> waiting_for() const = 0;
+  // Thread: any. Blocking: no.
+  virtual ControlPlaneStatus status() const = 0;
 
-  // Each provider's health. Thread: any. Blocking: no.
-  virtual std::vector<ProviderStatus> providers() const = 0;
-
-  // Everything that was left out of the mesh, with reasons and places, ordered. Thread: any.
-  // Blocking: no.
-  virtual std::vector<Problem> list_problems() const = 0;
-
-  // Calls `on_change` whenever list_problems() or the mesh may have changed. One call may stand for
-  // several changes.
-  // Thread: of the executor, one call at a time; must not block.
-  // Lifetime: until the handle dies.
+  // Calls `on_change` whenever the mesh or status().problems may have changed. One call may stand
+  // for several changes. Thread: of the executor, one call at a time; must not block. Lifetime:
+  // until the handle dies.
   virtual Subscription subscribe(std::function<void()> on_change) = 0;
 
   // Subject of the proxy of `workload`. A certificate request for that proxy must name exactly this
@@ -130,25 +132,6 @@ class OSM_API ControlPlane {
   // plane computes every proxy's configuration again and sends what differs. Thread: any. Blocking:
   // no.
   virtual void refresh_resources() = 0;
-
-  // The trust domains in effect. Thread: any. Blocking: no.
-  virtual TrustDomains trust_domains() const = 0;
-
-  // Issues under the new names and admits peers by them from now on. Each old certificate stays
-  // until its replacement is there.
-  // Failure: the manager's, if the control plane's own certificate could not be issued. Everything
-  // else is done then, and the caller repeats the call.
-  // Thread: any but the executors', one call at a time. Blocking: until that certificate is issued.
-  virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
-
-  // Progress of the proxies' certificates towards `goal`. The cost grows with the number of
-  // proxies.
-  // Thread: any but the executors'. Blocking: briefly.
-  virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;
-
-  // Ends the streams of proxies that connected with a certificate of another CA key. A proxy that
-  // has a newer certificate reconnects with it. Thread: any. Blocking: no.
-  virtual void recall_proxies(const std::string& issuer_key_id) = 0;
 
   // Ends every stream, the listener and every subscription. Idempotent. Afterwards no callback runs
   // and nothing borrowed is used.

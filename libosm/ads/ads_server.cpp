@@ -171,9 +171,11 @@ class Server final : public AdsServer {
     return on_strand<std::vector<ProxyProgress>>([this, proxies] { return hub_.progress(proxies); })
         .value_or(std::vector<ProxyProgress>());
   }
-  CertificateProgress certificate_progress(const CertificateGoal& goal) const override {
-    return on_strand<CertificateProgress>([this, goal] { return hub_.certificate_progress(goal); })
-        .value_or(CertificateProgress());
+  model::CertificateProgress certificate_progress(
+      const model::CertificateGoal& goal) const override {
+    return on_strand<model::CertificateProgress>(
+               [this, goal] { return hub_.certificate_progress(goal); })
+        .value_or(model::CertificateProgress());
   }
   void recall(const std::string& issuer_key_id) override {
     strand_.post([this, issuer_key_id] { hub_.recall(issuer_key_id); });

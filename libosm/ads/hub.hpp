@@ -77,9 +77,9 @@ class Hub {
   std::vector<Proxy> list() const;  // ordered by workload
   std::vector<View> find(const std::string& name) const;
 
-  // Progress: as ProgressHost. hub_progress.cpp
+  // Progress: as ProgressHost. hub_progress.cpp, hub_certificates.cpp
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const;
-  CertificateProgress certificate_progress(const CertificateGoal& goal) const;
+  model::CertificateProgress certificate_progress(const model::CertificateGoal& goal) const;
   void recall(const std::string& issuer_key_id);
   Subscription subscribe_progress(std::function<void(const model::ProxyKey*)> on_progress) {
     return progressed_.subscribe(std::move(on_progress));

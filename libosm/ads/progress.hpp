@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/certificate_progress.hpp"
 #include "model/mesh_snapshot.hpp"
-#include "osm/certificate/progress.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1::ads {
@@ -32,10 +32,13 @@ class ProgressHost {
   virtual std::vector<ProxyProgress> progress(
       const std::vector<model::ProxyKey>& proxies) const = 0;
 
-  // As ControlPlane::certificate_progress(). Thread: any but the executor's. Blocking: briefly.
-  virtual CertificateProgress certificate_progress(const CertificateGoal& goal) const = 0;
+  // Progress of the connected proxies towards `goal`. Thread: any but the executor's.
+  // Blocking: briefly.
+  virtual model::CertificateProgress certificate_progress(
+      const model::CertificateGoal& goal) const = 0;
 
-  // As ControlPlane::recall_proxies(). Thread: any. Blocking: no.
+  // Ends the streams of proxies whose proxy certificate is of another CA key. Thread: any.
+  // Blocking: no.
   virtual void recall(const std::string& issuer_key_id) = 0;
 
   // Calls `on_progress` when a proxy may have progressed, refused or disconnected; null: any proxy

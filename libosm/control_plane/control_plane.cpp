@@ -15,6 +15,8 @@
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/withheld_spec.hpp"
 #include "osm/certificate/kept_certificate.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "root_rotation/target.hpp"
 
 namespace osm::inline v1::control_plane {
 namespace {
@@ -22,16 +24,17 @@ namespace {
 constexpr std::chrono::seconds kGrace{1};
 
 // Constructed top to bottom, destroyed bottom to top.
-class Impl final : public ControlPlane {
+class Impl final : public ControlPlane, private root_rotation::Target {
  public:
   explicit Impl(const ControlPlaneOptions& options)
       : options_(options),
-        trust_domains_(options.trust_domain),
+        trust_domains_(options.root_rotation ? options.root_rotation->trust_domains()
+                                             : TrustDomains(options.trust_domain)),
         secrets_(certificate::make_service_certificates(
             {.manager = options.certificates,
              .executor = options.runtime.blocking,
              .clock = options.runtime.clock,
-             .trust_domain = options.trust_domain.signing,
+             .trust_domain = trust_domains_.signing,
              .validity =
                  [&spec = options.spec] {
                    return spec.get_mesh_config().certificates.service_validity;
@@ -42,7 +45,7 @@ class Impl final : public ControlPlane {
         loop_({.spec = spec_,
                .providers = options.providers,
                .workload_providers = options.workload_providers,
-               .trust_domain = options.trust_domain,
+               .trust_domain = trust_domains_,
                .runtime = options.runtime}),
         catalog_(catalog::make_mesh_catalog(
             {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.runtime.clock})),
@@ -54,7 +57,7 @@ class Impl final : public ControlPlane {
   Status start() {
     if (!options_.ads_address.empty()) {
       OSM_TRY(certificate_, certificate::KeptCertificate::issue(
-                                options_.certificates, subject(options_.trust_domain.controller)));
+                                options_.certificates, subject(trust_domains_.controller)));
     }
     renewals_ = std::make_unique<ProxyRenewals>(ProxyRenewalsOptions{
         .certificates = options_.certificates,
@@ -68,7 +71,7 @@ class Impl final : public ControlPlane {
             }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
-                                   .accepted_domains = options_.trust_domain.accepted,
+                                   .accepted_domains = trust_domains_.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
                                    .server_certificate = [this] { return certificate_->load(); }},
                                   {.runtime = options_.runtime,
@@ -90,15 +93,18 @@ class Impl final : public ControlPlane {
                                                .workload_providers = options_.workload_providers,
                                                .trust_domains = [this] { return trust_domains(); },
                                                .osm_namespace = options_.osm_namespace});
+    if (options_.root_rotation) {
+      if (Status attached = options_.root_rotation->attach(*this); !attached.ok()) return attached;
+      attached_ = true;
+    }
     return {};
   }
 
   std::string ads_address() const override { return ads_->address(); }
   MeshCataloger& catalog() const override { return *catalog_; }
-  std::vector<std::string> waiting_for() const override { return loop_.waiting_for(); }
-  std::vector<ProviderStatus> providers() const override { return loop_.providers(); }
-
-  std::vector<Problem> list_problems() const override { return problems_.list(); }
+  ControlPlaneStatus status() const override {
+    return {loop_.waiting_for(), loop_.providers(), problems_.list()};
+  }
   Subscription subscribe(std::function<void()> on_change) override {
     return problems_.subscribe(std::move(on_change));
   }
@@ -140,11 +146,6 @@ class Impl final : public ControlPlane {
 
   void refresh_resources() override { ads_->refresh_resources(); }
 
-  TrustDomains trust_domains() const override {
-    const std::lock_guard lock(mutex_);
-    return trust_domains_;
-  }
-
   Status set_trust_domains(const TrustDomains& trust_domains) override {
     {
       const std::lock_guard lock(mutex_);
@@ -157,12 +158,14 @@ class Impl final : public ControlPlane {
                         : Status();
   }
 
-  CertificateProgress certificate_progress(const CertificateGoal& goal) const override {
+  model::CertificateProgress certificate_progress(
+      const model::CertificateGoal& goal) const override {
     return ads_->certificate_progress(goal);
   }
   void recall_proxies(const std::string& issuer_key_id) override { ads_->recall(issuer_key_id); }
 
   Status shutdown(std::chrono::milliseconds deadline) override {
+    if (attached_) options_.root_rotation->stop();
     if (receipts_) receipts_->stop();
     Status ended = ads_ ? ads_->shutdown(deadline) : Status();
     if (renewals_) renewals_->stop();
@@ -174,6 +177,11 @@ class Impl final : public ControlPlane {
   }
 
  private:
+  TrustDomains trust_domains() const {
+    const std::lock_guard lock(mutex_);
+    return trust_domains_;
+  }
+
   certificate::Subject subject(const TrustDomain& domain) const {
     return {CommonName("osm-controller." + options_.osm_namespace),
             model::controller_spiffe_id(domain), certificate::Usage::kController};
@@ -182,6 +190,7 @@ class Impl final : public ControlPlane {
   const ControlPlaneOptions options_;
   mutable std::mutex mutex_;
   TrustDomains trust_domains_;  // guarded by mutex_
+  bool attached_ = false;       // to the root rotation
   std::unique_ptr<certificate::ServiceCertificates> secrets_;
   nack_provenance::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;

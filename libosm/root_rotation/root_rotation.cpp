@@ -11,9 +11,9 @@
 #include "base/strand.hpp"
 #include "certificate/key_id.hpp"
 #include "model/names.hpp"
-#include "osm/certificate/progress.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
+#include "root_rotation/target.hpp"
 
 namespace osm::inline v1 {
 namespace root_rotation {
@@ -23,13 +23,12 @@ using certificate::Issuer;
 using std::chrono::seconds;
 
 constexpr const char* kTopic = "roots";
-constexpr seconds kInMotion{1};  // how often it is looked at while something is waited for
+constexpr seconds kInMotion{1};  // time between looks while a step is awaited
 constexpr seconds kAtRest{10};
 constexpr seconds kSyncBound{60};
-constexpr seconds kAskAgain{15};   // a CA that could not be asked
-constexpr seconds kComeBack{120};  // in which proxies connect again to a replica that started
-constexpr seconds kRecall{30};     // proxies that have not come back with a newer certificate
-// Leaves that were issued before a change of MeshConfig may live so long.
+constexpr seconds kAskAgain{15};   // after a CA failed to answer
+constexpr seconds kComeBack{120};  // in which proxies reconnect to a replica that started
+// The longest life of leaves that were issued before a change of MeshConfig.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
 std::string_view role_text(RootRole role) {
@@ -44,9 +43,15 @@ std::string_view role_text(RootRole role) {
   return "";
 }
 
-bool in_motion(const RootRecord& root) {
-  return root.state == RootState::kValidating || root.state == RootState::kDraining ||
-         root.state == RootState::kClosing;
+const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
+  const auto at = std::find_if(records.begin(), records.end(),
+                               [&](const RootRecord& root) { return root.state == state; });
+  return at == records.end() ? nullptr : &*at;
+}
+
+bool in_motion(const std::vector<RootRecord>& records) {
+  return find(records, RootState::kValidating) || find(records, RootState::kDraining) ||
+         find(records, RootState::kClosing);
 }
 
 bool wait_until_synced(MeshSpec& spec) {
@@ -63,25 +68,38 @@ bool wait_until_synced(MeshSpec& spec) {
 class Rotation final : public RootRotation {
  public:
   explicit Rotation(const RootRotationOptions& options)
-      : options_(options), roots_(std::make_shared<RootSet>()), strand_(options.blocking) {}
+      : options_(options),
+        own_board_(options.board ? nullptr : make_local_board("", options.runtime.blocking)),
+        board_(options.board ? *options.board : *own_board_),
+        roots_(std::make_shared<RootSet>()),
+        strand_(options.runtime.blocking) {}
   ~Rotation() override { stop(); }
 
   Status begin();
 
   std::unique_ptr<Issuer> issuer() override { return share(roots_); }
 
+  Status attach(Target& control_plane) override {
+    const std::lock_guard lock(mutex_);
+    if (target_ || participants_)
+      return Error{ErrorCode::kInvalidArgument,
+                   "RootRotation: it takes one control plane, before follow() is called"};
+    target_ = &control_plane;
+    return {};
+  }
+
   void follow(const RotationParticipants& participants) override {
     {
       const std::lock_guard lock(mutex_);
       participants_ = std::make_shared<const RotationParticipants>(participants);
-      followed_since_ = options_.clock.steady_now();
+      followed_since_ = options_.runtime.clock.steady_now();
     }
     spec_changes_ = options_.spec.subscribe([this](const auto& keys) {
       if (std::any_of(keys.begin(), keys.end(),
                       [](const ObjectKey& key) { return key.kind == "MeshRootCertificate"; }))
         wake();
     });
-    board_changes_ = options_.board.subscribe([this] { wake(); });
+    board_changes_ = board_.subscribe([this] { wake(); });
     wake();
   }
 
@@ -103,11 +121,11 @@ class Rotation final : public RootRotation {
   }
 
  private:
-  // A CA that an object describes, as far as it could be asked.
+  // A CA that an object describes, if the CA could be asked.
   struct Candidate {
     MeshRootCertificate described;
     std::shared_ptr<Issuer> issuer;
-    TrustDomain of;  // whose names it signs
+    TrustDomain domain;  // of the names that it signs
     std::string fault;
     SteadyTime asked_at{};
   };
@@ -121,7 +139,7 @@ class Rotation final : public RootRotation {
   }
 
   void look();
-  TrustDomain domain_of_now() const;
+  TrustDomain signing_domain() const;
   void ask_candidates();
   std::vector<RootWish> wishes() const;
   Status load();
@@ -129,12 +147,8 @@ class Rotation final : public RootRotation {
   Status check_own_domain() const;
   Status apply();
   void tell_domains();
-  bool is_of_now(const certificate::Certificate& held) const;
-  // Those that follow() was told, which look() comes after.
-  std::shared_ptr<const RotationParticipants> participants() const {
-    const std::lock_guard lock(mutex_);
-    return participants_;
-  }
+  bool is_current(const certificate::Certificate& held) const;
+  bool leads() const { return !participants_->leads || participants_->leads(); }
   std::shared_ptr<Issuer> issuer_of(const std::string& name) const;
   Result<std::shared_ptr<Issuer>> signer(const RootRecord& root) const;
   ReplicaView see(std::size_t& workloads);
@@ -142,24 +156,27 @@ class Rotation final : public RootRotation {
   void recall(const certificate::CertificatePtr& example);
   certificate::CertificatePtr example() const;
   void publish_status();
-  void report(const std::string& what, const Status& done);
+  void report(const std::string& action, const Status& done);
 
   const RootRotationOptions options_;
+  const std::unique_ptr<ReplicaBoard> own_board_;  // null: the host has one
+  ReplicaBoard& board_;
   const std::shared_ptr<RootSet> roots_;
 
-  mutable std::mutex mutex_;  // over the next four; the last changes on the strand only
+  mutable std::mutex mutex_;  // over the next five; the last two change on the strand only
+  Target* target_ = nullptr;  // this, and the next two, are set before the strand's first look
   std::shared_ptr<const RotationParticipants> participants_;
-  SteadyTime followed_since_{};  // set before the strand's first look
+  SteadyTime followed_since_{};
   TrustDomains domains_;
   std::vector<RootStatus> status_;
 
-  // On the strand, and in begin().
+  // Used on the strand, and in begin().
   std::vector<RootRecord> records_;
   std::string version_;
   std::map<std::string, Candidate> candidates_;
   std::map<std::string, std::string> waiting_;
-  std::string applied_;               // effect_of() the record that the roots were set by
-  std::optional<TrustDomains> told_;  // that the control plane and the host follow
+  std::string applied_;               // effect_of() the record that roots_ is set by
+  std::optional<TrustDomains> told_;  // to the control plane and the host
   std::string reported_;
   SteadyTime recalled_at_{};
 
@@ -173,24 +190,22 @@ class Rotation final : public RootRotation {
 Status Rotation::begin() {
   if (Status read = load(); !read.ok()) return read;
   if (records_.empty()) {
-    // Nothing was ever issued under a record: the host's own CA is the first.
+    // No record yet, so no certificate of another root: the host's own CA is the first.
+    const WallTime now = options_.runtime.clock.wall_now();
     Status first = record({{.name = kOwnRoot,
                             .state = RootState::kSigning,
-                            .since = options_.clock.wall_now(),
-                            .signed_at = options_.clock.wall_now(),
-                            .first_seen = options_.clock.wall_now(),
+                            .since = now,
+                            .signed_at = now,
+                            .first_seen = now,
                             .bundle_pem = options_.own->trust_bundle_pem(),
                             .trust_domain = options_.trust_domain}});
-    if (!first.ok() && first.error().code == ErrorCode::kConflict) first = load();  // another did
+    // On a conflict another replica has recorded it.
+    if (!first.ok() && first.error().code == ErrorCode::kConflict) first = load();
     if (!first.ok()) return first;
   }
   if (Status same = check_own_domain(); !same.ok()) return same;
-  const auto signing = std::find_if(records_.begin(), records_.end(), [](const RootRecord& root) {
-    return root.state == RootState::kSigning;
-  });
-  if (signing == records_.end())
-    return Error{ErrorCode::kInvalidSyntax, "the rotation's record names no root that signs"};
-  if (signing->name != kOwnRoot) {
+  const RootRecord* const signing = find(records_, RootState::kSigning);
+  if (signing && signing->name != kOwnRoot) {
     if (!wait_until_synced(options_.spec))
       return Error{ErrorCode::kUnavailable,
                    "MeshRootCertificate " + signing->name +
@@ -206,7 +221,7 @@ Status Rotation::load() {
   version_ = stored.version;
   if (stored.text.empty()) return {};
   OSM_TRY(records_, parse_records(stored.text));
-  for (RootRecord& root : records_)  // written before a mesh could have several
+  for (RootRecord& root : records_)  // a record from before a mesh could have several domains
     if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
   return {};
 }
@@ -223,7 +238,7 @@ Status Rotation::check_own_domain() const {
   return {};
 }
 
-// Written down first: whoever starts now acts on it, whatever happens to this process.
+// A step is recorded before it takes effect, so that a process that starts later acts on it.
 Status Rotation::record(std::vector<RootRecord> next) {
   if (Status stored = options_.record.store({to_text(next), version_}); !stored.ok()) return stored;
   records_ = std::move(next);
@@ -248,18 +263,18 @@ Result<std::shared_ptr<Issuer>> Rotation::signer(const RootRecord& root) const {
 Status Rotation::apply() {
   if (effect_of(records_) == applied_) return {};
   RootSet::Roots roots;
-  const RootRecord* signing = nullptr;
-  const RootRecord* before = nullptr;  // the last that signed before it, and is trusted yet
+  const RootRecord* const signing = find(records_, RootState::kSigning);
+  if (!signing)
+    return Error{ErrorCode::kInvalidSyntax, "the rotation's record names no root that signs"};
+  const RootRecord* before = nullptr;  // the root that signed before, if it is still trusted
   for (const RootRecord& root : records_) {
     if (!is_trusted(root.state)) continue;
     if (roots.bundle_pem.find(root.bundle_pem) == std::string::npos)
       roots.bundle_pem += root.bundle_pem;
-    if (root.state == RootState::kSigning)
-      signing = &root;
-    else if (root.signed_at != WallTime{} && (!before || root.signed_at > before->signed_at))
+    if (&root != signing && root.signed_at != WallTime{} &&
+        (!before || root.signed_at > before->signed_at))
       before = &root;
   }
-  if (!signing) return Error{ErrorCode::kInvalidSyntax, "the record names no root that signs"};
   OSM_TRY(roots.signer, signer(*signing));
   roots.controller_signer = before ? issuer_of(before->name) : nullptr;
   if (!roots.controller_signer) {
@@ -280,41 +295,38 @@ Status Rotation::apply() {
 
 void Rotation::tell_domains() {
   if (told_ == domains_) return;
-  const auto with = participants();
   Status told;
-  if (with->control_plane) told = with->control_plane->set_trust_domains(domains_);
-  if (with->on_trust_domains)
-    if (Status host = with->on_trust_domains(domains_); !host.ok()) told = host;
+  if (target_) told = target_->set_trust_domains(domains_);
+  if (participants_->on_trust_domains)
+    if (Status host = participants_->on_trust_domains(domains_); !host.ok()) told = host;
   if (told.ok()) told_ = domains_;
   report("name what it issues anew", told);
 }
 
-// Of the root that signs.
-TrustDomain Rotation::domain_of_now() const {
-  for (const RootRecord& root : records_)
-    if (root.state == RootState::kSigning) return root.trust_domain;
-  return options_.trust_domain;
+TrustDomain Rotation::signing_domain() const {
+  const RootRecord* const signing = find(records_, RootState::kSigning);
+  return signing ? signing->trust_domain : options_.trust_domain;
 }
 
-// Makes the issuers of objects that are new, changed, or could not be asked before.
+// Makes the issuers of objects that are new, were changed, or could not be asked before.
 void Rotation::ask_candidates() {
   std::map<std::string, Candidate> known = std::exchange(candidates_, {});
-  const SteadyTime now = options_.clock.steady_now();
+  const SteadyTime now = options_.runtime.clock.steady_now();
   for (const auto& described : options_.spec.list_root_certificates()) {
     MeshRootCertificate root = *described;
-    if (root.trust_domain == TrustDomain()) root.trust_domain = domain_of_now();
+    if (root.trust_domain == TrustDomain()) root.trust_domain = signing_domain();
     bool needed = root.role != RootRole::kInactive;
     for (const RootRecord& recorded : records_)
       if (recorded.name == root.name && is_trusted(recorded.state)) {
-        root.trust_domain = recorded.trust_domain;  // whom it signs for does not change under it
-        needed = true;  // while it drains it signs what the control plane shows
+        root.trust_domain = recorded.trust_domain;  // a root in use keeps its domain
+        needed = true;  // a draining root signs the control plane's own certificate
       }
     Candidate& candidate = candidates_[described->name];
     if (const auto at = known.find(described->name);
         at != known.end() && at->second.described.provider == described->provider &&
-        at->second.of == root.trust_domain)
+        at->second.domain == root.trust_domain)
       candidate = std::move(at->second);
-    candidate.of = root.trust_domain;
+    candidate.domain = root.trust_domain;
     candidate.described = *described;
     if (candidate.issuer || !needed) continue;
     if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) continue;
@@ -326,8 +338,8 @@ void Rotation::ask_candidates() {
       candidate.fault = made.error().text();
     }
     if (!candidate.fault.empty() && candidate.fault != before)
-      options_.log.warning("a root of the mesh cannot be used",
-                           {{"root", described->name}, {"cause", candidate.fault}});
+      options_.runtime.log.warning("a root of the mesh cannot be used",
+                                   {{"root", described->name}, {"cause", candidate.fault}});
   }
 }
 
@@ -342,7 +354,7 @@ std::vector<RootWish> Rotation::wishes() const {
                       .bundle_pem = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "",
                       .fault = candidate.fault,
                       .trust_domain = candidate.described.trust_domain == TrustDomain()
-                                          ? candidate.of
+                                          ? candidate.domain
                                           : candidate.described.trust_domain});
   }
   wishes.push_back({.name = kOwnRoot,
@@ -353,15 +365,15 @@ std::vector<RootWish> Rotation::wishes() const {
   return wishes;
 }
 
-// Any certificate that the signing CA issued since: what the others are compared with.
+// Any certificate of the signing CA: it shows the key id that the other certificates must have.
 certificate::CertificatePtr Rotation::example() const {
-  for (const auto& held : participants()->manager.list_certificates())
-    if (is_of_now(*held) && held->subject.usage != certificate::Usage::kController) return held;
+  for (const auto& held : participants_->manager.list_certificates())
+    if (is_current(*held) && held->subject.usage != certificate::Usage::kController) return held;
   return nullptr;
 }
 
-// Whether the roots of now would give it the same name, and signed it.
-bool Rotation::is_of_now(const certificate::Certificate& held) const {
+// The present roots signed this certificate, and would give it the same name again.
+bool Rotation::is_current(const certificate::Certificate& held) const {
   const bool shown_to_proxies = held.subject.usage == certificate::Usage::kController;
   return held.issuer_id == roots_->id() &&
          model::trust_domain_of(held.subject.spiffe_id) ==
@@ -370,16 +382,15 @@ bool Rotation::is_of_now(const certificate::Certificate& held) const {
 
 ReplicaView Rotation::see(std::size_t& workloads) {
   ReplicaView view{.follows = applied_, .lagging = {}};
-  const auto with = participants();
   const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
-  for (const auto& held : with->manager.list_certificates())
-    view.own_lag += !is_of_now(*held) || held->trust_bundle_pem != bundle;
-  // Unknown holds the next step as one would that lags.
-  if (with->kept_lag && with->leads()) view.own_lag += with->kept_lag().value_or(1);
+  for (const auto& held : participants_->manager.list_certificates())
+    view.own_lag += !is_current(*held) || held->trust_bundle_pem != bundle;
+  // An unknown number holds the next step, as a lagging certificate does.
+  if (participants_->kept_lag && leads()) view.own_lag += participants_->kept_lag().value_or(1);
+  if (!target_) return view;
   const certificate::CertificatePtr newest = example();
-  if (!with->control_plane) return view;
-  view.young = options_.clock.steady_now() - followed_since_ < kComeBack;
-  const CertificateProgress progress = with->control_plane->certificate_progress(
+  view.young = options_.runtime.clock.steady_now() - followed_since_ < kComeBack;
+  const model::CertificateProgress progress = target_->certificate_progress(
       {.issuer_id = id,
        .issuer_key_id = newest ? certificate::issuer_key_id(newest->chain_pem) : "",
        .trust_bundle_pem = bundle,
@@ -393,60 +404,59 @@ ReplicaView Rotation::see(std::size_t& workloads) {
 }
 
 void Rotation::look() {
-  report("read how far the rotation is", load());
+  report("read its record", load());
   ask_candidates();
-  report("follow the rotation", apply());
+  report("act on its record", apply());
   tell_domains();
   std::size_t workloads = 0;
   ReplicaView mine = see(workloads);
-  const bool moves = std::any_of(records_.begin(), records_.end(), in_motion);
+  const bool moves = in_motion(records_);
   if (!moves)
-    mine = {.follows = applied_, .proxies = 0, .lagging = {}};  // at rest it costs nothing
-  report("tell the other replicas", options_.board.publish(kTopic, to_text(mine)));
-  if (participants()->leads()) take_step(mine, workloads);
+    mine = {.follows = applied_, .proxies = 0, .lagging = {}};  // no writes to the board at rest
+  report("tell the other replicas", board_.publish(kTopic, to_text(mine)));
+  if (leads()) take_step(mine, workloads);
   if (moves) recall(example());
   publish_status();
-  const bool still = std::none_of(records_.begin(), records_.end(), in_motion);
-  timer_ = strand_.post_after(still ? kAtRest : kInMotion, [this] { look(); });
+  timer_ = strand_.post_after(in_motion(records_) ? kInMotion : kAtRest, [this] { look(); });
 }
 
 void Rotation::take_step(const ReplicaView& mine, std::size_t workloads) {
-  auto views = options_.board.read(kTopic);
-  if (!views.ok()) return report("hear of the other replicas", views.error());
+  auto views = board_.read(kTopic);
+  if (!views.ok()) return report("read the other replicas' reports", views.error());
   const seconds longest =
       std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity);
   RotationEvidence evidence = sum_up(*views, effect_of(records_), workloads);
-  // What it says on the board is of before, unless it is what it sees.
+  // This replica's report may be of an earlier record.
   if (mine.follows != effect_of(records_)) evidence.complete = false;
-  RotationStep step = next_step({records_, wishes(), evidence, options_.clock.wall_now(), longest});
+  RotationStep step =
+      next_step({records_, wishes(), evidence, options_.runtime.clock.wall_now(), longest});
   waiting_ = std::move(step.waiting);
   if (step.records == records_) return;
   const std::vector<RootRecord> before = records_;
   const Status recorded = record(std::move(step.records));
-  report("record a step of the rotation", recorded);
+  report("record a step", recorded);
   if (!recorded.ok()) return;
   for (const RootRecord& root : records_) {
     const auto was = std::find_if(before.begin(), before.end(),
                                   [&](const RootRecord& old) { return old.name == root.name; });
     if (was != before.end() && was->state == root.state) continue;
-    options_.log.info("a root of the mesh is another one now",
-                      {{"root", root.name}, {"state", std::string(root_state_text(root.state))}});
+    options_.runtime.log.info(
+        "a root of the mesh has another state",
+        {{"root", root.name}, {"state", std::string(root_state_text(root.state))}});
   }
-  report("follow the rotation", apply());
+  report("act on its record", apply());
   tell_domains();
   wake();
 }
 
-// Proxies that were given a newer proxy certificate show it when they connect again.
+// A proxy shows a newer proxy certificate only when it connects again.
 void Rotation::recall(const certificate::CertificatePtr& example) {
-  const auto with = participants();
-  const bool drains = std::any_of(records_.begin(), records_.end(), [](const RootRecord& root) {
-    return root.state == RootState::kDraining;
-  });
-  const SteadyTime now = options_.clock.steady_now();
-  if (!drains || !with->control_plane || !example || now - recalled_at_ < kRecall) return;
+  const SteadyTime now = options_.runtime.clock.steady_now();
+  if (!target_ || !example || !find(records_, RootState::kDraining) ||
+      now - recalled_at_ < options_.proxy_recall_interval)
+    return;
   recalled_at_ = now;
-  with->control_plane->recall_proxies(certificate::issuer_key_id(example->chain_pem));
+  target_->recall_proxies(certificate::issuer_key_id(example->chain_pem));
 }
 
 void Rotation::publish_status() {
@@ -466,12 +476,13 @@ void Rotation::publish_status() {
   status_ = std::move(all);
 }
 
-// Once, until it is another.
-void Rotation::report(const std::string& what, const Status& done) {
+// Logs a failure once, until another failure follows.
+void Rotation::report(const std::string& action, const Status& done) {
   if (done.ok()) return;
-  const std::string text = what + ": " + done.error().text();
+  const std::string text = action + ": " + done.error().text();
   if (std::exchange(reported_, text) != text)
-    options_.log.warning("the rotation of roots cannot " + what, {{"cause", done.error().text()}});
+    options_.runtime.log.warning("root rotation cannot " + action,
+                                 {{"cause", done.error().text()}});
 }
 
 }  // namespace

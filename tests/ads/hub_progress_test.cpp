@@ -18,10 +18,10 @@ namespace {
 const model::ProxyKey kClientKey{kClient.ns, kClientId};
 
 // The certificates that the client holds now, with other trust domains.
-CertificateGoal goal_of(HubRig& rig, const std::vector<std::string>& accepted,
-                        const std::vector<std::string>& allowed) {
+model::CertificateGoal goal_of(HubRig& rig, const std::vector<std::string>& accepted,
+                               const std::vector<std::string>& allowed) {
   const CertificatePtr leaf = rig.secrets.certificate_for(kClient);
-  CertificateGoal goal{leaf->issuer_id, {}, leaf->trust_bundle_pem, kDomain};
+  model::CertificateGoal goal{leaf->issuer_id, {}, leaf->trust_bundle_pem, kDomain};
   goal.trust_domains.accepted = std::vector<TrustDomain>(accepted.begin(), accepted.end());
   goal.trust_domains.allowed = std::vector<TrustDomain>(allowed.begin(), allowed.end());
   return goal;
@@ -44,8 +44,8 @@ struct Fixture : HubRig {
     return all.front();
   }
   std::uint64_t generation() { return of_client().generation; }
-  CertificateGoal goal(const std::vector<std::string>& accepted,
-                       const std::vector<std::string>& allowed) {
+  model::CertificateGoal goal(const std::vector<std::string>& accepted,
+                              const std::vector<std::string>& allowed) {
     return goal_of(*this, accepted, allowed);
   }
 };
@@ -154,7 +154,7 @@ TEST_SUITE("ads::Hub progress") {
     const std::vector<std::string> both{"cluster.local", "new.example"};
     const auto lag = [&](const std::vector<std::string>& accepted,
                          const std::vector<std::string>& allowed) {
-      const CertificateProgress now = hub.certificate_progress(goal(accepted, allowed));
+      const model::CertificateProgress now = hub.certificate_progress(goal(accepted, allowed));
       CHECK(now.lagging.size() == now.bundle_lag);
       return now.bundle_lag;
     };
@@ -194,7 +194,7 @@ TEST_SUITE("ads::Hub progress") {
     RigProxy proxy(rig, kClientId, kClient);
     proxy.ask(XdsType::kSecret, kSecretNames);
     proxy.settle();
-    const CertificateGoal of_both =
+    const model::CertificateGoal of_both =
         goal_of(rig, {"cluster.local", "new.example"}, {"cluster.local", "new.example"});
     CHECK(rig.hub.certificate_progress(of_both).bundle_lag == 1);
     proxy.ask_for_all();
@@ -207,7 +207,7 @@ TEST_SUITE("ads::Hub progress") {
     RigProxy old(rig, kClientId, kClient);
     old.ask_for_all();
     old.settle();
-    CertificateGoal of_now = goal_of(rig, {"cluster.local"}, {"cluster.local"});
+    model::CertificateGoal of_now = goal_of(rig, {"cluster.local"}, {"cluster.local"});
     CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 0);
     of_now.trust_domains.signing = TrustDomain("new.example");
     CHECK(rig.hub.certificate_progress(of_now).leaf_lag == 1);

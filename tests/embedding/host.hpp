@@ -45,7 +45,7 @@ struct Host {
   }
 
   bool serves() const {
-    return osm::testing::wait_until([&] { return mesh->waiting_for().empty(); });
+    return osm::testing::wait_until([&] { return mesh->status().waiting_for.empty(); });
   }
   TemporaryDirectory directory;
   Executor& executor;

@@ -41,6 +41,7 @@ testing::MemoryObjectStore& base_mesh() {
 class NoRoots final : public RootRotation {
  public:
   std::unique_ptr<certificate::Issuer> issuer() override { return nullptr; }
+  Status attach(root_rotation::Target&) override { return {}; }
   void follow(const RotationParticipants&) override {}
   void stop() override {}
   TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
@@ -58,7 +59,7 @@ struct Controller {
                                         .ads_address = ""});
     require(started.ok(), "a control plane starts", started.ok() ? "" : started.error().text());
     control_plane = *std::move(started);
-    require(testing::wait_until([&] { return control_plane->waiting_for().empty(); }),
+    require(testing::wait_until([&] { return control_plane->status().waiting_for.empty(); }),
             "a control plane in memory is ready at once");
     api = controller::make_admin_api({.clock = clock,
                                       .log = log,

@@ -17,6 +17,7 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "root_rotation/rotation_text.hpp"
+#include "root_rotation/target.hpp"
 
 namespace {
 
@@ -89,6 +90,7 @@ struct Mesh {
   std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
 
   Mesh() { spec.set_synced(true); }
+  Runtime runtime(Executor& executor) { return {executor, executor, clock, rng, log, metrics}; }
   void wish(const std::string& name, RootRole role, const TrustDomain& domain = kDomain) {
     spec.put(MeshRootCertificate{.name = name, .trust_domain = domain, .role = role});
   }
@@ -100,11 +102,31 @@ struct Mesh {
   }
 };
 
+// A control plane whose proxies report what the test says.
+struct Served final : root_rotation::Target {
+  Status set_trust_domains(const TrustDomains& domains) override {
+    told.push_back(domains);
+    return {};
+  }
+  model::CertificateProgress certificate_progress(const model::CertificateGoal&) const override {
+    return progress;
+  }
+  void recall_proxies(const std::string& issuer_key_id) override {
+    recalled.push_back(issuer_key_id);
+  }
+
+  model::CertificateProgress progress;
+  std::vector<TrustDomains> told;
+  std::vector<std::string> recalled;
+};
+
 struct Replica {
-  Replica(Mesh& m, const std::string& name) : mesh(m), executor(m.clock), board(m.wall, name) {
-    rotation = RootRotation::start({.spec = mesh.spec,
+  Replica(Mesh& m, const std::string& name, Served* served = nullptr)
+      : mesh(m), executor(m.clock), board(m.wall, name) {
+    rotation = RootRotation::start({.runtime = mesh.runtime(executor),
+                                    .spec = mesh.spec,
                                     .record = mesh.record,
-                                    .board = board,
+                                    .board = &board,
                                     .own = mesh.own,
                                     .make_issuer = [this](const MeshRootCertificate& root)
                                         -> Result<std::shared_ptr<certificate::Issuer>> {
@@ -113,10 +135,7 @@ struct Replica {
                                       return ca;
                                     },
                                     .trust_domain = kDomain,
-                                    .blocking = executor,
-                                    .clock = mesh.clock,
-                                    .log = mesh.log,
-                                    .metrics = mesh.metrics})
+                                    .proxy_recall_interval = seconds(5)})
                    .value();
     manager = certificate::make_manager({.issuer = rotation->issuer(),
                                          .executor = executor,
@@ -125,6 +144,7 @@ struct Replica {
                                          .log = mesh.log,
                                          .metrics = mesh.metrics});
     REQUIRE(manager->issue_certificate(subject(rotation->trust_domains().signing), hours(24)).ok());
+    if (served) REQUIRE(rotation->attach(*served).ok());
     rotation->follow({.manager = *manager,
                       .leads = [this] { return leads; },
                       .on_trust_domains = [this](const auto& domains) { return rename(domains); }});
@@ -167,17 +187,12 @@ void run(Mesh& mesh, std::vector<Replica*> replicas, int rounds = 60) {
 // Why a replica with this flag and no CA but its own does not start.
 Error refusal_to_start(Mesh& mesh, const TrustDomain& domain) {
   testing::ManualExecutor executor(mesh.clock);
-  WallBoard board(mesh.wall, "a");
-  const auto started = RootRotation::start({.spec = mesh.spec,
+  const auto started = RootRotation::start({.runtime = mesh.runtime(executor),
+                                            .spec = mesh.spec,
                                             .record = mesh.record,
-                                            .board = board,
                                             .own = mesh.own,
                                             .make_issuer = {},
-                                            .trust_domain = domain,
-                                            .blocking = executor,
-                                            .clock = mesh.clock,
-                                            .log = mesh.log,
-                                            .metrics = mesh.metrics});
+                                            .trust_domain = domain});
   REQUIRE_FALSE(started.ok());
   return started.error();
 }
@@ -216,6 +231,77 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(b.manager->trust_bundle_pem() == mesh.own->trust_bundle_pem());
     run(mesh, {&a, &b});
     CHECK(mesh.states().at("next") == RootState::kSigning);
+  }
+
+  TEST_CASE("proxies with another root's certificate hold a draining root and are recalled") {
+    Mesh mesh;
+    Served served;
+    served.progress = {.workloads = 1, .proxies = 1, .leaf_lag = 1, .lagging = {"shop/web"}};
+    Replica a(mesh, "a", &served);
+    run(mesh, {&a}, 3);
+    CHECK(served.told == std::vector<TrustDomains>{kDomain});
+    CHECK(served.recalled.empty());
+
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a}, 10);
+    CHECK(mesh.states() == std::map<std::string, RootState>{{kOwnRoot, RootState::kDraining},
+                                                            {"next", RootState::kSigning}});
+    served.recalled.clear();
+    run(mesh, {&a}, 20);  // the interval is 5 s
+    CHECK(served.recalled ==
+          std::vector<std::string>(4, certificate::issuer_key_id(a.leaf()->chain_pem)));
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kDraining);
+
+    served.progress.leaf_lag = 0;
+    run(mesh, {&a}, 5);
+    CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
+  }
+
+  TEST_CASE("a rotation takes one control plane, and none once it is followed") {
+    Mesh mesh;
+    Served first, second;
+    Replica followed(mesh, "a");
+    CHECK(followed.rotation->attach(first).error().code == ErrorCode::kInvalidArgument);
+    testing::ManualExecutor executor(mesh.clock);
+    const auto fresh = RootRotation::start({.runtime = mesh.runtime(executor),
+                                            .spec = mesh.spec,
+                                            .record = mesh.record,
+                                            .own = mesh.own,
+                                            .make_issuer = {},
+                                            .trust_domain = kDomain})
+                           .value();
+    CHECK(fresh->attach(first).ok());
+    CHECK(fresh->attach(second).error().code == ErrorCode::kInvalidArgument);
+  }
+
+  TEST_CASE("a single replica rotates without a board and leads without being asked") {
+    Mesh mesh;
+    testing::ManualExecutor executor(mesh.clock);
+    const auto next = new_ca(mesh.clock);
+    const auto rotation =
+        RootRotation::start({.runtime = mesh.runtime(executor),
+                             .spec = mesh.spec,
+                             .record = mesh.record,
+                             .own = mesh.own,
+                             .make_issuer = [&](const MeshRootCertificate&)
+                                 -> Result<std::shared_ptr<certificate::Issuer>> { return next; },
+                             .trust_domain = kDomain})
+            .value();
+    const auto manager = certificate::make_manager({.issuer = rotation->issuer(),
+                                                    .executor = executor,
+                                                    .clock = mesh.clock,
+                                                    .rng = mesh.rng,
+                                                    .log = mesh.log,
+                                                    .metrics = mesh.metrics});
+    rotation->follow({.manager = *manager});
+    mesh.wish("next", RootRole::kActive);
+    for (int i = 0; i < 30; ++i) {
+      executor.run_until_idle();
+      mesh.clock.advance(seconds(1));
+    }
+    CHECK(mesh.states() == std::map<std::string, RootState>{{kOwnRoot, RootState::kInactive},
+                                                            {"next", RootState::kSigning}});
+    rotation->stop();
   }
 
   TEST_CASE("a replica that starts in between acts on the record at once") {

@@ -1,11 +1,15 @@
-// The mesh's roots, and how one follows another while everything runs (docs/adr/0024): keeps which
-// CA signs and which are trusted as the MeshRootCertificates wish, one step at a time, each only
-// when every replica and every proxy has acknowledged the one before.
+// Root rotation: another root CA takes over from the present one while the mesh runs
+// (docs/adr/0024). The MeshRootCertificates say which CAs sign and are trusted. RootRotation gets
+// there in steps; it takes a step only when every replica and every proxy has acknowledged the one
+// before.
 //
-//   auto roots = RootRotation::start({.spec = *spec, .record = *record, .board = *board, ...});
+// A host constructs in this order and destroys in the reverse order:
+//
+//   auto roots = RootRotation::start({.runtime = ..., .spec = *spec, .record = *record, ...});
 //   auto manager = certificate::make_manager({.issuer = (*roots)->issuer(), ...});
-//   auto control_plane = ControlPlane::start({.certificates = *manager, ...});
-//   (*roots)->follow({.manager = *manager, .control_plane = control_plane->get(), ...});
+//   auto mesh = ControlPlane::start({..., .certificates = *manager, .root_rotation =
+//   roots->get()});
+//   (*roots)->follow({.manager = *manager});
 #pragma once
 
 #include <chrono>
@@ -18,83 +22,85 @@
 
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
-#include "osm/clock.hpp"
-#include "osm/control_plane.hpp"
 #include "osm/detail/api.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/metrics.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1 {
 
-// Where all replicas find how far the rotation is: one text without secrets.
+namespace root_rotation {
+class Target;  // internal to the library
+}
+
+// The store in which all replicas find the state of the rotation: one text without secrets.
 class OSM_API RotationRecord {
  public:
   virtual ~RotationRecord() = default;
 
-  // What is recorded.
   struct Text {
     std::string text;     // empty: nothing is recorded yet
-    std::string version;  // what store() is to replace
+    std::string version;  // of the text that store() replaces
   };
 
   // Failure: kUnavailable, kStorage. Thread: any but an event loop's. Blocking: until it is read.
   virtual Result<Text> load() = 0;
 
-  // All or nothing, also for a process that is killed meanwhile. Failure: kConflict: it is not the
-  // version that was read any more; as above. Thread, blocking: as above.
+  // Replaces the text completely or not at all, even if the process is killed meanwhile.
+  // Failure: kConflict (the text is of another version by now); as load(). Thread, blocking: as
+  // load().
   virtual Status store(const Text& next) = 0;
 };
 
-// The record in a file, for one controller. Failure: none until it is read.
+// A record in a file, for one controller. Failure: none until it is read.
 OSM_API std::unique_ptr<RotationRecord> make_file_record(std::string path);
 
-// The name of the CA that signs while no MeshRootCertificate does. No object can have it.
+// Name of the CA that signs while no MeshRootCertificate does. No object can have this name.
 inline constexpr const char* kOwnRoot = "(own)";
 
-// What a rotation works with.
+// Lifetime: everything borrowed outlives the rotation.
 struct RootRotationOptions {
-  MeshSpec& spec;  // these outlive the rotation
+  // The rotation runs on `blocking`: it waits for CAs, the record and the board there.
+  Runtime runtime;
+  MeshSpec& spec;
   RotationRecord& record;
-  ReplicaBoard& board;
-  // Signs while no MeshRootCertificate does, and is the first that is taken over from.
+  ReplicaBoard* board = nullptr;  // null: this is the only replica
+  // Signs while no MeshRootCertificate does. The first rotation replaces this CA.
   std::shared_ptr<certificate::Issuer> own;
-  // The CA that an object describes, created if it is our own and there is none. May block.
+  // The CA that an object describes. Creates it if it is one of ours and does not exist. May block.
   std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
       make_issuer;
-  // Of `own`, and so the mesh's first. The others are those of the MeshRootCertificates
+  // The trust domain of `own`, and so the mesh's first. MeshRootCertificates name the others
   // (docs/adr/0027).
   TrustDomain trust_domain;
-  Executor& blocking;
-  const Clock& clock;
-  LogSink& log;
-  MetricsSink& metrics;
+  // While a root drains, the streams of proxies whose proxy certificate is of another root are
+  // ended this often: a proxy shows a newer certificate only when it connects again. A short
+  // interval ends the rotation sooner. A long one makes proxies that have no newer certificate yet
+  // reconnect less often.
+  std::chrono::seconds proxy_recall_interval{30};
 };
 
-// What takes part in it.
+// The parts of this process that take part in the rotation, beside its control plane.
 struct RotationParticipants {
-  certificate::Manager& manager;          // over issuer(); both outlive the rotation, or its stop()
-  ControlPlane* control_plane = nullptr;  // null: this process serves no proxies
-  std::function<bool()> leads;            // whether this replica takes the steps
-  // How many certificates that stand outside of processes, such as those in bootstrap Secrets, are
-  // not yet of the CA and the trust bundle of the manager; nullopt: that is not known yet. Asked of
-  // the replica that leads. Null: there are none.
+  certificate::Manager& manager;  // over issuer(); outlives the rotation or its stop()
+  // True on the replica that takes the steps. Null: always true, as for a single replica.
+  std::function<bool()> leads{};
+  // Number of certificates outside of processes, such as those in bootstrap Secrets, that are not
+  // yet of the manager's CA and trust bundle; nullopt: not known yet. Called on the replica that
+  // leads. Null: there are none.
   std::function<std::optional<std::size_t>()> kept_lag{};
-  // Called with trust_domains() first and whenever they are others, until it succeeds. The control
-  // plane is told anyway. On a thread of `blocking`; may block. Null: nobody else has to know.
+  // Receives trust_domains() at first and after each change, again until it succeeds. The control
+  // plane is told in any case. Null: nothing else has to know. Thread: of `blocking`; may block.
   std::function<Status(const TrustDomains&)> on_trust_domains{};
 };
 
-// How far one root is.
 struct RootStatus {
   std::string name;   // of the MeshRootCertificate; kOwnRoot
   std::string state;  // "signing", "trusted", "validating", "draining", "closing", "inactive"
-  std::string role;   // its author's wish: "active", "passive", "inactive"; "" when it is gone
+  std::string role;   // in the object: "active", "passive", "inactive"; "" if there is no object
   WallTime since;
   std::string waiting_for;  // empty: nothing
   TrustDomain trust_domain{};
@@ -102,32 +108,35 @@ struct RootStatus {
 
 class OSM_API RootRotation {
  public:
-  // Ends it. Blocking: until a call of a CA or of the record has returned. Thread: not of
-  // `blocking`.
+  // Calls stop(). Thread, blocking: as stop().
   virtual ~RootRotation() = default;
 
-  // Reads the record and, if it says that an object's CA signs, waits for the spec to be synced.
-  // Failure: kUnavailable, kStorage, kInvalidSyntax (the record), kNotFound (the object whose CA
-  // signs is gone), kInvalidArgument (another trust domain than `own` is recorded with), each with
-  // the remedy. Thread: not an event loop's. Blocking: up to a minute.
+  // Reads the record. If the CA of an object signs, waits until the spec has synced.
+  // Failure, each with the remedy: kUnavailable, kStorage, kInvalidSyntax (the record), kNotFound
+  // (the object whose CA signs is gone), kInvalidArgument (`own` is recorded with another trust
+  // domain). Thread: not an event loop's. Blocking: up to a minute.
   static Result<std::unique_ptr<RootRotation>> start(const RootRotationOptions& options);
 
-  // What the manager is made with: signs with the root that signs, trusts all that are trusted.
-  // Once. Outlives this. Thread: any. Blocking: no.
+  // The issuer for the certificate manager: the root that signs, and the bundle of all trusted
+  // roots. Call it once. Lifetime: may outlive the rotation. Thread: any. Blocking: no.
   virtual std::unique_ptr<certificate::Issuer> issuer() = 0;
 
-  // Begins to publish what this replica sees and, where it leads, to take steps.
-  // Thread: any. Blocking: no.
+  // ControlPlane::start() calls it for ControlPlaneOptions::root_rotation; a host does not.
+  // Failure: kInvalidArgument: another control plane is attached, or follow() was called before.
+  virtual Status attach(root_rotation::Target& control_plane) = 0;
+
+  // Starts to report on this replica and, where it leads, to take steps. Call it once, after
+  // ControlPlane::start(). Thread: any. Blocking: no.
   virtual void follow(const RotationParticipants& participants) = 0;
 
-  // Takes no more steps and asks nobody any more. Thread, blocking: as the destructor.
+  // Ends the rotation: no more steps and calls. Idempotent; ControlPlane::shutdown() calls it.
+  // Thread: not of `blocking`. Blocking: until a running call of a CA or of the record returns.
   virtual void stop() = 0;
 
-  // Of what is issued and accepted now, as far as this replica acts on the record: what
-  // ControlPlaneOptions::trust_domain begins with. Thread: any. Blocking: no.
+  // The trust domains in effect, as this replica knows the record. Thread: any. Blocking: no.
   virtual TrustDomains trust_domains() const = 0;
 
-  // By name, as this replica knows it. Thread: any. Blocking: no.
+  // Each root's state by name, as this replica knows the record. Thread: any. Blocking: no.
   virtual std::vector<RootStatus> status() const = 0;
 };
 

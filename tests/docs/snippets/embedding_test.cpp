@@ -170,7 +170,7 @@ struct Host {
 };
 
 bool synced(osm::ControlPlane& mesh) {
-  return osm::testing::wait_until([&] { return mesh.waiting_for().empty(); });
+  return osm::testing::wait_until([&] { return mesh.status().waiting_for.empty(); });
 }
 
 }  // namespace
@@ -261,8 +261,8 @@ TEST_SUITE("docs::embedding-guide") {
                   R"("metadata":{"name":"broken","namespace":"shop"},"spec":{}})";
     broken.resource_version = "1";
     host.store.put(broken);
-    REQUIRE(osm::testing::wait_until([&] { return !mesh.list_problems().empty(); }));
-    CHECK(mesh.list_problems().front().object == broken.key);
+    REQUIRE(osm::testing::wait_until([&] { return !mesh.status().problems.empty(); }));
+    CHECK(mesh.status().problems.front().object == broken.key);
     CHECK(osm::testing::wait_until([&] { return told > 0; }));
   }
 }

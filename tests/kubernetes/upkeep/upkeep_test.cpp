@@ -5,9 +5,12 @@
 #include "kubernetes/source/pods_yaml.hpp"
 #include "kubernetes/upkeep/preset.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
+#include "osm/mesh_cataloger.hpp"
 #include "osm/notifier.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/object_status.hpp"
+#include "osm/values/proxy.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -34,9 +37,7 @@ class QuietControlPlane final : public ControlPlane {
  public:
   std::string ads_address() const override { return ""; }
   MeshCataloger& catalog() const override { std::abort(); }
-  std::vector<std::string> waiting_for() const override { return {}; }
-  std::vector<ProviderStatus> providers() const override { return {}; }
-  std::vector<Problem> list_problems() const override { return {}; }
+  ControlPlaneStatus status() const override { return {}; }
   Subscription subscribe(std::function<void()> on_change) override {
     return changed.subscribe(std::move(on_change));
   }
@@ -58,10 +59,6 @@ class QuietControlPlane final : public ControlPlane {
                                           std::chrono::milliseconds) const override {
     return object_status(key);
   }
-  TrustDomains trust_domains() const override { return {}; }
-  Status set_trust_domains(const TrustDomains&) override { return {}; }
-  CertificateProgress certificate_progress(const CertificateGoal&) const override { return {}; }
-  void recall_proxies(const std::string&) override {}
   void refresh_resources() override {}
   Status shutdown(std::chrono::milliseconds) override { return {}; }
 

@@ -233,6 +233,7 @@ class Rig:
         self.mesh = MeshDirectory(self.directory / "mesh")
         self.machines, self.processes = {}, []
         self.controller = None
+        self.controller_flags = ()
         self.switch = None
         self.watcher = ProxyWatcher()
         self.closed = False
@@ -255,11 +256,12 @@ class Rig:
         return process
 
     def start_controller(self, *more, wait=True):
-        """`more`: flags beside the usual ones."""
+        """`more`: flags beside the usual ones and `controller_flags`."""
         self.controller = self.start("osm-controller", self.switch.namespace.command(
             self.programs.controller, "--mesh-dir", self.mesh.path, "--state-dir", self.state,
             "--ads-address", self.ads_address,
-            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}", *more))
+            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}",
+            *self.controller_flags, *more))
         if wait:
             self.wait_until_ready()
 

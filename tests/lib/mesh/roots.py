@@ -4,6 +4,16 @@ from lib.net.processes import NotYet, wait_for
 
 
 class RootCase(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        # A draining root waits for the next recall after a machine has renewed its certificate.
+        self.rig.controller_flags = ("--proxy-recall-interval", "2")
+
+    def setUp(self):
+        super().setUp()
+        # A draining root waits for the next recall after a machine has renewed its certificate.
+        self.rig.controller_flags = ("--proxy-recall-interval", "2")
+
     def roots(self):
         return {r["name"]: r for r in self.rig.osm_json("certificate", "status")["roots"]}
 

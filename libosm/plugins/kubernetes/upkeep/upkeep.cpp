@@ -163,7 +163,7 @@ class ClusterUpkeep final : public Upkeep {
   }
 
   std::vector<Problem> problems() const {
-    std::vector<Problem> all = options_.status_of->list_problems();
+    std::vector<Problem> all = options_.status_of->status().problems;
     if (gateway_)
       for (Problem& problem : gateway_->problems()) all.push_back(std::move(problem));
     return all;
