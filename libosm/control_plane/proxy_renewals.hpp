@@ -1,5 +1,5 @@
-// Answers what proxies ask about their own certificate: whether it is current, and, when they send
-// a request, another one. Who asks, for which workload and how often is settled before (ads).
+// Answers proxies' questions about their own certificate: tells if it is current, and certifies a
+// request. Identity, workload and limits were checked before (ads).
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 
 namespace osm::inline v1::control_plane {
 
-// All outlive it.
+// Lifetime: all outlive it.
 struct ProxyRenewalsOptions {
   certificate::Manager& certificates;
   MeshSpec& spec;
   Runtime runtime;  // issuing waits for the CA on `blocking`, one at a time
-  // As ControlPlane has them.
+  // As ControlPlane::trust_domains().
   std::function<TrustDomains()> trust_domains;
   std::function<certificate::Subject(const Workload&)> proxy_subject;
   std::function<Result<certificate::CertificatePtr>(const Workload&, const std::string& request_pem,
@@ -36,11 +36,11 @@ class ProxyRenewals {
       : options_(options), strand_(options.runtime.blocking) {}
   ~ProxyRenewals() { stop(); }
 
-  // A question is answered at once, a request when the CA has answered.
+  // Answers a question at once, and a request when the CA has answered.
   // Thread: one call at a time. Blocking: no.
   void answer(ads::RenewalQuestion question, std::function<void(ads::RenewalAnswer)> done);
 
-  // Answers nobody any more, and waits for a CA that is being asked. Idempotent.
+  // Ends answering, and waits for a running call of the CA. Idempotent.
   void stop() { strand_.stop(); }
 
  private:
@@ -52,7 +52,8 @@ class ProxyRenewals {
   ads::RenewalAnswer certify(const ads::RenewalQuestion& question, Response response);
 
   const ProxyRenewalsOptions options_;
-  // Which CA signs, and the id of its key: "" until it has signed something. Of answer()'s thread.
+  // The signing CA and the id of its key: "" until it has signed something. Used in answer()'s
+  // thread.
   std::string signer_;
   std::string signing_key_id_;
   SteadyTime looked_at_{};

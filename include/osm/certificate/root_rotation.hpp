@@ -46,7 +46,8 @@ class OSM_API RotationRecord {
     std::string version;  // of the text that store() replaces
   };
 
-  // Failure: kUnavailable, kStorage. Thread: any but an event loop's. Blocking: until it is read.
+  // Reads the record. Failure: kUnavailable, kStorage. Thread: any but an event loop's. Blocking:
+  // until it is read.
   virtual Result<Text> load() = 0;
 
   // Replaces the text completely or not at all, even if the process is killed meanwhile.
@@ -68,9 +69,9 @@ struct RootRotationOptions {
   MeshSpec& spec;
   RotationRecord& record;
   ReplicaBoard* board = nullptr;  // null: this is the only replica
-  // Signs while no MeshRootCertificate does. The first rotation replaces this CA.
+  // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
-  // The CA that an object describes. Creates it if it is one of ours and does not exist. May block.
+  // Opens the CA of an object; creates it if it is the mesh's own and does not exist. May block.
   std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
       make_issuer;
   // The trust domain of `own`, and so the mesh's first. MeshRootCertificates name the others
@@ -98,11 +99,11 @@ struct RotationParticipants {
 };
 
 struct RootStatus {
-  std::string name;   // of the MeshRootCertificate; kOwnRoot
+  std::string name;   // name of the MeshRootCertificate, or kOwnRoot
   std::string state;  // "signing", "trusted", "validating", "draining", "closing", "inactive"
   std::string role;   // in the object: "active", "passive", "inactive"; "" if there is no object
   WallTime since;
-  std::string waiting_for;  // empty: nothing
+  std::string waiting_for;  // empty: it waits for nothing
   TrustDomain trust_domain{};
 };
 
