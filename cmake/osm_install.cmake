@@ -101,4 +101,4 @@ osm_pkg_config(osm-cert-manager LIBRARY osm_cert_manager INCLUDEDIR ${CMAKE_INST
   DESCRIPTION "cert-manager as libosm's certificate authority" REQUIRES osm-kubernetes PRIVATE libcrypto)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's fakes and its conformance suite"
-  REQUIRES osm PRIVATE fmt LIBS_PRIVATE -pthread)
+  REQUIRES osm PRIVATE ${envoy_api_module} grpc++ protobuf fmt LIBS_PRIVATE -pthread)

@@ -21,10 +21,12 @@
 #include "osm/runtime/system.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "osm/spec/vm_provider.hpp"
+#include "osm/testing/ads_client.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
 #include "osm/testing/thread_executor.hpp"
 #include "osm/values/object_status.hpp"
+#include "status_page.hpp"
 
 using namespace std::chrono_literals;
 
@@ -264,5 +266,53 @@ TEST_SUITE("docs::embedding-guide") {
     REQUIRE(osm::testing::wait_until([&] { return !mesh.status().problems.empty(); }));
     CHECK(mesh.status().problems.front().object == broken.key);
     CHECK(osm::testing::wait_until([&] { return told > 0; }));
+  }
+
+  TEST_CASE("a resource hook is tested without an Envoy") {
+    Host host;
+    const vendor::StatusPage status_page;
+    auto options = host.options();
+    options.resource_hook = &status_page;
+    const auto mesh = osm::ControlPlane::start(options).value();
+    const osm::Workload machine = host.machines->list_workloads().front();
+
+    const auto proxy = osm::testing::AdsClient::join(*mesh, *host.certificates, machine).value();
+    const auto listeners = proxy->fetch(osm::XdsType::kListener).value();
+    const auto page = listeners.get<envoy::config::listener::v3::Listener>("vendor-status");
+    CHECK(page->address().socket_address().port_value() == 16000);
+
+    CHECK(listeners.get<envoy::config::listener::v3::Listener>("no-such") == std::nullopt);
+    REQUIRE(host.store.put_yaml(kClientToServer).ok());
+    const auto more = proxy->wait_for(osm::XdsType::kListener, [](const auto& response) {
+      return response.resources.size() > 1;
+    });
+    REQUIRE_MESSAGE(more.ok(), more.error().text());
+    CHECK(more->resources.contains("vendor-status"));
+  }
+
+  TEST_CASE("a proxy without Envoy can refuse what it is sent") {
+    Host host;
+    const auto mesh = osm::ControlPlane::start(host.options()).value();
+    const osm::Workload machine = host.machines->list_workloads().front();
+    const auto proxy = osm::testing::AdsClient::join(*mesh, *host.certificates, machine).value();
+    REQUIRE(proxy->subscribe(osm::XdsType::kCluster).ok());
+    const auto clusters = proxy->next(osm::XdsType::kCluster);
+    REQUIRE_MESSAGE(clusters.ok(), clusters.error().text());
+    REQUIRE(proxy->refuse(*clusters, "not to my taste").ok());
+    const auto state = [&] {
+      return mesh->list_proxies().front().types[static_cast<std::size_t>(osm::XdsType::kCluster)];
+    };
+    CHECK(osm::testing::wait_until([&] { return state().nack_detail == "not to my taste"; }));
+    CHECK(state().state == osm::SyncState::kStale);
+  }
+
+  TEST_CASE("a proxy without Envoy says why it has no stream") {
+    Host host;
+    const auto mesh = osm::ControlPlane::start(host.options()).value();
+    const auto stranger = osm::testing::AdsClient::connect(
+        {.address = mesh->ads_address(), .chain_pem = "", .key_pem = "", .trust_bundle_pem = ""});
+    const auto none = stranger->fetch(osm::XdsType::kCluster);
+    REQUIRE_FALSE(none.ok());
+    CHECK(none.error().code == osm::ErrorCode::kUnavailable);
   }
 }
