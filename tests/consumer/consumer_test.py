@@ -276,7 +276,7 @@ def find_package(place):
 # The examples, built as their READMEs say
 
 def examples(place):
-    for name in ("custom_endpoints_provider", "custom_mesh_spec", "embed"):
+    for name in ("custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
         work = place.fresh(f"examples-{name}")
         configure(place, SOURCE / "examples" / name, work, GCC, place.static)
         place.run("cmake", "--build", work, "-j2")
