@@ -12,17 +12,19 @@ void add_etcd_options(CLI::App& app, CaOptions& options) {
   const auto group = app.add_option_group("The CA in etcd (--ca-store etcd)");
   group
       ->add_option("--etcd-endpoints", options.etcd_endpoints,
-                   "https://HOST:2379 of each member, with commas between; tried in turn")
+                   "https://HOST:2379 of each member, separated by commas; tried in turn")
       ->delimiter(',');
-  group->add_option("--etcd-key", options.etcd_key, "Which key holds the CA")
+  group
+      ->add_option("--etcd-key", options.etcd_key,
+                   "Key that holds the CA; later roots are in keys below it")
       ->capture_default_str();
   group->add_option("--etcd-ca-file", options.etcd_ca_file,
-                    "PEM file: what etcd's certificate is verified with; else the system's roots");
+                    "PEM file: roots to verify etcd's certificate; default: the system's");
   group->add_option("--etcd-cert-file", options.etcd_cert_file,
-                    "PEM file: the client certificate that is shown to etcd");
+                    "PEM file: client certificate for etcd");
   group->add_option("--etcd-key-file", options.etcd_key_file, "PEM file: its private key");
   group->add_option("--etcd-user", options.etcd_user,
-                    "A user of etcd's own, who may read and write --etcd-key");
+                    "User of etcd, with read and write access to --etcd-key and the keys below it");
   group->add_option("--etcd-password-file", options.etcd_password_file,
                     "File with that user's password");
 }
@@ -44,34 +46,32 @@ void add_cert_manager_options(CLI::App& app, CaOptions& options) {
       ->check(names(is_dns_subdomain, "an API group"))
       ->capture_default_str();
   group->add_option("--cert-manager-ca-file", options.cert_manager_ca_file,
-                    "PEM file: the root that the issuer signs below; else as its answers say");
+                    "PEM file: root of the issuer; default: from the issuer's answers");
 }
 
 void add_vault_options(CLI::App& app, CaOptions& options) {
   VaultProvider& vault = options.vault;
   const auto group = app.add_option_group("Vault (--certificate-manager vault)");
-  group->add_option("--vault-host", vault.host, "Where Vault is: a DNS name or an IP address");
+  group->add_option("--vault-host", vault.host, "Host of Vault: a DNS name or an IP address");
   group->add_option("--vault-port", vault.port, "Its port")
       ->type_name("PORT")
       ->capture_default_str();
-  group
-      ->add_option("--vault-protocol", vault.protocol,
-                   "https; or http, which is taken for this machine only")
+  group->add_option("--vault-protocol", vault.protocol, "https; or http, to this machine only")
       ->check(CLI::IsMember({"https", "http"}))
       ->capture_default_str();
-  group->add_option("--vault-mount", vault.mount, "Where the PKI secrets engine is mounted")
+  group->add_option("--vault-mount", vault.mount, "Mount of the PKI secrets engine")
       ->capture_default_str();
-  group->add_option("--vault-role", vault.role, "The engine's role to sign with")
+  group->add_option("--vault-role", vault.role, "Role of the engine that signs")
       ->capture_default_str();
   group->add_option("--vault-token-file", vault.token_file,
                     "File with a token; read again when it changes");
-  group->add_option("--vault-auth-role", vault.auth_role,
-                    "In place of a token: a role of Vault's Kubernetes auth, for this pod's "
-                    "ServiceAccount");
-  group->add_option("--vault-auth-mount", vault.auth_mount, "Where that auth method is mounted")
+  group->add_option(
+      "--vault-auth-role", vault.auth_role,
+      "Instead of a token: role of Vault's Kubernetes auth for this pod's ServiceAccount");
+  group->add_option("--vault-auth-mount", vault.auth_mount, "Mount of that auth method")
       ->capture_default_str();
   group->add_option("--vault-ca-file", options.vault_ca_file,
-                    "PEM file: what Vault's certificate is verified with; else the system's roots");
+                    "PEM file: roots to verify Vault's certificate; default: the system's");
   group->add_option("--vault-namespace", vault.vault_namespace, "A namespace of Vault Enterprise");
 }
 
@@ -79,20 +79,21 @@ void add_vault_options(CLI::App& app, CaOptions& options) {
 
 void add_ca_options(CLI::App& app, CaOptions& options) {
   app.add_option("--certificate-manager", options.certificate_manager,
-                 "Who signs: tresor (the mesh's own CA), vault, or cert-manager (Kubernetes only)")
+                 "CA that signs: tresor (the mesh's own), vault, or cert-manager (Kubernetes only)")
       ->check(CLI::IsMember({"tresor", "vault", "cert-manager"}))
       ->capture_default_str();
-  app.add_option("--ca-store", options.ca_store,
-                 "Where the mesh's own CA is kept, and made by whoever comes first: directory "
-                 "(--state-dir), kubernetes (a Secret) or etcd; else as the mesh itself is")
+  app.add_option(
+         "--ca-store", options.ca_store,
+         "Store of the mesh's own CA, which the first daemon makes: directory (--state-dir), "
+         "kubernetes (a Secret) or etcd; default: the kind of store that the mesh has")
       ->check(CLI::IsMember({"directory", "kubernetes", "etcd"}));
   app.add_option("--ca-bundle-secret-name", options.ca_secret,
                  "Secret in --osm-namespace that holds the CA (Kubernetes only)")
       ->check(names(is_dns_subdomain, "a Secret's name"))
       ->capture_default_str();
   auto* cert = app.add_option("--ca-cert", options.ca_cert_file,
-                              "PEM file: a CA of yours to put into an empty --ca-store: its "
-                              "certificate, then those above it, the root last");
+                              "PEM file: a CA to import into an empty --ca-store: its certificate, "
+                              "then those above it, the root last");
   auto* key = app.add_option("--ca-key", options.ca_key_file, "PEM file: that CA's private key");
   cert->needs(key);
   key->needs(cert);

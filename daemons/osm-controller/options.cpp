@@ -28,26 +28,27 @@ int parse_options(int argc, char** argv, Options& options) {
       "  osm-controller --in-cluster --state-dir /run/osm --http-address 0.0.0.0:9091\n"
       "  osm-controller --kubeconfig ~/.kube/config --state-dir ./state\n"
       "It writes JSON log lines to stderr and ends on SIGTERM or SIGINT.\n"
-      "`osm --help` shows how to look into a running controller.");
+      "`osm --help` shows how to inspect a running controller.");
   app.set_version_flag("--version", std::string(kVersion) + " (" + kCommit + ")");
-  CLI::Option_group* const source = app.add_option_group("Where the mesh is (one of)");
+  CLI::Option_group* const source = app.add_option_group("Source of the mesh (one of)");
   source->require_option(1);
   source->add_option("--mesh-dir", options.mesh_dir,
                      "Directory of the mesh's YAML: services, accounts, VirtualMachines, SMI "
                      "policies; watched for changes");
   source->add_option("--kubeconfig", options.kubeconfig,
-                     "File that says how to reach a Kubernetes API server; its current context");
+                     "kubeconfig of a Kubernetes API server; its current context is used");
   source->add_flag("--in-cluster", options.in_cluster,
-                   "The Kubernetes cluster this runs in, as its pod's ServiceAccount");
+                   "Use the Kubernetes cluster of this pod, with the pod's ServiceAccount");
   app.add_option("--state-dir", options.state_dir,
-                 "Where the CA and the admin socket are kept; one controller at a time")
+                 "Directory for the CA, the record of root rotations and the admin socket; one "
+                 "controller at a time")
       ->envname("OSM_STATE_DIR")
       ->capture_default_str();
   app.add_option("--ads-address", ads, "HOST:PORT for proxies: xDS over mutual TLS")
       ->check(daemon::tcp_address())
       ->capture_default_str();
   app.add_option("--ads-memory", options.ads_memory_mb,
-                 "MB that proxies' connections may take; beyond, streams are cancelled")
+                 "Limit in MB for proxies' connections; beyond it, streams are cancelled")
       ->check(CLI::Range(16, 1 << 20))
       ->capture_default_str();
   app.add_option("--http-address", http,
@@ -74,7 +75,7 @@ int parse_options(int argc, char** argv, Options& options) {
                  "while a root is replaced")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
-  app.add_option("-v,--log-level", level, "Least level to log")
+  app.add_option("-v,--log-level", level, "Lowest level to log")
       ->check(CLI::IsMember(daemon::log_levels()))
       ->capture_default_str();
   try {

@@ -22,18 +22,18 @@ struct Texts {
 };
 
 void add_mesh_options(CLI::App& app, Options& options, Texts& texts) {
-  CLI::Option_group* const cluster = app.add_option_group("Which cluster (one of)");
+  CLI::Option_group* const cluster = app.add_option_group("Cluster (one of)");
   cluster->require_option(1);
   cluster->add_option("--kubeconfig", options.kubeconfig,
-                      "File that says how to reach the API server; its current context");
+                      "kubeconfig of the API server; its current context is used");
   cluster->add_flag("--in-cluster", options.in_cluster,
-                    "The cluster this runs in, as its pod's ServiceAccount");
+                    "Use the cluster of this pod, with the pod's ServiceAccount");
   app.add_option("--listen", texts.listen, "HOST:PORT for the API server: /mutate-pod-creation")
       ->check(daemon::tcp_address())
       ->capture_default_str();
   app.add_option("--client-ca-file", texts.client_ca_file,
-                 "PEM file: the webhook answers only who shows a client certificate of this CA, as "
-                 "the API server does when its admission configuration says so");
+                 "PEM file: CA of the client certificate that the webhook requires; the API server "
+                 "shows one if its admission configuration names it");
   app.add_option("--http-address", texts.http,
                  "HOST:PORT for plain HTTP: /health/ready, /health/alive, /metrics, /version")
       ->check(daemon::tcp_address())
@@ -54,21 +54,21 @@ void add_mesh_options(CLI::App& app, Options& options, Texts& texts) {
 
 void add_sidecar_options(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--envoy-image", options.envoy_image,
-                 "The sidecar's, unless MeshConfig has spec.sidecar.envoyImage")
+                 "Image of the sidecar, unless MeshConfig has spec.sidecar.envoyImage")
       ->capture_default_str();
   app.add_option("--init-container-image", options.init_container_image,
-                 "osm-init's (needs /bin/sh and iptables-restore), unless MeshConfig has "
+                 "Image of osm-init (needs /bin/sh and iptables-restore), unless MeshConfig has "
                  "spec.sidecar.initContainerImage")
       ->capture_default_str();
-  app.add_option("--image-pull-policy", options.image_pull_policy, "Of both images")
+  app.add_option("--image-pull-policy", options.image_pull_policy, "Pull policy of both images")
       ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}))
       ->capture_default_str();
   app.add_option("--native-sidecars", texts.native,
-                 "Whether Envoy is an init container that keeps running, which starts first and "
-                 "ends last: needs Kubernetes 1.29, which `auto` asks for at the start")
+                 "Run Envoy as an init container that starts first and ends last: needs Kubernetes "
+                 "1.29; `auto` checks the version at the start")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
-  app.add_option("-v,--log-level", texts.level, "Least level to log")
+  app.add_option("-v,--log-level", texts.level, "Lowest level to log")
       ->check(CLI::IsMember(daemon::log_levels()))
       ->capture_default_str();
 }
@@ -88,9 +88,9 @@ int parse_options(int argc, char** argv, Options& options) {
       "Examples:\n"
       "  osm-injector --in-cluster --http-address 0.0.0.0:9091\n"
       "  osm-injector --kubeconfig ~/.kube/config --envoy-image envoy:v1.40.0\n"
-      "It is the webhook osm-webhook-<mesh name>, which it keeps in the API server, and writes "
-      "JSON\n"
-      "log lines to stderr; it ends on SIGTERM or SIGINT.");
+      "It keeps its webhook osm-webhook-<mesh name> in the API server. It writes JSON log lines "
+      "to\n"
+      "stderr and ends on SIGTERM or SIGINT.");
   app.set_version_flag("--version", std::string(kVersion) + " (" + kCommit + ")");
   add_mesh_options(app, options, texts);
   add_sidecar_options(app, options, texts);

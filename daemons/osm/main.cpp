@@ -26,11 +26,12 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
     std::optional<uid_t> owner;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* app = command(vm, flags, "bootstrap", "Write all that a machine needs to join the mesh",
-                          "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
-                          "    --controller 192.0.2.1:15128 --out /etc/osm/web-1",
-                          false);
-  app->add_option("NAME", options->name, "Of the VirtualMachine object")->required();
+  CLI::App* app =
+      command(vm, flags, "bootstrap", "Write the files with which a machine joins the mesh",
+              "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
+              "    --controller 192.0.2.1:15128 --out /etc/osm/web-1",
+              false);
+  app->add_option("NAME", options->name, "Name of the VirtualMachine object")->required();
   app->add_option("-n,--namespace", options->ns, "Its namespace")->required();
   app->add_option("--controller", options->controller,
                   "HOST:PORT of the controller's ADS server, as the machine reaches it")
@@ -41,8 +42,8 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
   app->add_option("--owner", options->owner,
                   "User id that Envoy runs as (default: 1500 for root, else the current user)");
   app->add_option("--xds", options->xds,
-                  "How Envoy is told of changes: delta (only what changed), or sotw (state of the\n"
-                  "world: all clusters or all listeners each time)")
+                  "Variant of xDS: delta (only changed resources), or sotw (state of the world:\n"
+                  "all clusters or all listeners each time)")
       ->check(CLI::IsMember({"delta", "sotw"}))
       ->capture_default_str();
   app->callback([&flags, &exit_code, options] {
@@ -70,21 +71,22 @@ void add_vm_renew(CLI::App& vm, Flags& flags, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* app = command(
       vm, flags, "renew",
-      "On the machine: replace its proxy certificate over the wire, when it is past two thirds\n"
-      "of its life or of a root that goes; Envoy takes it without a restart",
+      "On the machine: replace its proxy certificate if it is past two thirds of its life or\n"
+      "its root is being replaced; Envoy needs no restart",
       "osm vm renew --dir /etc/osm/web-1\n"
       "  osm vm renew --dir /etc/osm/web-1 --every 10m");
   app->footer(app->get_footer() +
-              "\n\nExit codes: 0 current or renewed; 1 failed, and the certificate is as it was");
+              "\n\nExit codes: 0 current or renewed; 1 failed, the certificate is unchanged");
   app->remove_option(app->get_option("--state-dir"));
-  app->add_option("--dir", options->directory, "What `osm vm bootstrap --out` wrote")->required();
+  app->add_option("--dir", options->directory, "Directory that `osm vm bootstrap --out` wrote")
+      ->required();
   app->add_option("--controller", options->renew.controller,
-                  "HOST:PORT of the controller's ADS server (default: as the bootstrap says)");
+                  "HOST:PORT of the controller's ADS server (default: from the bootstrap)");
   CLI::Option* every =
       app->add_option("--every", options->every,
-                      "Stay, and look so often, less up to a half at random: 30s, 10m. After a\n"
-                      "failure sooner. Ends by SIGTERM");
-  app->add_flag("--force", options->renew.force, "Also a certificate that is current")
+                      "Keep running and check at this interval, less up to a half at random: 30s,\n"
+                      "10m. After a failure earlier. SIGTERM ends it");
+  app->add_flag("--force", options->renew.force, "Replace a current certificate too")
       ->excludes(every);
   app->callback([&flags, &exit_code, options] {
     std::error_code ignored;
@@ -114,16 +116,16 @@ void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
 
 void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {
   CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
-  command(*proxy, flags, "list", "Which proxies are connected and how current they are",
+  command(*proxy, flags, "list", "Connected proxies and the state of their configuration",
           "osm proxy list")
       ->callback(
           [&] { exit_code = print(flags, flags.client().get("/v1/proxies"), show_proxies); });
 
-  CLI::App* get = proxy->add_subcommand("get", "One proxy in depth")->require_subcommand(1);
+  CLI::App* get = proxy->add_subcommand("get", "Details of one proxy")->require_subcommand(1);
   auto name = std::make_shared<std::string>();
   CLI::App* dump = command(*get, flags, "config_dump",
-                           "What the controller sent a proxy and what it acknowledged, as\n"
-                           "envoy.admin.v3.ConfigDump (always JSON; keys never appear)",
+                           "Configuration that a proxy was sent and acknowledged, as\n"
+                           "envoy.admin.v3.ConfigDump (always JSON, without keys)",
                            "osm proxy get config_dump shop/web-1");
   dump->add_option("NAME", *name, "NAMESPACE/WORKLOAD, a workload's name, or the proxy's UUID")
       ->required();
@@ -139,10 +141,11 @@ void add_policy(CLI::App& root, Flags& flags, int& exit_code) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* policy = root.add_subcommand("policy", "Access policy")->require_subcommand(1);
-  CLI::App* app = command(*policy, flags, "check",
-                          "Whether one account may call another, and which object decides;\n"
-                          "exit code 1 when it may not",
-                          "osm policy check bookbuyer/bookbuyer bookstore/bookstore");
+  CLI::App* app =
+      command(*policy, flags, "check",
+              "Check if an account may call another, and name the object that decides;\n"
+              "exit code 1 if it may not",
+              "osm policy check bookbuyer/bookbuyer bookstore/bookstore");
   app->add_option("SOURCE", options->source, "NAMESPACE/ACCOUNT that calls")->required();
   app->add_option("DESTINATION", options->destination, "NAMESPACE/ACCOUNT that is called")
       ->required();
@@ -164,7 +167,7 @@ void add_status(CLI::App& root, Flags& flags, int& exit_code) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* app =
-      command(root, flags, "status", "Whether every proxy that an object concerns has applied it",
+      command(root, flags, "status", "Progress of an object: the proxies that have applied it",
               "osm status traffictarget shop/web-api --wait\n"
               "  osm status vm web-1 -n shop -o json");
   app->footer(app->get_footer() +
@@ -173,9 +176,9 @@ void add_status(CLI::App& root, Flags& flags, int& exit_code) {
   app->remove_option(app->get_option("--timeout"));
   app->add_option("KIND", options->kind, status_kinds())->required();
   app->add_option("NAME", options->name, "[NAMESPACE/]NAME of the object")->required();
-  app->add_option("-n,--namespace", options->ns, "Its namespace, when NAME has none");
-  app->add_flag("--wait", options->wait, "Until it is applied, or --timeout has passed");
-  app->add_option("--timeout", options->timeout, "How long to wait: 500ms, 30s, 2m")
+  app->add_option("-n,--namespace", options->ns, "Its namespace, if NAME has none");
+  app->add_flag("--wait", options->wait, "Wait until it is applied, or --timeout has passed");
+  app->add_option("--timeout", options->timeout, "Longest wait: 500ms, 30s, 2m")
       ->capture_default_str();
   app->callback([&flags, &exit_code, options] {
     const auto object = parse_status_object(options->kind, options->ns, options->name);
@@ -233,7 +236,7 @@ std::string explain(const CLI::App* app, const CLI::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"osm: look into and manage an Open Service Mesh controller"};
+  CLI::App app{"osm: inspect and manage an Open Service Mesh controller"};
   app.require_subcommand(1);
   app.failure_message(explain);
   app.footer(
@@ -244,8 +247,8 @@ int main(int argc, char** argv) {
   add_vm(app, flags, exit_code);
   add_proxy(app, flags, exit_code);
   add_policy(app, flags, exit_code);
-  command(app, flags, "problems", "What the controller left out of the mesh, where and why",
-          "osm problems")
+  command(app, flags, "problems",
+          "Objects that the controller left out of the mesh, with the reasons", "osm problems")
       ->callback(
           [&] { exit_code = print(flags, flags.client().get("/v1/problems"), show_problems); });
   add_status(app, flags, exit_code);

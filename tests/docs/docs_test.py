@@ -172,7 +172,7 @@ class Text(unittest.TestCase):
         page = (ROOT / "docs/threading.md").read_text()
         interfaces = set()
         for header in (ROOT / "include/osm").rglob("*.hpp"):
-            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+).*?{$(.*?)^};", header.read_text(),
+            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{$(.*?)^};", header.read_text(),
                                          re.M | re.S):
                 if re.search(r"\)\s(const )?= 0;", body):
                     interfaces.add(kind)
@@ -253,6 +253,22 @@ class Text(unittest.TestCase):
                 emitted |= set(re.findall(r'"(osm_[a-z0-9_]+)"', file.read_text()))
         self.assertGreater(len(emitted), 20)
         self.assertEqual(sorted(emitted), sorted(table_codes(ROOT / "docs/metrics.md")))
+
+    def test_interfaces_are_as_narrow_as_the_architecture_says(self):
+        page = (ROOT / "docs/architecture.md").read_text()
+        most, of_control_plane = map(int, re.search(
+            r"has at most (\d+) virtual functions, `ControlPlane` at most (\d+)", page).groups())
+        for header in (ROOT / "include/osm").rglob("*.hpp"):
+            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{(.*?)^};", header.read_text(),
+                                         re.M | re.S):
+                with self.subTest(interface=kind):
+                    self.assertLessEqual(len(re.findall(r"^ +virtual (?!~)", body, re.M)),
+                                         of_control_plane if kind == "ControlPlane" else most)
+
+    def test_the_top_headers_stand_in_the_architecture(self):
+        row = re.search(r"^\| top \| (.*?) \|", (ROOT / "docs/architecture.md").read_text(), re.M)[1]
+        self.assertEqual(sorted(re.findall(r"`(\w+)`", row)),
+                         sorted(path.stem for path in (ROOT / "include/osm").glob("*.hpp")))
 
     def test_every_room_stands_in_the_architecture(self):
         rooms = re.findall(r"^osm_room\((\w+)", (ROOT / "libosm/CMakeLists.txt").read_text(), re.M)
