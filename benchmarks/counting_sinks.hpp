@@ -49,7 +49,7 @@ class CountingMetrics final : public MetricsSink {
 class WarningLog final : public LogSink {
  public:
   bool enabled(LogLevel level) const override { return level >= LogLevel::kWarning; }
-  void write(LogLevel, std::string_view message, std::initializer_list<LogField> fields) override {
+  void write(LogLevel, std::string_view message, std::span<const LogField> fields) override {
     std::lock_guard lock(mutex_);
     std::cerr << message;
     for (const LogField& field : fields) std::cerr << ' ' << field.key << '=' << field.value;

@@ -33,8 +33,7 @@ double entries_of(const char* directory) {
 class SoakLog final : public LogSink {
  public:
   bool enabled(LogLevel level) const override { return log_.enabled(level); }
-  void write(LogLevel level, std::string_view message,
-             std::initializer_list<LogField> fields) override {
+  void write(LogLevel level, std::string_view message, std::span<const LogField> fields) override {
     for (const LogField& field : fields)
       if (field.key == "code" && (field.value == "nack" || field.value == "refused-by-proxy"))
         return;

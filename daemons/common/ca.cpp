@@ -152,8 +152,7 @@ Result<std::unique_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with) 
   const std::string& chosen = with.options.ca_store.empty() ? preset : with.options.ca_store;
   OSM_TRY(const auto store, open_store(with, chosen));
   if (own) {
-    if (const Status imported = import_own_ca(with, *store); !imported.ok())
-      return imported.error();
+    OSM_TRY(import_own_ca(with, *store));
   }
   return certificate::load_or_create_ca(
       {.store = *store, .trust_domain = with.trust_domain, .clock = with.runtime.clock});

@@ -80,7 +80,7 @@ Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const LoadCaOptions& 
     options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
                                                 .role = described.auth_role,
                                                 .jwt = vault::from_file(kServiceAccountToken)};
-  if (Status started = issuer->start(std::move(options)); !started) return started.error();
+  OSM_TRY(issuer->start(std::move(options)));
   return std::unique_ptr<certificate::Issuer>(std::move(issuer));
 }
 

@@ -81,10 +81,9 @@ class DirectorySource final : public MeshSource {
 }  // namespace
 
 Result<std::unique_ptr<MeshSource>> make_directory_source(const MeshSourceOptions& with) {
-  if (Status readable = check_mesh_dir(with.options.mesh_dir); !readable.ok())
-    return readable.error();
+  OSM_TRY(check_mesh_dir(with.options.mesh_dir));
   auto source = std::make_unique<DirectorySource>(with);
-  if (Status started = source->start(); !started.ok()) return started.error();
+  OSM_TRY(source->start());
   return std::unique_ptr<MeshSource>(std::move(source));
 }
 

@@ -87,8 +87,7 @@ class KubernetesSource final : public MeshSource {
 
   Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
                       const RootRotation& roots) override {
-    if (Status started = start_validator(manager, roots.trust_domains()); !started.ok())
-      return started;
+    OSM_TRY(start_validator(manager, roots.trust_domains()));
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep({.cluster = *cluster_,
                                       .blocking = waiting_.executor(),
@@ -202,7 +201,7 @@ class KubernetesSource final : public MeshSource {
 
 Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSourceOptions& with) {
   auto source = std::make_unique<KubernetesSource>(with);
-  if (Status started = source->start(); !started.ok()) return started.error();
+  OSM_TRY(source->start());
   return std::unique_ptr<MeshSource>(std::move(source));
 }
 

@@ -44,7 +44,7 @@ class DaemonImpl final : public Daemon {
     runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
     for (const auto step : {&DaemonImpl::start_cluster, &DaemonImpl::start_certificates,
                             &DaemonImpl::start_injector, &DaemonImpl::start_servers})
-      if (Status done = (this->*step)(); !done.ok()) return done;
+      OSM_TRY((this->*step)());
     return {};
   }
 
@@ -250,7 +250,7 @@ class DaemonImpl final : public Daemon {
 
 Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, OwnRuntime& runtime) {
   auto daemon = std::make_unique<DaemonImpl>(options, runtime);
-  if (Status started = daemon->start(); !started.ok()) return started.error();
+  OSM_TRY(daemon->start());
   return std::unique_ptr<Daemon>(std::move(daemon));
 }
 

@@ -201,8 +201,7 @@ Result<ProxyFilesLock> ProxyFilesLock::lock(const std::string& directory, int ho
     return Error{ErrorCode::kUnavailable,
                  directory + ": another `osm vm renew` is at it; one at a time is enough"};
   // Without the new key the certificate is that of the key that is there.
-  if (locked.staged(kCertificate) && !locked.staged(kKey))
-    if (Status ended = locked.commit(kCertificate); !ended.ok()) return ended.error();
+  if (locked.staged(kCertificate) && !locked.staged(kKey)) OSM_TRY(locked.commit(kCertificate));
   locked.discard();
   return locked;
 }
@@ -211,8 +210,7 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
   ProxyFiles files;
   const std::string prefix = directory_ + '/';
   OSM_TRY(const std::string bootstrap, read_file(prefix + kBootstrap));
-  if (Status read = read_bootstrap(prefix + kBootstrap, bootstrap, files); !read.ok())
-    return read.error();
+  OSM_TRY(read_bootstrap(prefix + kBootstrap, bootstrap, files));
   OSM_TRY(const std::string names, read_file(prefix + kNames));
   files.named_ids = ids_of(names);
   auto& ids = files.controller_ids;
@@ -237,20 +235,19 @@ Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
     if (!files.controller_ids.empty()) {
       OSM_TRY(const std::string before, read_file(directory_ + '/' + kNames));
       OSM_TRY(const std::string after, with_ids(before, files.controller_ids));
-      if (Status done = stage(kNames, after); !done.ok()) return done;
-      if (Status done = commit(kNames); !done.ok()) return done;
+      OSM_TRY(stage(kNames, after));
+      OSM_TRY(commit(kNames));
     }
     // The key's is the first that is there and the last to go: see take().
     if (certificate) {
-      if (Status done = stage(kKey, files.key.pem()); !done.ok()) return done;
-      if (Status done = stage(kCertificate, files.chain_pem); !done.ok()) return done;
+      OSM_TRY(stage(kKey, files.key.pem()));
+      OSM_TRY(stage(kCertificate, files.chain_pem));
     }
     const bool bundle = !files.trust_bundle_pem.empty();
-    if (bundle)
-      if (Status done = stage(kTrustBundle, files.trust_bundle_pem); !done.ok()) return done;
+    if (bundle) OSM_TRY(stage(kTrustBundle, files.trust_bundle_pem));
     if (certificate) {
-      if (Status done = commit(kKey); !done.ok()) return done;
-      if (Status done = commit(kCertificate); !done.ok()) return done;
+      OSM_TRY(commit(kKey));
+      OSM_TRY(commit(kCertificate));
     }
     return bundle ? commit(kTrustBundle) : Status();
   };

@@ -93,11 +93,11 @@ Result<std::string> write_bootstrap(const json::value& answer, const certificate
   }
   OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::wait(options.directory));
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
-  if (const Status written = write_file(key_file, options); !written.ok()) return written.error();
+  OSM_TRY(write_file(key_file, options));
   std::string names = key_file.name;
   for (const json::value& value : files->as_array()) {
     OSM_TRY(const File file, decode_file(value));
-    if (const Status written = write_file(file, options); !written.ok()) return written.error();
+    OSM_TRY(write_file(file, options));
     names += ", " + file.name;
   }
   return next_steps(answer, options, names);

@@ -143,7 +143,7 @@ Result<Outcome> renew_once(const RenewOptions& options) {
       fresh.controller_ids = {told.controller_spiffe_ids().begin(),
                               told.controller_spiffe_ids().end()};
   }
-  if (Status replaced = lock.replace(fresh); !replaced.ok()) return replaced.error();
+  OSM_TRY(lock.replace(fresh));
   return outcome;
 }
 

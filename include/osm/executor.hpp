@@ -22,6 +22,11 @@ class OSM_API Executor {
   // Runs `task` once after `delay` unless the returned handle is destroyed first.
   // Thread: any. Blocking: the handle's destructor waits for a running task, but not for its own.
   virtual Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) = 0;
+
+  // True if the calling thread runs a task of this executor. With it the library refuses calls that
+  // would wait for the executor on its own thread; false if the executor cannot tell.
+  // Thread: any. Blocking: no.
+  virtual bool running_in_this_thread() const { return false; }
 };
 
 }  // namespace osm::inline v1

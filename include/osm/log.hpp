@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,7 +31,12 @@ class OSM_API LogSink {
   // Lifetime: arguments live for the call only. Thread: any, concurrently.
   // Blocking: briefly at most.
   virtual void write(LogLevel level, std::string_view message,
-                     std::initializer_list<LogField> fields) = 0;
+                     std::span<const LogField> fields) = 0;
+
+  // The same for fields in braces.
+  void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+    write(level, message, std::span<const LogField>(fields));
+  }
 
   // All four call write() at that level if the sink would keep such a line. Thread: any,
   // concurrently.

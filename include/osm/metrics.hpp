@@ -4,6 +4,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +12,8 @@
 
 namespace osm::inline v1 {
 
-using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using MetricLabel = std::pair<std::string_view, std::string_view>;  // name, value
+using MetricLabels = std::span<const MetricLabel>;
 
 // Receives counters, gauges and histograms.
 class OSM_API MetricsSink {
@@ -23,6 +25,19 @@ class OSM_API MetricsSink {
   virtual void add(std::string_view counter, MetricLabels labels, double delta) = 0;
   virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
   virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;
+
+  // The same for labels in braces: metrics.add("osm_x_total", {{"kind", kind}}, 1).
+  // Implementations that are called by their own type name them: using MetricsSink::add.
+  using BracedLabels = std::initializer_list<MetricLabel>;
+  void add(std::string_view counter, BracedLabels labels, double delta) {
+    add(counter, MetricLabels(labels), delta);
+  }
+  void set(std::string_view gauge, BracedLabels labels, double value) {
+    set(gauge, MetricLabels(labels), value);
+  }
+  void observe(std::string_view histogram, BracedLabels labels, double value) {
+    observe(histogram, MetricLabels(labels), value);
+  }
 };
 
 }  // namespace osm::inline v1

@@ -3,7 +3,6 @@
 // them). Messages name the object, the field and the remedy, and never hold a secret.
 #pragma once
 
-#include <cassert>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +66,12 @@ struct OSM_API Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
+namespace detail {
+// Prints the misuse, with the error's text, to standard error and ends the process.
+[[noreturn]] OSM_API void value_of_error(const Error& error);
+[[noreturn]] OSM_API void error_of_success();
+}  // namespace detail
+
 // A T, or the error in place of one. Moved from like its value. Thread: one at a time.
 template <class T>
 class [[nodiscard]] Result {
@@ -80,10 +85,10 @@ class [[nodiscard]] Result {
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
-  // Precondition of value access: ok().
-  T& value() & { return (assert(ok()), *std::get_if<0>(&state_)); }
-  const T& value() const& { return (assert(ok()), *std::get_if<0>(&state_)); }
-  T&& value() && { return (assert(ok()), std::move(*std::get_if<0>(&state_))); }
+  // Precondition of value access: ok(). Otherwise the process ends with the error's text.
+  T& value() & { return (check_value(), *std::get_if<0>(&state_)); }
+  const T& value() const& { return (check_value(), *std::get_if<0>(&state_)); }
+  T&& value() && { return (check_value(), std::move(*std::get_if<0>(&state_))); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -92,11 +97,18 @@ class [[nodiscard]] Result {
   // The value, or `fallback`. No precondition.
   T value_or(T fallback) const& { return ok() ? value() : std::move(fallback); }
 
-  // Precondition: !ok().
-  const Error& error() const& { return (assert(!ok()), *std::get_if<1>(&state_)); }
-  Error&& error() && { return (assert(!ok()), std::move(*std::get_if<1>(&state_))); }
+  // Precondition: !ok(). Otherwise the process ends.
+  const Error& error() const& { return (check_error(), *std::get_if<1>(&state_)); }
+  Error&& error() && { return (check_error(), std::move(*std::get_if<1>(&state_))); }
 
  private:
+  void check_value() const {
+    if (!ok()) detail::value_of_error(*std::get_if<1>(&state_));
+  }
+  void check_error() const {
+    if (ok()) detail::error_of_success();
+  }
+
   std::variant<T, Error> state_;
 };
 
@@ -111,11 +123,15 @@ class [[nodiscard]] Result<void> {
   // True on success.
   bool ok() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return ok(); }
-  // Precondition: !ok().
-  const Error& error() const& { return (assert(!ok()), *error_); }
-  Error&& error() && { return (assert(!ok()), std::move(*error_)); }
+  // Precondition: !ok(). Otherwise the process ends.
+  const Error& error() const& { return (check_error(), *error_); }
+  Error&& error() && { return (check_error(), std::move(*error_)); }
 
  private:
+  void check_error() const {
+    if (ok()) detail::error_of_success();
+  }
+
   std::optional<Error> error_;
 };
 
@@ -127,9 +143,18 @@ using Status = Result<void>;
 #define OSM_CONCAT_(a, b) OSM_CONCAT_IMPL_(a, b)
 
 // OSM_TRY(auto x, f());   x is f's value, or the enclosing function returns f's error.
-#define OSM_TRY(declaration, expression) \
+// OSM_TRY(f());           The enclosing function returns f's error, if there is one.
+#define OSM_TRY(...) OSM_TRY_SELECT_(__VA_ARGS__, OSM_TRY_VALUE_, OSM_TRY_STATUS_, )(__VA_ARGS__)
+#define OSM_TRY_SELECT_(first, second, chosen, ...) chosen
+#define OSM_TRY_VALUE_(declaration, expression) \
   OSM_TRY_IMPL_(OSM_CONCAT_(osm_try_, __LINE__), declaration, expression)
 #define OSM_TRY_IMPL_(temporary, declaration, expression)   \
   auto temporary = (expression);                            \
   if (!temporary.ok()) return std::move(temporary).error(); \
   declaration = std::move(temporary).value()
+#define OSM_TRY_STATUS_(expression) \
+  OSM_TRY_STATUS_IMPL_(OSM_CONCAT_(osm_try_, __LINE__), expression)
+#define OSM_TRY_STATUS_IMPL_(temporary, expression)                                          \
+  do {                                                                                       \
+    if (auto temporary = (expression); !temporary.ok()) return std::move(temporary).error(); \
+  } while (false)

@@ -14,6 +14,7 @@
 #include "ads/grpc_service.hpp"
 #include "ads/hub.hpp"
 #include "ads/renewals.hpp"
+#include "base/may_wait.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
@@ -119,8 +120,7 @@ class Server final : public AdsServer {
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
   Status start() {
-    if (!options_.address.empty())
-      if (Status listening = listen(); !listening) return listening;
+    if (!options_.address.empty()) OSM_TRY(listen());
     snapshots_ = deps_.snapshots.subscribe(
         [this](const SnapshotInbox::SnapshotPtr& snapshot) { receive(snapshot); });
     receive(deps_.snapshots.load());
@@ -148,11 +148,13 @@ class Server final : public AdsServer {
   std::string address() const override { return address_; }
 
   std::vector<Proxy> list_proxies() const override {
+    require_may_wait(strand_, "ControlPlane::list_proxies");
     return on_strand<std::vector<Proxy>>([this] { return hub_.list(); })
         .value_or(std::vector<Proxy>());
   }
 
   Result<std::string> config_dump(const std::string& name) const override {
+    OSM_TRY(check_may_wait(strand_, "ControlPlane::config_dump"));
     auto views = on_strand<std::vector<Hub::View>>([this, name] { return hub_.find(name); });
     if (!views || views->empty())
       return Error{ErrorCode::kNotFound, "no proxy " + name +
@@ -310,7 +312,7 @@ class Server final : public AdsServer {
 Result<std::unique_ptr<AdsServer>> AdsServer::start(const AdsServerOptions& options,
                                                     const AdsServerDependencies& dependencies) {
   auto server = std::make_unique<Server>(options, dependencies);
-  if (Status started = server->start(); !started) return std::move(started).error();
+  OSM_TRY(server->start());
   return std::unique_ptr<AdsServer>(std::move(server));
 }
 

@@ -52,7 +52,7 @@ Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
     effect = request.error ? Effect::kNack : Effect::kStale;
     if (request.error) on_overtaken_nack(*type);
   }
-  if (Status subscribed = subscribe(*type, request); !subscribed) return subscribed.error();
+  OSM_TRY(subscribe(*type, request));
   return effect;
 }
 

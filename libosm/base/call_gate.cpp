@@ -19,11 +19,16 @@ bool CallGate::leave() {
   return !closed_;
 }
 
+bool CallGate::inside() const {
+  const std::lock_guard lock(mutex_);
+  return std::find(runners_.begin(), runners_.end(), std::this_thread::get_id()) != runners_.end();
+}
+
 bool CallGate::close() {
+  const bool own = inside();
   std::unique_lock lock(mutex_);
   closed_ = true;
-  if (std::find(runners_.begin(), runners_.end(), std::this_thread::get_id()) != runners_.end())
-    return false;
+  if (own) return false;
   idle_.wait(lock, [this] { return runners_.empty(); });
   return true;
 }

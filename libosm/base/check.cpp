@@ -13,4 +13,9 @@ OSM_API void check_failed(const char* condition, const char* file, int line) {
   std::abort();
 }
 
+OSM_API void process_must_end(const char* why) {
+  std::fprintf(stderr, "libosm: %s\n", why);
+  std::abort();
+}
+
 }  // namespace osm::inline v1

@@ -3,6 +3,8 @@
 
 namespace osm::inline v1 {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
+// For misuse by the host: prints `why` to standard error and aborts.
+[[noreturn]] void process_must_end(const char* why);
 }
 
 #define OSM_CHECK(condition) \

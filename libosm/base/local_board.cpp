@@ -18,7 +18,7 @@ class LocalBoard final : public ReplicaBoard {
   Status publish(const std::string& topic, std::string text) override {
     {
       std::lock_guard lock(mutex_);
-      if (Status fits = check_board_text(topics_, topic, text); !fits.ok()) return fits;
+      OSM_TRY(check_board_text(topics_, topic, text));
       const auto [at, fresh] = topics_.try_emplace(topic);
       if (!fresh && at->second == text) return {};
       at->second = std::move(text);

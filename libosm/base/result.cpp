@@ -70,6 +70,17 @@ std::string_view error_code_text(ErrorCode code) {
   check_failed("a known ErrorCode", __FILE__, __LINE__);
 }
 
+namespace detail {
+
+void value_of_error(const Error& error) {
+  const std::string text = "value() of a Result that holds an error: " + error.text();
+  process_must_end(text.c_str());
+}
+
+void error_of_success() { process_must_end("error() of a Result or Status without an error"); }
+
+}  // namespace detail
+
 std::string Error::text() const { return std::string(error_code_text(code)) + ": " + message; }
 
 Error Error::with_context(std::string_view what) const {

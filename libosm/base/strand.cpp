@@ -57,6 +57,10 @@ Subscription Strand::post_after(std::chrono::nanoseconds delay, std::function<vo
   }));
 }
 
+bool Strand::running_in_this_thread() const {
+  return state_->gate.inside() || executor_.running_in_this_thread();
+}
+
 void Strand::stop() {
   // Destroyed after the lock: what tasks capture may post or cancel here when it dies.
   std::deque<std::function<void()>> dropped;

@@ -22,6 +22,8 @@ class OSM_API Strand final : public Executor {
 
   void post(std::function<void()> task) override;
   Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+  // True also if only the strand can tell, since a task of it runs.
+  bool running_in_this_thread() const override;
 
   // Drops queued tasks and waits for the running one (unless called by it). Later posts are
   // dropped.

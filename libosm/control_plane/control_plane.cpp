@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ads/ads_server.hpp"
+#include "base/may_wait.hpp"
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
 #include "certificate/service_certificates.hpp"
@@ -52,7 +53,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         problems_({spec_, options.workload_providers, loop_.snapshots()}, options.runtime.executor,
                   options.runtime.log, options.runtime.metrics) {}
 
-  ~Impl() override { static_cast<void>(shutdown(kGrace).ok()); }
+  ~Impl() override {
+    require_may_wait(options_.runtime.executor, "~ControlPlane");
+    static_cast<void>(shutdown(kGrace).ok());
+  }
 
   Status start() {
     if (!options_.ads_address.empty()) {
@@ -137,10 +141,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
   Result<ObjectStatus> object_status(const ObjectKey& object) const override {
+    OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::object_status"));
     return receipts_->status(object);
   }
   Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
                                           std::chrono::milliseconds timeout) const override {
+    OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::wait_until_applied"));
     return receipts_->wait_until_applied(object, timeout);
   }
 
@@ -165,6 +171,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   void recall_proxies(const std::string& issuer_key_id) override { ads_->recall(issuer_key_id); }
 
   Status shutdown(std::chrono::milliseconds deadline) override {
+    OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::shutdown"));
     if (attached_) options_.root_rotation->stop();
     if (receipts_) receipts_->stop();
     Status ended = ads_ ? ads_->shutdown(deadline) : Status();
@@ -211,7 +218,7 @@ namespace osm::inline v1 {
 
 Result<std::unique_ptr<ControlPlane>> ControlPlane::start(const ControlPlaneOptions& options) {
   auto control_plane = std::make_unique<control_plane::Impl>(options);
-  if (Status started = control_plane->start(); !started.ok()) return std::move(started).error();
+  OSM_TRY(control_plane->start());
   return std::unique_ptr<ControlPlane>(std::move(control_plane));
 }
 

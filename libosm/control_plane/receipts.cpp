@@ -140,7 +140,7 @@ Result<ObjectStatus> Receipts::status(const ObjectKey& object) const {
 }
 
 Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
-  if (Status known = check_kind(object); !known.ok()) return std::move(known).error();
+  OSM_TRY(check_kind(object));
   const ObjectKey key = known_as(object);
   const catalog::ObjectState state = options_.mesh.object_state(key);
   if (!state.snapshot)

@@ -218,7 +218,7 @@ std::vector<BootstrapFile> certificate_files(const certificate::Certificate& cer
 }
 
 Result<std::vector<BootstrapFile>> proxy_files(const EnvoyBootstrap& input) {
-  if (const Status checked = check(input); !checked.ok()) return checked.error();
+  OSM_TRY(check(input));
   auto files = certificate_files(input.certificate, input.trust_domain, input.directory);
   files.push_back(proxys(kCertificateSds, certificate_sds(input.directory)));
   files.push_back(proxys("bootstrap.yaml", bootstrap_yaml(input)));

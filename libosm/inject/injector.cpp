@@ -94,8 +94,7 @@ class InjectorImpl final : public Injector {
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;
-    if (Status written = write_bootstrap(proxy, patched, config.proxy.tls); !written.ok())
-      return written.error();
+    OSM_TRY(write_bootstrap(proxy, patched, config.proxy.tls));
     options_.runtime.log.info("sidecar injected", {{"namespace", request.ns},
                                                    {"name", name_of(request)},
                                                    {"account", patched.account.name},

@@ -286,7 +286,7 @@ InterceptionRules interception_rules(const InterceptionOptions& options, const J
 }
 
 Result<std::string> interception_script(const InterceptionOptions& options) {
-  if (const Status checked = check_interception(options); !checked.ok()) return checked.error();
+  OSM_TRY(check_interception(options));
   const InterceptionRules rules = interception_rules(options, jump_of_script);
   // The shell expands here-documents (for jump); the rules contain neither '$' nor '`'.
   return fmt::format(R"sh({}apply() {{

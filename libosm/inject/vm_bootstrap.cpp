@@ -28,7 +28,7 @@ Status check_directory(const std::string& directory) {
 }
 
 Status check(const VmBootstrapInput& input) {
-  if (const Status directory = check_directory(input.directory); !directory.ok()) return directory;
+  OSM_TRY(check_directory(input.directory));
   if (!is_dns_label(input.workload.ns))
     return invalid("workload.namespace", fmt::format("'{}' is no name", input.workload.ns));
   if (!is_dns_subdomain(input.workload.name))
@@ -99,7 +99,7 @@ std::string header(const VmBootstrapInput& input) {
 }  // namespace
 
 Result<std::vector<BootstrapFile>> vm_bootstrap(const VmBootstrapInput& input) {
-  if (const Status checked = check(input); !checked.ok()) return checked.error();
+  OSM_TRY(check(input));
   OSM_TRY(const HostPort controller, parse_controller(input.controller));
   OSM_TRY(std::string intercept, interception_script(completed_interception(input, controller)));
   OSM_TRY(auto files, proxy_files({.header = header(input),

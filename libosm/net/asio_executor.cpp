@@ -86,6 +86,10 @@ Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::funct
   return handle_of(std::move(timer));
 }
 
+bool AsioExecutor::running_in_this_thread() const {
+  return context_.get_executor().running_in_this_thread();
+}
+
 Subscription AsioExecutor::watch(int fd, std::function<void()> on_readable) {
   // epoll does not support regular files; Asio would report that only at the first wait.
   struct stat status {};

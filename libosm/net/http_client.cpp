@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/may_wait.hpp"
 #include "net/http_client_exchange.hpp"
 
 namespace osm::inline v1::net {
@@ -14,7 +15,7 @@ namespace {
 class HttpClientImpl final : public HttpClient {
  public:
   HttpClientImpl(HttpClientOptions options, AsioExecutor& io)
-      : pool_(std::make_shared<ConnectionPool>(std::move(options), io.context())) {}
+      : io_(io), pool_(std::make_shared<ConnectionPool>(std::move(options), io.context())) {}
 
   ~HttpClientImpl() override {
     std::vector<std::weak_ptr<Exchange>> open;
@@ -37,6 +38,7 @@ class HttpClientImpl final : public HttpClient {
   }
 
   Result<Response> call(HttpRequest request) override {
+    OSM_TRY(check_may_wait(io_, "HttpClient::call"));
     std::promise<Result<Response>> answered;
     auto answer = answered.get_future();
     const Subscription sent = send(std::move(request), [&](Result<Response> response) {
@@ -64,6 +66,7 @@ class HttpClientImpl final : public HttpClient {
         address, [exchange = std::move(exchange)](void*) { exchange->cancel(); }));
   }
 
+  const Executor& io_;
   const std::shared_ptr<ConnectionPool> pool_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<Exchange>> open_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/may_wait.hpp"
 #include "net/http_session.hpp"
 #include "net/listener.hpp"
 
@@ -169,14 +170,25 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
 
 class HttpServerImpl final : public HttpServer {
  public:
-  explicit HttpServerImpl(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
-  ~HttpServerImpl() override { static_cast<void>(stop(std::chrono::seconds(1))); }
+  HttpServerImpl(std::shared_ptr<Acceptor> acceptor, const Executor& io, const Executor& handlers)
+      : acceptor_(std::move(acceptor)), io_(io), handlers_(handlers) {}
+  ~HttpServerImpl() override {
+    require_may_wait(io_, "~HttpServer");
+    require_may_wait(handlers_, "~HttpServer");
+    static_cast<void>(stop(std::chrono::seconds(1)));
+  }
 
   Address address() const override { return acceptor_->address(); }
-  Status stop(std::chrono::milliseconds deadline) override { return acceptor_->stop(deadline); }
+  Status stop(std::chrono::milliseconds deadline) override {
+    OSM_TRY(check_may_wait(io_, "HttpServer::stop"));
+    OSM_TRY(check_may_wait(handlers_, "HttpServer::stop"));
+    return acceptor_->stop(deadline);
+  }
 
  private:
   const std::shared_ptr<Acceptor> acceptor_;
+  const Executor& io_;
+  const Executor& handlers_;
 };
 
 }  // namespace
@@ -184,12 +196,12 @@ class HttpServerImpl final : public HttpServer {
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
                                                       AsioExecutor& io, Executor& handlers,
                                                       Handler handler, LogSink& log) {
-  if (Status usable = tls::check_client_ca(options.client_ca_pem); !usable.ok())
-    return usable.error();
+  OSM_TRY(tls::check_client_ca(options.client_ca_pem));
   OSM_TRY(const int fd, open_listener(io.context(), options.listen));
   auto acceptor = std::make_shared<Acceptor>(io.context(), fd, options);
   acceptor->run(std::move(handler), handlers, log);
-  return std::unique_ptr<HttpServer>(std::make_unique<HttpServerImpl>(std::move(acceptor)));
+  return std::unique_ptr<HttpServer>(
+      std::make_unique<HttpServerImpl>(std::move(acceptor), io, handlers));
 }
 
 }  // namespace osm::inline v1::net

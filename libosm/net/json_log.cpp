@@ -15,8 +15,7 @@ namespace osm::inline v1::net {
 
 std::string rfc3339(WallTime time) { return v1::rfc3339(time, 3); }
 
-void JsonLog::write(LogLevel level, std::string_view message,
-                    std::initializer_list<LogField> fields) {
+void JsonLog::write(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   std::string line = R"({"time":")" + rfc3339(clock_.wall_now()) + R"(","level":")";
   line += log_level_text(level);
   line += R"(","message":)";

@@ -38,7 +38,7 @@ void append_escaped(std::string& out, std::string_view text, bool quotes) {
 
 // Label text ordered by name: a="1",b="2". nullopt: a name is invalid, reserved or duplicate.
 std::optional<std::string> label_text(MetricLabels labels) {
-  std::vector<std::pair<std::string_view, std::string_view>> ordered(labels);
+  std::vector<std::pair<std::string_view, std::string_view>> ordered(labels.begin(), labels.end());
   std::sort(ordered.begin(), ordered.end());
   std::string text;
   for (std::size_t i = 0; i < ordered.size(); ++i) {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/may_wait.hpp"
+
 namespace osm::inline v1::net {
 
 class Threads::Impl {
@@ -48,8 +50,11 @@ class Threads::Impl {
 };
 
 Threads::Threads(unsigned count) : impl_(std::make_unique<Impl>(count)) {}
-Threads::~Threads() = default;
+Threads::~Threads() { join(); }
 AsioExecutor& Threads::executor() { return impl_->executor(); }
-void Threads::join() { impl_->join(); }
+void Threads::join() {
+  require_may_wait(impl_->executor(), "Threads::join");
+  impl_->join();
+}
 
 }  // namespace osm::inline v1::net

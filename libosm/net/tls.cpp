@@ -133,13 +133,12 @@ Result<Context> make_client_context(const ClientTls& tls) {
   // Accept any trusted certificate as the chain's end: a root, an intermediate or the server's own.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context.get()), X509_V_FLAG_PARTIAL_CHAIN);
   SSL_CTX_set_alpn_protos(context.get(), kHttp11, sizeof kHttp11);
-  if (auto trusted = trust(*context, tls.trusted_pem); !trusted) return trusted.error();
+  OSM_TRY(trust(*context, tls.trusted_pem));
   if (tls.certificate_pem.empty()) return context;
   if (!tls.private_key || tls.private_key->empty())
     return Error{ErrorCode::kInvalidCertificate, "the client certificate comes without its key"};
-  if (auto used = use_chain(*context, tls.certificate_pem, "the client"); !used)
-    return used.error();
-  if (auto used = use_key(*context, *tls.private_key, "the client"); !used) return used.error();
+  OSM_TRY(use_chain(*context, tls.certificate_pem, "the client"));
+  OSM_TRY(use_key(*context, *tls.private_key, "the client"));
   return context;
 }
 
@@ -148,14 +147,12 @@ Result<Context> make_server_context(const certificate::Certificate& certificate,
   const CleanErrorQueue clean;
   OSM_TRY(Context context, make_context(TLS_server_method()));
   SSL_CTX_set_alpn_select_cb(context.get(), choose_http11, nullptr);
-  if (auto used = use_chain(*context, certificate.chain_pem, "the server"); !used)
-    return used.error();
-  if (auto used = use_key(*context, certificate.private_key, "the server"); !used)
-    return used.error();
+  OSM_TRY(use_chain(*context, certificate.chain_pem, "the server"));
+  OSM_TRY(use_key(*context, certificate.private_key, "the server"));
   if (client_ca_pem.empty()) return context;
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context.get()), X509_V_FLAG_PARTIAL_CHAIN);
-  if (auto trusted = trust(*context, client_ca_pem); !trusted) return trusted.error();
+  OSM_TRY(trust(*context, client_ca_pem));
   return context;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/digest.hpp"
+#include "base/may_wait.hpp"
 #include "base/strand.hpp"
 #include "osm/notifier.hpp"
 #include "spec/directory_scan.hpp"
@@ -66,6 +67,7 @@ class DirectoryStore final : public ObjectStore {
   }
 
   bool catch_up(milliseconds timeout) override {
+    require_may_wait(strand_, "ObjectStore::catch_up");
     const auto done = std::make_shared<std::promise<void>>();
     const std::future<void> caught_up = done->get_future();
     strand_.post([this, done] {

@@ -12,7 +12,7 @@ std::string LogLine::text() const {
 }
 
 void CapturingLog::write(LogLevel level, std::string_view message,
-                         std::initializer_list<LogField> fields) {
+                         std::span<const LogField> fields) {
   LogLine line{level, std::string(message), {}};
   for (const LogField& field : fields) line.fields[std::string(field.key)] = field.value;
   std::lock_guard lock(mutex_);
@@ -65,7 +65,7 @@ void CapturingMetrics::observe(std::string_view histogram, MetricLabels labels, 
   observations_[series(histogram, labels)].push_back(value);
 }
 
-double CapturingMetrics::value(std::string_view name, MetricLabels labels) const {
+double CapturingMetrics::value(std::string_view name, BracedLabels labels) const {
   std::lock_guard lock(mutex_);
   const auto at = values_.find(series(name, labels));
   return at == values_.end() ? 0 : at->second;
@@ -80,13 +80,13 @@ double CapturingMetrics::sum(std::string_view name) const {
 }
 
 std::vector<double> CapturingMetrics::observations(std::string_view name,
-                                                   MetricLabels labels) const {
+                                                   BracedLabels labels) const {
   std::lock_guard lock(mutex_);
   const auto at = observations_.find(series(name, labels));
   return at == observations_.end() ? std::vector<double>{} : at->second;
 }
 
-bool CapturingMetrics::has(std::string_view name, MetricLabels labels) const {
+bool CapturingMetrics::has(std::string_view name, BracedLabels labels) const {
   std::lock_guard lock(mutex_);
   const Series key = series(name, labels);
   return values_.contains(key) || observations_.contains(key);

@@ -23,6 +23,9 @@ struct Task {
 };
 using TaskPtr = std::shared_ptr<Task>;
 
+// The executor that runs a task on this thread.
+thread_local const void* running_state = nullptr;
+
 }  // namespace
 
 struct ManualExecutor::State {
@@ -86,9 +89,13 @@ bool ManualExecutor::run_one() {
     task = std::move(state_->queue.front());
     state_->queue.pop_front();
   }
+  const void* const outer = std::exchange(running_state, state_.get());
   task->gate.run([&] { std::exchange(task->run, nullptr)(); });
+  running_state = outer;
   return true;
 }
+
+bool ManualExecutor::running_in_this_thread() const { return running_state == state_.get(); }
 
 std::size_t ManualExecutor::run_until_idle() {
   std::size_t ran = 0;

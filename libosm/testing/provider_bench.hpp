@@ -55,7 +55,7 @@ Endpoint endpoint_at(std::size_t n, const std::string& account = "books");
 class NullLog final : public LogSink {
  public:
   bool enabled(LogLevel) const override { return false; }
-  void write(LogLevel, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::span<const LogField>) override {}
 };
 
 class NullMetrics final : public MetricsSink {

@@ -21,6 +21,9 @@ struct Task {
   detail::CallGate gate;
 };
 using TaskPtr = std::shared_ptr<Task>;
+// The executor whose thread this is.
+thread_local const void* own_state = nullptr;
+
 using Order = std::pair<Steady::time_point, std::uint64_t>;
 
 }  // namespace
@@ -57,6 +60,7 @@ struct ThreadExecutor::State {
   }
 
   void work() {
+    own_state = this;
     std::unique_lock lock(mutex);
     while (!stopped) {
       if (tasks.empty()) {
@@ -104,6 +108,8 @@ Subscription ThreadExecutor::post_after(std::chrono::nanoseconds delay,
   return Subscription(
       std::shared_ptr<void>(handle, [state = state_, added](void*) { state->cancel(added); }));
 }
+
+bool ThreadExecutor::running_in_this_thread() const { return own_state == state_.get(); }
 
 bool wait_until(const std::function<bool()>& condition, std::chrono::nanoseconds deadline) {
   const auto end = Steady::now() + std::chrono::duration_cast<Steady::duration>(deadline);

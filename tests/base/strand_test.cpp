@@ -185,6 +185,22 @@ TEST_SUITE("Strand") {
     CHECK(fired == 0);
   }
 
+  TEST_CASE("a pool knows its own threads, and a strand the threads of its executor") {
+    ThreadExecutor executor(2);
+    ThreadExecutor other(1);
+    Strand strand(executor);
+    CHECK_FALSE(executor.running_in_this_thread());
+    CHECK_FALSE(strand.running_in_this_thread());
+    std::promise<void> done;
+    executor.post([&] {
+      CHECK(executor.running_in_this_thread());
+      CHECK(strand.running_in_this_thread());
+      CHECK_FALSE(other.running_in_this_thread());
+      done.set_value();
+    });
+    CHECK(done.get_future().wait_for(10s) == std::future_status::ready);
+  }
+
   TEST_CASE("two strands of one executor do not wait for each other") {
     ThreadExecutor executor(2);
     Strand first(executor);

@@ -15,7 +15,9 @@
 #include "base/times.hpp"
 #include "lib/run.hpp"
 #include "lib/temporary_directory.hpp"
+#include "osm/runtime/labelled_metrics.hpp"
 #include "osm/runtime/system.hpp"
+#include "osm/testing/capturing_sinks.hpp"
 
 namespace osm {
 namespace {
@@ -149,6 +151,23 @@ TEST_SUITE("lenient JSON") {
     CHECK(parse_json_object(R"({"a":)" + std::string(200, '[') + std::string(200, ']') + '}', "it")
               .ok());
   }
+}
+
+TEST_CASE("two meshes with labelled metrics do not overwrite each other's gauges") {
+  testing::CapturingMetrics shared;
+  LabelledMetrics east(shared, {{"mesh", "east"}});
+  LabelledMetrics west(shared, {{"mesh", std::string("west")}});
+  MetricsSink& of_east = east;
+  of_east.set("osm_proxies", {}, 1);
+  west.set("osm_proxies", {}, 2);
+  west.add("osm_requests_total", {{"code", "200"}}, 3);
+  east.observe("osm_request_seconds", {{"code", "200"}}, 0.5);
+  CHECK(shared.value("osm_proxies", {{"mesh", "east"}}) == 1);
+  CHECK(shared.value("osm_proxies", {{"mesh", "west"}}) == 2);
+  CHECK_FALSE(shared.has("osm_proxies"));
+  CHECK(shared.value("osm_requests_total", {{"mesh", "west"}, {"code", "200"}}) == 3);
+  CHECK(shared.observations("osm_request_seconds", {{"mesh", "east"}, {"code", "200"}}).size() ==
+        1);
 }
 
 TEST_CASE("bytes are written as lower-case hexadecimal digits") {

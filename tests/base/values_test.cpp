@@ -1,16 +1,22 @@
 // The small values everything is made of: ids, results, digests.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <limits>
 #include <memory>
 #include <set>
 #include <unordered_set>
 
 #include "base/digest.hpp"
+#include "base/may_wait.hpp"
+#include "base/strand.hpp"
 #include "lib/run.hpp"
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/system.hpp"
+#include "osm/testing/manual_executor.hpp"
 
 namespace osm {
 namespace {
@@ -56,7 +62,84 @@ Result<std::string> quarter(int n) {
   return std::to_string(twice);
 }
 
+// OSM_TRY with one argument.
+Status all_even(int a, int b) {
+  OSM_TRY(half(a).ok() ? Status() : Status(Error{ErrorCode::kInvalidArgument, "first"}));
+  if (b != 0) OSM_TRY(all_even(b, 0));
+  return {};
+}
+
+// Runs `body` in a process of its own. Result: the text on standard error if the process aborted.
+template <class Body>
+std::string abort_text(Body body) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // doctest would report it as a failure of this test
+    ::dup2(ends[1], STDERR_FILENO);
+    body();
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char block[512];
+  for (ssize_t got; (got = ::read(ends[0], block, sizeof block)) > 0;)
+    text.append(block, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? text : "no abort: " + text;
+}
+
 TEST_SUITE("Result") {
+  TEST_CASE("OSM_TRY of a Status returns its error, also as the only statement of an if") {
+    CHECK(all_even(2, 4).ok());
+    CHECK(all_even(1, 2).error().message == "first");
+    CHECK(all_even(2, 1).error().message == "first");
+  }
+
+  TEST_CASE("the value of an error ends the process with the error's text") {
+    const Result<std::string> failed = Error{ErrorCode::kStorage, "disk full"};
+    const std::string expected =
+        "libosm: value() of a Result that holds an error: storage: disk full\n";
+    CHECK(abort_text([&] { static_cast<void>(failed.value()); }) == expected);
+    CHECK(abort_text([&] { static_cast<void>(*failed); }) == expected);
+    CHECK(abort_text([&] { static_cast<void>(failed->size()); }) == expected);
+    CHECK(abort_text([&] { static_cast<void>(Result(failed).value()); }) == expected);
+  }
+
+  TEST_CASE("the error of a success ends the process") {
+    const std::string expected = "libosm: error() of a Result or Status without an error\n";
+    CHECK(abort_text([] { static_cast<void>(Status().error()); }) == expected);
+    CHECK(abort_text([] { static_cast<void>(half(2).error()); }) == expected);
+  }
+
+  TEST_CASE("a wait on the executor's own thread fails, or ends the process if it cannot fail") {
+    testing::ManualClock clock;
+    testing::ManualExecutor executor(clock);
+    Strand strand(executor);
+    CHECK(check_may_wait(executor, "f").ok());
+    CHECK(check_may_wait(strand, "f").ok());
+    Status of_executor;
+    Status of_strand;
+    std::string aborted;
+    strand.post([&] {
+      of_executor = check_may_wait(executor, "Thing::wait");
+      of_strand = check_may_wait(strand, "Thing::wait");
+      aborted = abort_text([&] { require_may_wait(strand, "Thing::wait"); });
+    });
+    executor.run_until_idle();
+    const Error expected{ErrorCode::kInvalidArgument,
+                         "Thing::wait: was called on a thread of the executor that it waits for; "
+                         "call it on another thread, such as one of Runtime::blocking"};
+    CHECK(of_executor.error() == expected);
+    CHECK(of_strand.error() == expected);
+    CHECK(aborted == "libosm: " + expected.message + '\n');
+    CHECK(check_may_wait(executor, "f").ok());
+  }
+
   TEST_CASE("OSM_TRY yields the value or returns the error of the first step that fails") {
     CHECK(*quarter(12) == "3");
     CHECK(quarter(6).error() == Error{ErrorCode::kInvalidArgument, "odd"});

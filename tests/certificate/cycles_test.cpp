@@ -40,7 +40,7 @@ constexpr std::string_view kKeysBegin = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0
 // Sinks that keep nothing.
 struct NoLog final : LogSink {
   bool enabled(LogLevel) const override { return true; }
-  void write(LogLevel, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::span<const LogField>) override {}
 };
 struct NoMetrics final : MetricsSink {
   void add(std::string_view, MetricLabels, double) override {}

@@ -9,12 +9,14 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <vector>
 
 #include "embedding/host.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/mesh_cataloger.hpp"
+#include "osm/values/object_status.hpp"
 #include "osm/values/proxy.hpp"
 
 using namespace osm;
@@ -123,6 +125,24 @@ TEST_SUITE("embedding") {
       two.provider.set_endpoints({"shop", "two"}, {endpoint});
       CHECK(osm::testing::wait_until([&] { return reaches(two, "two"); }));
     }
+  }
+
+  TEST_CASE("a wait on the executor's own thread is refused, and the mesh lives on") {
+    osm::testing::ThreadExecutor executor(2);
+    Host host(executor);
+    const ObjectKey object{"TrafficTarget", "shop", "none"};
+    std::promise<std::vector<Error>> refused;
+    executor.post([&] {
+      refused.set_value({host.mesh->shutdown(1s).error(), host.mesh->object_status(object).error(),
+                         host.mesh->wait_until_applied(object, 1s).error(),
+                         host.mesh->config_dump("shop/vm").error()});
+    });
+    for (const Error& error : refused.get_future().get()) {
+      CHECK(error.code == ErrorCode::kInvalidArgument);
+      CHECK(error.message.find("call it on another thread") != std::string::npos);
+    }
+    CHECK(host.serves());
+    CHECK(host.mesh->list_proxies().empty());
   }
 
   TEST_CASE("100 starts and ends leave no thread and no descriptor") {

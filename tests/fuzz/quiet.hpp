@@ -10,7 +10,7 @@ namespace osm::fuzz {
 class QuietLog final : public LogSink {
  public:
   bool enabled(LogLevel) const override { return true; }
-  void write(LogLevel, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::span<const LogField>) override {}
 };
 
 class QuietMetrics final : public MetricsSink {

@@ -30,12 +30,15 @@ class OSM_API CallGate {
     return leave();
   }
 
+  // True between enter() and leave() of the calling thread.
+  bool inside() const;
+
   // Refuses further calls and waits for those that run; inside a call it does not wait.
   // Result: true if no call runs any more.
   bool close();
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable idle_;
   bool closed_ = false;
   std::vector<std::thread::id> runners_;

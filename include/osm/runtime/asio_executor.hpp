@@ -22,6 +22,7 @@ class OSM_API AsioExecutor final : public Executor, public FdWatcher {
 
   void post(std::function<void()> task) override;
   Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+  bool running_in_this_thread() const override;
   Subscription watch(int fd, std::function<void()> on_readable) override;
 
   // The borrowed io_context. Thread: any. Blocking: no.

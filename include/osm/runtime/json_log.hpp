@@ -23,8 +23,8 @@ class OSM_API JsonLog final : public LogSink {
   }
   // Lines below `least` are dropped from now on. Thread: any. Blocking: no.
   void set_least(LogLevel least) { least_.store(least, std::memory_order_relaxed); }
-  void write(LogLevel level, std::string_view message,
-             std::initializer_list<LogField> fields) override;
+  using LogSink::write;
+  void write(LogLevel level, std::string_view message, std::span<const LogField> fields) override;
 
  private:
   void write_line(std::string_view line);

@@ -28,8 +28,8 @@ struct OSM_API LogLine {
 class OSM_API CapturingLog final : public LogSink {
  public:
   bool enabled(LogLevel) const override { return true; }
-  void write(LogLevel level, std::string_view message,
-             std::initializer_list<LogField> fields) override;
+  using LogSink::write;
+  void write(LogLevel level, std::string_view message, std::span<const LogField> fields) override;
 
   // Every line, in order.
   std::vector<LogLine> lines() const;
@@ -50,19 +50,22 @@ class OSM_API CapturingLog final : public LogSink {
 // Keeps the newest value of every series. All calls: Thread: any. Blocking: no.
 class OSM_API CapturingMetrics final : public MetricsSink {
  public:
+  using MetricsSink::add;
+  using MetricsSink::observe;
+  using MetricsSink::set;
   void add(std::string_view counter, MetricLabels labels, double delta) override;
   void set(std::string_view gauge, MetricLabels labels, double value) override;
   void observe(std::string_view histogram, MetricLabels labels, double value) override;
 
   // A counter's sum or a gauge's newest value; 0 if there is no such series. The order of labels
   // does not matter.
-  double value(std::string_view name, MetricLabels labels = {}) const;
+  double value(std::string_view name, BracedLabels labels = {}) const;
   // Sum of a counter or gauge over all its label sets.
   double sum(std::string_view name) const;
   // The values that a histogram received, in order.
-  std::vector<double> observations(std::string_view name, MetricLabels labels = {}) const;
+  std::vector<double> observations(std::string_view name, BracedLabels labels = {}) const;
   // True if the series was ever written.
-  bool has(std::string_view name, MetricLabels labels = {}) const;
+  bool has(std::string_view name, BracedLabels labels = {}) const;
 
  private:
   using Series = std::pair<std::string, std::map<std::string, std::string>>;

@@ -25,6 +25,7 @@ class OSM_API ManualExecutor final : public Executor {
 
   void post(std::function<void()> task) override;
   Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+  bool running_in_this_thread() const override;
 
   // Runs queued tasks and due timers, and the tasks that they post, until none is left. The clock
   // stays.

@@ -21,6 +21,7 @@ class OSM_API ThreadExecutor final : public Executor {
 
   void post(std::function<void()> task) override;
   Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
+  bool running_in_this_thread() const override;
 
  private:
   struct State;

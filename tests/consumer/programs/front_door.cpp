@@ -31,9 +31,7 @@ class Inventory final : public osm::EndpointsProvider {
 class Log final : public osm::LogSink {
  public:
   bool enabled(osm::LogLevel) const override { return true; }
-  void write(osm::LogLevel, std::string_view, std::initializer_list<osm::LogField>) override {
-    ++lines_;
-  }
+  void write(osm::LogLevel, std::string_view, std::span<const osm::LogField>) override { ++lines_; }
   int lines() const { return lines_; }
 
  private:

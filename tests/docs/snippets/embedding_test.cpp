@@ -55,7 +55,7 @@ class HostLog final : public osm::LogSink {
 
   bool enabled(osm::LogLevel level) const override { return level >= osm::LogLevel::kInfo; }
   void write(osm::LogLevel level, std::string_view message,
-             std::initializer_list<osm::LogField> fields) override {
+             std::span<const osm::LogField> fields) override {
     std::string line(message);
     for (const auto& [key, value] : fields) line.append(" ").append(key).append("=").append(value);
     logger_.log(static_cast<int>(level), line);

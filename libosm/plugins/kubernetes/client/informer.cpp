@@ -94,7 +94,7 @@ void Informer::refresh(std::function<void(bool)> done) {
 
 void Informer::report() const {
   const auto now = options_.clock.steady_now();
-  const MetricLabels labels{{"kind", kind_}};
+  const MetricLabel labels[] = {{"kind", kind_}};
   options_.metrics.set("osm_kubernetes_objects", labels, static_cast<double>(table_.size()));
   options_.metrics.set("osm_kubernetes_watch_staleness_seconds", labels,
                        failing_since_ ? in_seconds(now - *failing_since_) : 0);
