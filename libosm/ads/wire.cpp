@@ -1,87 +1,37 @@
 #include "ads/wire.hpp"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <cstdint>
+#include <limits>
 
 #include "base/utf8.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
 
-// https://protobuf.dev/programming-guides/encoding/: what the fields below need of it.
-enum class WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+using google::protobuf::internal::WireFormatLite;
 
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-
-  bool at_end() const { return rest_.empty(); }
-  bool failed() const { return failed_; }
-
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<std::uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    return fail();
-  }
-
-  std::string_view bytes() {
-    const std::uint64_t length = varint();
-    if (failed_ || length > rest_.size()) {
-      fail();
-      return {};
-    }
-    const std::string_view value = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return value;
-  }
-
-  void skip(WireType type) {
-    if (type == WireType::kVarint) {
-      varint();
-    } else if (type == WireType::kBytes) {
-      bytes();
-    } else if (type == WireType::kFixed64 || type == WireType::kFixed32) {
-      const std::size_t size = type == WireType::kFixed64 ? 8 : 4;
-      if (rest_.size() < size) {
-        fail();
-      } else {
-        rest_.remove_prefix(size);
-      }
-    } else {
-      fail();
-    }
-  }
-
- private:
-  std::uint64_t fail() {
-    failed_ = true;
-    rest_ = {};
-    return 0;
-  }
-
-  std::string_view rest_;
-  bool failed_ = false;
-};
-
-// Calls `field(number, bytes)` for every length-delimited field. Result: whether it is a message.
+// Calls `field(number, bytes)` for every length-delimited field. Result: true if it is a message.
 template <class F>
 bool for_each_field(std::string_view message, F field) {
-  Reader reader(message);
-  while (!reader.at_end()) {
-    const std::uint64_t tag = reader.varint();
-    const auto type = static_cast<WireType>(tag & 7);
-    if (type != WireType::kBytes) {
-      reader.skip(type);
+  if (message.size() > std::numeric_limits<int>::max()) return false;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
+                                            static_cast<int>(message.size()));
+  while (const std::uint32_t tag = in.ReadTag()) {
+    if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&in, tag)) return false;
       continue;
     }
-    const std::string_view bytes = reader.bytes();
-    if (!reader.failed()) field(tag >> 3, bytes);
+    const int number = WireFormatLite::GetTagFieldNumber(tag);
+    int size = 0;
+    if (number == 0 || !in.ReadVarintSizeAsInt(&size)) return false;
+    const std::string_view bytes = message.substr(static_cast<std::size_t>(in.CurrentPosition()));
+    if (!in.Skip(size)) return false;
+    field(number, bytes.substr(0, static_cast<std::size_t>(size)));
   }
-  return !reader.failed();
+  return in.ConsumedEntireMessage();
 }
 
 // Kept, logged and shown to people: so much of it says what is wrong.
@@ -107,7 +57,7 @@ class Texts {
   // google.rpc.Status.message
   std::string_view status_message(std::string_view status) {
     std::string_view message;
-    for_each_field(status, [&](std::uint64_t number, std::string_view bytes) {
+    for_each_field(status, [&](int number, std::string_view bytes) {
       if (number == 2) message = text(bytes);
     });
     if (message.size() <= kMaxErrorBytes) return message;
@@ -119,7 +69,7 @@ class Texts {
   // An entry of map<string, string> initial_resource_versions.
   DeltaRequest::Held held_entry(std::string_view entry) {
     DeltaRequest::Held held;
-    for_each_field(entry, [&](std::uint64_t number, std::string_view bytes) {
+    for_each_field(entry, [&](int number, std::string_view bytes) {
       if (number == 1) held.name = text(bytes);
       if (number == 2) held.version = text(bytes);
     });
@@ -156,7 +106,7 @@ void put_bytes(std::string& out, int field, std::string_view value) {
 Result<Request> parse_request(std::string_view bytes) {
   Request request;
   Texts texts;
-  const bool whole = for_each_field(bytes, [&](std::uint64_t number, std::string_view value) {
+  const bool whole = for_each_field(bytes, [&](int number, std::string_view value) {
     switch (number) {
       case 1:
         request.version = texts.text(value);
@@ -177,14 +127,14 @@ Result<Request> parse_request(std::string_view bytes) {
         break;  // the node and what later versions add
     }
   });
-  if (Status judged = texts.judge("DiscoveryRequest", whole); !judged) return judged.error();
+  OSM_TRY(texts.judge("DiscoveryRequest", whole));
   return request;
 }
 
 Result<DeltaRequest> parse_delta_request(std::string_view bytes) {
   DeltaRequest request;
   Texts texts;
-  const bool whole = for_each_field(bytes, [&](std::uint64_t number, std::string_view value) {
+  const bool whole = for_each_field(bytes, [&](int number, std::string_view value) {
     switch (number) {
       case 2:
         request.type_url = texts.text(value);
@@ -208,7 +158,7 @@ Result<DeltaRequest> parse_delta_request(std::string_view bytes) {
         break;  // the node and what later versions add
     }
   });
-  if (Status judged = texts.judge("DeltaDiscoveryRequest", whole); !judged) return judged.error();
+  OSM_TRY(texts.judge("DeltaDiscoveryRequest", whole));
   return request;
 }
 
