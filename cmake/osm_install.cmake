@@ -99,6 +99,8 @@ osm_pkg_config(osm-vault LIBRARY osm_vault INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR
   DESCRIPTION "libosm's certificates from Vault" REQUIRES osm-net PRIVATE libcrypto)
 osm_pkg_config(osm-cert-manager LIBRARY osm_cert_manager INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "cert-manager as libosm's certificate authority" REQUIRES osm-kubernetes PRIVATE libcrypto)
+osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's fakes and its conformance suite"
   REQUIRES osm PRIVATE ${envoy_api_module} grpc++ protobuf fmt LIBS_PRIVATE -pthread)

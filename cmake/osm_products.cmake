@@ -65,5 +65,6 @@ osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVA
 osm_product(etcd ROOMS etcd HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(vault ROOMS vault HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE OpenSSL::Crypto)
+osm_product(admin ROOMS admin HIDDEN ${json_of_vm} LINK osm::net)
 osm_product(testing ROOMS testing LINK osm::osm Threads::Threads
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf fmt::fmt)

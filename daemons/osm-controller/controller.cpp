@@ -3,13 +3,13 @@
 #include <atomic>
 #include <utility>
 
-#include "admin_api.hpp"
 #include "daemons/version.hpp"
 #include "http_side.hpp"
 #include "mesh_source.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
 #include "state_dir.hpp"
@@ -33,7 +33,7 @@ class ControllerImpl final : public Controller {
     runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
     for (const auto step : {&ControllerImpl::start_mesh, &ControllerImpl::start_certificates,
                             &ControllerImpl::start_control_plane, &ControllerImpl::start_servers})
-      if (Status done = (this->*step)(); !done.ok()) return done;
+      OSM_TRY((this->*step)());
     return {};
   }
 
@@ -106,8 +106,7 @@ class ControllerImpl final : public Controller {
                                  .ads_address = options_.ads_address.str(),
                                  .root_rotation = roots_.get(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20}));
-    if (Status started = mesh_->start_upkeep(*control_plane_, *manager_, *roots_); !started.ok())
-      return started;
+    OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_));
     roots_->follow({.manager = *manager_,
                     .leads = [this] { return mesh_->leads(); },
                     .kept_lag = [this] { return mesh_->kept_lag(); },
@@ -122,15 +121,16 @@ class ControllerImpl final : public Controller {
     OSM_TRY(admin_,
             net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")}},
                                    runtime_.asio(), runtime_.blocking,
-                                   make_admin_api({.clock = runtime_.clock,
-                                                   .log = runtime_.log,
-                                                   .store = mesh_->store(),
-                                                   .spec = mesh_->spec(),
-                                                   .workloads = mesh_->machines(),
-                                                   .manager = *manager_,
-                                                   .roots = *roots_,
-                                                   .control_plane = *control_plane_,
-                                                   .problems = [this] { return problems(); }}),
+                                   net::make_admin_api({.runtime = runtime_,
+                                                        .control_plane = *control_plane_,
+                                                        .spec = mesh_->spec(),
+                                                        .certificates = *manager_,
+                                                        .store = &mesh_->store(),
+                                                        .workloads = &mesh_->machines(),
+                                                        .root_rotation = roots_.get(),
+                                                        .problems = [this] { return problems(); },
+                                                        .version = kVersion,
+                                                        .commit = kCommit}),
                                    runtime_.log));
     // The last, since who is told that all is ready may ask the others. Its handlers wait for
     // nothing, so health also tells that the mesh's threads are free.
@@ -187,7 +187,7 @@ class ControllerImpl final : public Controller {
 Result<std::unique_ptr<Controller>> Controller::start(const Options& options, OwnRuntime& runtime) {
   OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
   auto controller = std::make_unique<ControllerImpl>(options, std::move(state), runtime);
-  if (Status started = controller->start(); !started.ok()) return started.error();
+  OSM_TRY(controller->start());
   return std::unique_ptr<Controller>(std::move(controller));
 }
 

@@ -23,9 +23,9 @@ SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 LIBRARIES = ["osm", "osm_net", "osm_vm", "osm_kubernetes", "osm_cert_manager", "osm_etcd",
-             "osm_vault", "osm_testing"]
+             "osm_vault", "osm_admin", "osm_testing"]
 MODULES = ["osm", "osm-net", "osm-vm", "osm-kubernetes", "osm-cert-manager", "osm-etcd",
-           "osm-vault", "osm-testing"]
+           "osm-vault", "osm-admin", "osm-testing"]
 
 
 class Failed(Exception):

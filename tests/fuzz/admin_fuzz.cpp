@@ -9,9 +9,11 @@
 #include <memory>
 #include <string>
 
-#include "admin_api.hpp"
 #include "fuzz/object_edits.hpp"
 #include "fuzz/quiet.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/control_plane.hpp"
+#include "osm/net/admin_api.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "osm/spec/vm_provider.hpp"
@@ -61,15 +63,13 @@ struct Controller {
     control_plane = *std::move(started);
     require(testing::wait_until([&] { return control_plane->status().waiting_for.empty(); }),
             "a control plane in memory is ready at once");
-    api = controller::make_admin_api({.clock = clock,
-                                      .log = log,
-                                      .store = store,
-                                      .spec = *spec,
-                                      .workloads = *machines,
-                                      .manager = manager,
-                                      .roots = roots,
-                                      .control_plane = *control_plane,
-                                      .problems = [] { return std::vector<Problem>(); }});
+    api = net::make_admin_api({.runtime = {executor, blocking, clock, rng, log, metrics},
+                               .control_plane = *control_plane,
+                               .spec = *spec,
+                               .certificates = manager,
+                               .store = &store,
+                               .workloads = machines.get(),
+                               .root_rotation = &roots});
   }
 
   testing::ManualClock clock;

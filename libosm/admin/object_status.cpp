@@ -1,4 +1,4 @@
-#include "admin_status.hpp"
+#include "admin/object_status.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -6,10 +6,12 @@
 #include <chrono>
 #include <utility>
 
-#include "admin_json.hpp"
+#include "admin/admin_json.hpp"
+#include "osm/control_plane.hpp"
+#include "osm/object_store.hpp"
 #include "osm/values/object_status.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
@@ -33,7 +35,7 @@ json::object to_json(const ObjectStatus& status) {
   json::array absent;
   for (const WorkloadName& workload : status.not_connected) absent.emplace_back(workload.str());
   json::array problems;
-  for (const Problem& problem : status.problems) problems.push_back(controller::to_json(problem));
+  for (const Problem& problem : status.problems) problems.push_back(admin::to_json(problem));
   return {{"object", status.object.str()},  {"generation", status.generation},
           {"removed", status.removed},      {"phase", object_phase_text(status.phase)},
           {"concerned", status.concerned},  {"applied", status.applied},
@@ -43,17 +45,16 @@ json::object to_json(const ObjectStatus& status) {
 
 }  // namespace
 
-net::Response object_status(const ControlPlane& control_plane, ObjectStore& store,
-                            const net::Request& request) {
+net::Response object_status(const net::AdminApiOptions& options, const net::Request& request) {
   const Result<ObjectKey> object = object_of(request);
   if (!object.ok()) return net::error_response(object.error());
-  if (!store.catch_up(kReadWithin))
+  if (options.store && !options.store->catch_up(kReadWithin))
     return net::error_response({ErrorCode::kUnavailable,
                                 "the mesh's objects are being written, and not all read yet; ask "
                                 "again"});
-  const Result<ObjectStatus> status = control_plane.object_status(*object);
+  const Result<ObjectStatus> status = options.control_plane.object_status(*object);
   if (!status.ok()) return net::error_response(status.error());
   return net::json_response(json::serialize(to_json(*status)) + '\n');
 }
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::admin

@@ -1,11 +1,11 @@
-#include "admin_json.hpp"
+#include "admin/admin_json.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include "osm/runtime/json_log.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
@@ -106,4 +106,4 @@ json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {
           {"routes", std::move(routes)}};
 }
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::admin

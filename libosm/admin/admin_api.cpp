@@ -1,19 +1,23 @@
-#include "admin_api.hpp"
+#include "osm/net/admin_api.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "admin_json.hpp"
-#include "admin_status.hpp"
-#include "http_side.hpp"
+#include "admin/admin_json.hpp"
+#include "admin/object_status.hpp"
+#include "admin/vm_bootstrap.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/control_plane.hpp"
 #include "osm/mesh_cataloger.hpp"
+#include "osm/mesh_spec.hpp"
 #include "osm/net/router.hpp"
+#include "osm/object_store.hpp"
 #include "osm/runtime/json_log.hpp"
 #include "osm/values/proxy.hpp"
-#include "vm_bootstrap.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
@@ -29,9 +33,9 @@ json::array list(const std::vector<T>& values) {
   return out;
 }
 
-net::Response list_proxies(const AdminApiOptions& options) {
+net::Response list_proxies(const net::AdminApiOptions& options) {
   json::array proxies;
-  const SteadyTime now = options.clock.steady_now();
+  const SteadyTime now = options.runtime.clock.steady_now();
   for (const Proxy& proxy : options.control_plane.list_proxies())
     proxies.push_back(to_json(proxy, now));
   return answer(
@@ -39,7 +43,7 @@ net::Response list_proxies(const AdminApiOptions& options) {
                    {"expected", list(options.control_plane.catalog().list_proxy_certificates())}});
 }
 
-net::Response config_dump(const AdminApiOptions& options, const net::Request& request) {
+net::Response config_dump(const net::AdminApiOptions& options, const net::Request& request) {
   const auto name = request.required("name");
   if (!name.ok()) return net::error_response(name.error());
   auto dump = options.control_plane.config_dump(*name);
@@ -66,7 +70,7 @@ bool concerns(const Problem& problem, const ServiceIdentity& source,
          problem.object.ns == destination.ns;
 }
 
-net::Response check_policy(const AdminApiOptions& options, const net::Request& request) {
+net::Response check_policy(const net::AdminApiOptions& options, const net::Request& request) {
   const auto source = identity_parameter(request, "source");
   if (!source.ok()) return net::error_response(source.error());
   const auto destination = identity_parameter(request, "destination");
@@ -76,7 +80,9 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
 
   json::array deciding;
   for (const TrafficPolicy& policy : decision->deciding) {
-    const auto object = options.store.get({"TrafficTarget", policy.target.ns, policy.target.name});
+    const auto object =
+        options.store ? options.store->get({"TrafficTarget", policy.target.ns, policy.target.name})
+                      : nullptr;
     deciding.push_back(to_json(policy, object ? object->source : ObjectSource{}));
   }
   json::array problems;
@@ -90,16 +96,17 @@ net::Response check_policy(const AdminApiOptions& options, const net::Request& r
                    {"problems", std::move(problems)}});
 }
 
-net::Response list_certificates(const AdminApiOptions& options) {
+net::Response list_certificates(const net::AdminApiOptions& options) {
   json::array certificates;
-  for (const auto& certificate : options.manager.list_certificates())
+  for (const auto& certificate : options.certificates.list_certificates())
     certificates.push_back(to_json(*certificate));
   return answer(json::object{{"certificates", std::move(certificates)}});
 }
 
-net::Response list_roots(const AdminApiOptions& options) {
+net::Response list_roots(const net::AdminApiOptions& options) {
   json::array roots;
-  for (const RootStatus& root : options.roots.status())
+  for (const RootStatus& root :
+       options.root_rotation ? options.root_rotation->status() : std::vector<RootStatus>())
     roots.push_back(json::object{{"name", root.name},
                                  {"state", root.state},
                                  {"role", root.role},
@@ -109,36 +116,47 @@ net::Response list_roots(const AdminApiOptions& options) {
   return answer(json::object{{"roots", std::move(roots)}});
 }
 
-net::Response rotate(const AdminApiOptions& options, const net::Request& request) {
+net::Response rotate(const net::AdminApiOptions& options, const net::Request& request) {
   const auto name = request.required("common_name");
   if (!name.ok()) return net::error_response(name.error());
-  const auto rotated = options.manager.rotate_certificate(CommonName(*name));
+  const auto rotated = options.certificates.rotate_certificate(CommonName(*name));
   if (!rotated.ok()) return net::error_response(rotated.error());
   return answer(to_json(**rotated));
 }
 
 }  // namespace
 
-net::Handler make_admin_api(const AdminApiOptions& options) {
-  net::Router router;
+}  // namespace osm::inline v1::admin
+
+namespace osm::inline v1::net {
+
+Handler make_admin_api(const AdminApiOptions& given) {
+  using namespace admin;
+  AdminApiOptions options = given;
+  if (!options.problems)
+    options.problems = [&mesh = given.control_plane] { return mesh.status().problems; };
+  Router router;
   const auto route = [&](auto handler) {
-    return [options, handler](const net::Request& request) { return handler(options, request); };
+    return [options, handler](const Request& request) { return handler(options, request); };
   };
   const auto plain = [&](auto handler) {
-    return [options, handler](const net::Request&) { return handler(options); };
+    return [options, handler](const Request&) { return handler(options); };
   };
-  router.get("/v1/version", [](const net::Request&) { return daemon::version_response(); })
+  router
+      .get("/v1/version",
+           [options](const Request&) {
+             return answer(boost::json::object{
+                 {"version", options.version}, {"commit", options.commit}, {"envoy_api", "v3"}});
+           })
       .get("/v1/proxies", plain(list_proxies))
       .get("/v1/proxies/config_dump", route(config_dump))
       .get("/v1/policy/check", route(check_policy))
       .get("/v1/problems",
-           [options](const net::Request&) {
-             return answer(json::object{{"problems", list(options.problems())}});
+           [options](const Request&) {
+             return answer(boost::json::object{{"problems", list(options.problems())}});
            })
       .get("/v1/status",
-           [options](const net::Request& request) {
-             return object_status(options.control_plane, options.store, request);
-           })
+           [options](const Request& request) { return object_status(options, request); })
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
       .get("/v1/roots", plain(list_roots))
@@ -147,4 +165,4 @@ net::Handler make_admin_api(const AdminApiOptions& options) {
   return router;
 }
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::net

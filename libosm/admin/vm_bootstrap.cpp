@@ -1,4 +1,4 @@
-#include "vm_bootstrap.hpp"
+#include "admin/vm_bootstrap.hpp"
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
@@ -6,10 +6,14 @@
 #include <optional>
 
 #include "osm/certificate/request.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/control_plane.hpp"
+#include "osm/endpoints_provider.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
+#include "osm/mesh_spec.hpp"
 #include "osm/runtime/json_log.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
@@ -68,8 +72,9 @@ Result<BootstrapRequest> decode(const std::string& body) {
   return request;
 }
 
-Result<Workload> find_workload(const AdminApiOptions& options, const WorkloadName& name) {
-  const std::vector<Workload> all = options.workloads.list_workloads();
+Result<Workload> find_workload(const net::AdminApiOptions& options, const WorkloadName& name) {
+  const std::vector<Workload> all =
+      options.workloads ? options.workloads->list_workloads() : std::vector<Workload>();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const Workload& w) { return w.name == name; });
   if (found != all.end()) return *found;
@@ -104,7 +109,7 @@ std::string_view algorithm_of(KeyType type) {
 
 }  // namespace
 
-net::Response vm_subject(const AdminApiOptions& options, const net::Request& request) {
+net::Response vm_subject(const net::AdminApiOptions& options, const net::Request& request) {
   const auto name = request.required("name");
   if (!name.ok()) return net::error_response(name.error());
   const auto ns = request.required("namespace");
@@ -121,7 +126,7 @@ net::Response vm_subject(const AdminApiOptions& options, const net::Request& req
                                    {"rsa_key_bits", config.certificates.rsa_bits}}));
 }
 
-net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request) {
+net::Response bootstrap_vm(const net::AdminApiOptions& options, const net::Request& request) {
   const auto decoded = decode(request.body);
   if (!decoded.ok()) return net::error_response(decoded.error());
   const auto workload = find_workload(options, decoded->workload);
@@ -131,21 +136,23 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
   if (!issued.ok()) return net::error_response(issued.error());
   const certificate::Certificate& certificate = **issued;
 
-  const auto files = inject::vm_bootstrap({.workload = workload->name,
-                                           .account = workload->account,
-                                           .trust_domain = options.roots.trust_domains(),
-                                           .controller = decoded->controller,
-                                           .directory = decoded->directory,
-                                           .certificate = certificate,
-                                           .services = services_of(options.spec),
-                                           .interception = {.proxy_uid = decoded->proxy_uid},
-                                           .xds = decoded->xds});
+  const auto files = inject::vm_bootstrap(
+      {.workload = workload->name,
+       .account = workload->account,
+       .trust_domain = options.root_rotation ? options.root_rotation->trust_domains()
+                                             : TrustDomains(options.trust_domain),
+       .controller = decoded->controller,
+       .directory = decoded->directory,
+       .certificate = certificate,
+       .services = services_of(options.spec),
+       .interception = {.proxy_uid = decoded->proxy_uid},
+       .xds = decoded->xds});
   if (!files.ok()) return net::error_response(files.error());
-  options.log.info("proxy certificate issued for a machine",
-                   {{"workload", workload->name.str()},
-                    {"uuid", workload->proxy_id.str()},
-                    {"common_name", certificate.subject.common_name.str()},
-                    {"serial_number", certificate.serial_number}});
+  options.runtime.log.info("proxy certificate issued for a machine",
+                           {{"workload", workload->name.str()},
+                            {"uuid", workload->proxy_id.str()},
+                            {"common_name", certificate.subject.common_name.str()},
+                            {"serial_number", certificate.serial_number}});
 
   json::array list;
   for (const inject::BootstrapFile& file : *files) {
@@ -161,4 +168,4 @@ net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& r
                                    {"files", std::move(list)}}));
 }
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::admin

@@ -10,7 +10,7 @@
 #include "osm/values/proxy.hpp"
 #include "osm/values/traffic_policy.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 
 boost::json::object to_json(const Proxy& proxy, SteadyTime now);
 boost::json::object to_json(const certificate::ProxyCertificate& certificate);
@@ -19,4 +19,4 @@ boost::json::object to_json(const Problem& problem);
 // One TrafficTarget that allows, with where it is written.
 boost::json::object to_json(const TrafficPolicy& policy, const ObjectSource& source);
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::admin

@@ -2,15 +2,15 @@
 // the mesh. Its key is made by whoever asks: it is not sent, and the controller never has it.
 #pragma once
 
-#include "admin_api.hpp"
+#include "osm/net/admin_api.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::admin {
 
 // Whom the machine's request for a certificate must name, and the kind of key the mesh wants.
-net::Response vm_subject(const AdminApiOptions& options, const net::Request& request);
+net::Response vm_subject(const net::AdminApiOptions& options, const net::Request& request);
 
 // Certifies the request, which must be for this machine's proxy and nobody else, and remembers the
 // certificate as expected.
-net::Response bootstrap_vm(const AdminApiOptions& options, const net::Request& request);
+net::Response bootstrap_vm(const net::AdminApiOptions& options, const net::Request& request);
 
-}  // namespace osm::controller
+}  // namespace osm::inline v1::admin

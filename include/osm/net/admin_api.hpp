@@ -1,0 +1,51 @@
+// The admin API, which the `osm` command asks. Serve it on a Unix socket "<directory>/admin.sock",
+// which net::HttpServer opens to this user and root only, and run `osm --state-dir <directory>`.
+// docs/linking.md names the library; daemons/README.md lists the paths and fields.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "osm/detail/api.hpp"
+#include "osm/ids.hpp"
+#include "osm/net/http.hpp"
+#include "osm/object.hpp"
+#include "osm/runtime/runtime.hpp"
+
+namespace osm::inline v1 {
+class ControlPlane;
+class MeshSpec;
+class ObjectStore;
+class RootRotation;
+class WorkloadProvider;
+namespace certificate {
+class Manager;
+}
+}  // namespace osm::inline v1
+
+namespace osm::inline v1::net {
+
+// Lifetime: all that is borrowed outlives the handler.
+struct AdminApiOptions {
+  Runtime runtime;
+  ControlPlane& control_plane;
+  const MeshSpec& spec;
+  certificate::Manager& certificates;
+  ObjectStore* store = nullptr;                 // null: answers name no file and line
+  const WorkloadProvider* workloads = nullptr;  // null: `osm vm bootstrap` finds no machine
+  // Both as in ControlPlaneOptions.
+  const RootRotation* root_rotation = nullptr;
+  TrustDomain trust_domain{"cluster.local"};
+  // Replaces the control plane's problems, to add the host's own. Thread: any.
+  std::function<std::vector<Problem>()> problems{};
+  std::string version{};  // of the host's program; `osm version` shows both
+  std::string commit{};
+};
+
+// A handler for an HttpServer.
+// Thread: the server calls it on threads that may block and are not `runtime.executor`'s.
+// Blocking: until the CA and the control plane have answered.
+OSM_API Handler make_admin_api(const AdminApiOptions& options);
+
+}  // namespace osm::inline v1::net
