@@ -29,9 +29,10 @@ struct TrialResult {
     kTimedOut,  // it did not answer
   };
   Outcome outcome = Outcome::kGone;
-  XdsType type{};                        // kRefused: the type that was refused
-  std::string detail;                    // kRefused: the proxy's text
-  std::uint64_t applied_generation = 0;  // of the real mesh, acknowledged before; 0: unknown
+  XdsType type{};      // kRefused: the type that was refused
+  std::string detail;  // kRefused: the proxy's text
+  std::uint64_t applied_generation =
+      0;  // generation of the real mesh, acknowledged before; 0: unknown
 };
 
 // The answer of the other proxies to resources that one proxy refuses.

@@ -34,20 +34,20 @@ bool for_each_field(std::string_view message, F field) {
   return in.ConsumedEntireMessage();
 }
 
-// Kept, logged and shown to people: so much of it says what is wrong.
+// Limit of an error's text that is kept, logged and shown.
 constexpr std::size_t kMaxErrorBytes = 4096;
 
-// The texts of one message, as far as they may be kept.
+// Limits the texts of one message that are kept.
 class Texts {
  public:
-  // As protobuf, takes nothing for text that is not UTF-8: it would break what quotes it, be it a
-  // response to the proxy or an answer to people.
+  // Like protobuf, reads text that is not UTF-8 as empty: it would break a response or an answer
+  // that quotes it.
   std::string_view text(std::string_view bytes) {
     broken_ = broken_ || !is_utf8(bytes);
     return bytes;
   }
 
-  // Keeps a hostile request's names from taking more memory than its bytes.
+  // Keeps the names of a hostile request from taking more memory than its bytes.
   template <class T>
   void put(std::vector<T>& names, T name) {
     excessive_ = excessive_ || names.size() >= kMaxNames;
@@ -62,7 +62,8 @@ class Texts {
     });
     if (message.size() <= kMaxErrorBytes) return message;
     message = message.substr(0, kMaxErrorBytes);
-    while (!broken_ && !is_utf8(message)) message.remove_suffix(1);  // cut in a character
+    while (!broken_ && !is_utf8(message))
+      message.remove_suffix(1);  // it was cut inside a character
     return message;
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace wire = openservicemesh::certificate::v1;
 
-// Until the signing CA has signed something, what is held is looked through no more often.
+// Interval between searches for a certificate of the signing CA, until there is one.
 constexpr std::chrono::seconds kLookAgain{1};
 
 std::string sha256(const std::string& text) {
@@ -65,7 +65,7 @@ ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& ques
 }
 
 bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject& subject) {
-  // While the mesh changes its trust domain it still takes names of the one before.
+  // During a trust domain migration names of the old domain are accepted, too.
   if (model::proxy_spiffe_id(peer.trust_domain, peer.identity) != subject.spiffe_id) return false;
   const auto life = peer.not_after - peer.not_before;
   if (options_.runtime.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
@@ -73,7 +73,7 @@ bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject
   return signer.empty() || peer.issuer_key_id == signer;
 }
 
-// As a certificate says that the signing CA made: nobody else knows it of every kind of CA.
+// The key id comes from a certificate of the signing CA: not every kind of CA reports it.
 std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
   const std::string id = options_.certificates.issuer_id();
   const SteadyTime now = options_.runtime.clock.steady_now();
@@ -83,8 +83,8 @@ std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
   signing_key_id_.clear();
   looked_at_ = now;
   for (const auto& held : options_.certificates.list_certificates()) {
-    // The root before signs the control plane's own, and names that it has not replaced yet
-    // (docs/adr/0024, 0027).
+    // Skip certificates of the previous root: it signs the control plane's own, and names that it
+    // has not replaced yet (docs/adr/0024, 0027).
     if (held->issuer_id != id || held->subject.usage == certificate::Usage::kController ||
         model::trust_domain_of(held->subject.spiffe_id) != domain)
       continue;

@@ -15,15 +15,14 @@
 namespace osm::inline v1::control_plane {
 namespace {
 
-// Laggards that an error names.
+// Number of lagging proxies that an error names.
 constexpr std::size_t kNamed = 5;
 
 constexpr std::array<std::string_view, 8> kKinds{"MeshConfig",    "Namespace",     "Service",
                                                  "TrafficTarget", "TrafficSplit",  "HTTPRouteGroup",
                                                  "TCPRoute",      "VirtualMachine"};
 
-// As the catalog calls it: a workload is a VirtualMachine here and a Pod there, and a mesh has one
-// MeshConfig.
+// The catalog's key: a workload may be a VirtualMachine or a Pod, and a mesh has one MeshConfig.
 ObjectKey known_as(const ObjectKey& object) {
   if (object.kind == "VirtualMachine" || object.kind == "Pod")
     return {model::kWorkloadKind, object.ns, object.name};
@@ -78,8 +77,8 @@ Error too_late(const ObjectStatus& status) {
 
 }  // namespace
 
-// Sleeps until it is worth looking again: something was read, a generation came, or every proxy
-// that was behind at the last look has moved.
+// Sleeps until another check is useful: something was read, a generation came, or every proxy that
+// lagged at the last check progressed.
 class Receipts::Wait {
  public:
   Wait(const Receipts& receipts, std::chrono::milliseconds timeout)
@@ -95,11 +94,11 @@ class Receipts::Wait {
     moved_.clear();
   }
 
-  // Result: false when the deadline has passed.
+  // Result: false if the deadline has passed.
   bool sleep(const std::vector<model::ProxyKey>& lagging) {
     std::unique_lock lock(mutex_);
     behind_ = {lagging.begin(), lagging.end()};
-    // What moved during the look may have been seen before it moved.
+    // A proxy that progressed during the check may have been read before that.
     woken_ |= std::any_of(lagging.begin(), lagging.end(),
                           [this](const model::ProxyKey& proxy) { return moved_.contains(proxy); });
     const bool in_time = changed_.wait_until(lock, deadline_, [this] { return woken_; });
@@ -126,7 +125,7 @@ class Receipts::Wait {
   std::condition_variable changed_;
   bool woken_ = false;
   std::set<model::ProxyKey> behind_;  // while asleep
-  std::set<model::ProxyKey> moved_;   // since the last look began
+  std::set<model::ProxyKey> moved_;   // since the last check began
   Subscription looks_;
   Subscription stopping_;
   Subscription progress_;
@@ -180,7 +179,7 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
   std::sort(status.lagging.begin(), status.lagging.end(),
             [](const ProxyLag& a, const ProxyLag& b) { return a.workload < b.workload; });
   status.phase = phase_of(status, state.pending);
-  // A server that has ended knows no proxies, which would read as if none were waited for.
+  // A stopped server knows no proxies, which would read as if none were lagging.
   if (stopped_)
     return Error{ErrorCode::kUnavailable, object.str() + ": the control plane shuts down"};
   return answer;

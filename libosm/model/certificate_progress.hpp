@@ -18,7 +18,7 @@ struct CertificateGoal {
 };
 
 struct CertificateProgress {
-  std::size_t workloads = 0;   // of the mesh, also those whose proxy is not connected here
+  std::size_t workloads = 0;   // all of the mesh, also those whose proxy is not connected here
   std::size_t proxies = 0;     // connected here
   std::size_t bundle_lag = 0;  // proxies that do not have the trust bundle or its domains yet
   std::size_t leaf_lag = 0;    // proxies with a leaf or proxy certificate of another CA or domain

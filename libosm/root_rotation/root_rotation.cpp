@@ -121,7 +121,7 @@ class Rotation final : public RootRotation {
   }
 
  private:
-  // A CA that an object describes, if the CA could be asked.
+  // An object's CA, as far as it answered.
   struct Candidate {
     MeshRootCertificate described;
     std::shared_ptr<Issuer> issuer;
@@ -308,7 +308,7 @@ TrustDomain Rotation::signing_domain() const {
   return signing ? signing->trust_domain : options_.trust_domain;
 }
 
-// Makes the issuers of objects that are new, were changed, or could not be asked before.
+// Opens the issuers of new and changed objects, and of those that failed before.
 void Rotation::ask_candidates() {
   std::map<std::string, Candidate> known = std::exchange(candidates_, {});
   const SteadyTime now = options_.runtime.clock.steady_now();

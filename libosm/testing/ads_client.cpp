@@ -124,7 +124,7 @@ class GrpcAdsClient final : public AdsClient {
   }
 
  private:
-  // Of one type.
+  // State of one type.
   struct State {
     std::vector<std::string> names;
     std::string version;  // the last that was accepted

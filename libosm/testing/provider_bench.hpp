@@ -101,7 +101,7 @@ class Bench {
   ManualExecutor& executor() { return executor_; }
   CapturingLog& log() { return log_; }
   CapturingMetrics& metrics() { return metrics_; }
-  // What a provider is started with.
+  // Runtime parts for a provider.
   Runtime runtime() { return {executor_, executor_, clock_, rng_, quiet_log_, quiet_metrics_}; }
   void step(std::string what) { on_step_(std::move(what)); }
 

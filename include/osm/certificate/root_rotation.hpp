@@ -43,7 +43,7 @@ class OSM_API RotationRecord {
 
   struct Text {
     std::string text;     // empty: nothing is recorded yet
-    std::string version;  // of the text that store() replaces
+    std::string version;  // version of the text that store() replaces
   };
 
   // Reads the record. Failure: kUnavailable, kStorage. Thread: any but an event loop's. Blocking:

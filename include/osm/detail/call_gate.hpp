@@ -1,4 +1,4 @@
-// How a handle ends its callback: it closes the gate through which every call goes.
+// Ends a handle's callback: the handle closes the gate that every call passes.
 #pragma once
 
 #include <condition_variable>

@@ -39,7 +39,7 @@ struct AdminApiOptions {
   TrustDomain trust_domain{"cluster.local"};
   // Replaces the control plane's problems, to add the host's own. Thread: any.
   std::function<std::vector<Problem>()> problems{};
-  std::string version{};  // of the host's program; `osm version` shows both
+  std::string version{};  // version of the host's program; `osm version` shows both
   std::string commit{};
 };
 

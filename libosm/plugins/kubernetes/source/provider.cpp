@@ -237,7 +237,7 @@ class StoreProvider final : public Provider {
 
   mutable std::mutex mutex_;
   std::map<std::string, NamespaceTables> namespaces_;  // namespaces of the mesh
-  std::set<std::string> touched_;                      // those with something to update
+  std::set<std::string> touched_;                      // namespaces with something to update
   bool synced_ = false;
   bool healthy_ = true;
 
