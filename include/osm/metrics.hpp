@@ -26,9 +26,9 @@ class OSM_API MetricsSink {
   virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
   virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;
 
-  // The same for labels in braces: metrics.add("osm_x_total", {{"kind", kind}}, 1).
-  // Implementations that are called by their own type name them: using MetricsSink::add.
   using BracedLabels = std::initializer_list<MetricLabel>;
+  // All three take labels in braces: metrics.add("osm_x_total", {{"kind", kind}}, 1).
+  // Implementations that are called by their own type name them: using MetricsSink::add.
   void add(std::string_view counter, BracedLabels labels, double delta) {
     add(counter, MetricLabels(labels), delta);
   }

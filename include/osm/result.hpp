@@ -69,6 +69,7 @@ struct OSM_API Error {
 namespace detail {
 // Prints the misuse, with the error's text, to standard error and ends the process.
 [[noreturn]] OSM_API void value_of_error(const Error& error);
+// Prints the misuse to standard error and ends the process.
 [[noreturn]] OSM_API void error_of_success();
 }  // namespace detail
 

@@ -41,6 +41,7 @@ class OSM_API RotationRecord {
  public:
   virtual ~RotationRecord() = default;
 
+  // The content of the record.
   struct Text {
     std::string text;     // empty: nothing is recorded yet
     std::string version;  // version of the text that store() replaces
@@ -98,6 +99,7 @@ struct RotationParticipants {
   std::function<Status(const TrustDomains&)> on_trust_domains{};
 };
 
+// The state of one root, for people.
 struct RootStatus {
   std::string name;   // name of the MeshRootCertificate, or kOwnRoot
   std::string state;  // "signing", "trusted", "validating", "draining", "closing", "inactive"
@@ -124,6 +126,7 @@ class OSM_API RootRotation {
 
   // ControlPlane::start() calls it for ControlPlaneOptions::root_rotation; a host does not.
   // Failure: kInvalidArgument: another control plane is attached, or follow() was called before.
+  // Thread: any. Blocking: no.
   virtual Status attach(root_rotation::Target& control_plane) = 0;
 
   // Starts to report on this replica and, where it leads, to take steps. Call it once, after

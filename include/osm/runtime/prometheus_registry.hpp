@@ -28,9 +28,11 @@ class OSM_API PrometheusRegistry final : public MetricsSink {
   // Sets the text of HELP, which is shown once the name has a value. Thread: any.
   void describe(std::string_view name, std::string_view help);
 
+  // The overloads for labels in braces.
   using MetricsSink::add;
   using MetricsSink::observe;
   using MetricsSink::set;
+
   void add(std::string_view counter, MetricLabels labels, double delta) override;
   void set(std::string_view gauge, MetricLabels labels, double value) override;
   void observe(std::string_view histogram, MetricLabels labels, double value) override;

@@ -75,7 +75,7 @@ class OSM_API AdsClient {
   // Failure: kDeadlineExceeded. Blocking: up to `timeout`.
   virtual Result<AdsResponse> next(XdsType type, std::chrono::milliseconds timeout = kTimeout) = 0;
 
-  // Answers a response: applied, or refused for the reason `detail` (a NACK). Blocking: no.
+  // Answers a response: applied / refused for the reason `detail` (a NACK). Blocking: no.
   virtual Status accept(const AdsResponse& response) = 0;
   virtual Status refuse(const AdsResponse& response, const std::string& detail) = 0;
 
