@@ -87,17 +87,11 @@ class Follower {
   Status start(const std::string& kubeconfig) {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = kubeconfig,
                                            .io = io_.executor(),
-                                           .blocking = blocking_.executor(),
-                                           .clock = clock_,
-                                           .rng = rng_,
-                                           .log = log_,
-                                           .metrics = metrics_}));
-    store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .executor = strands_.executor(),
-                                     .clock = clock_,
-                                     .rng = rng_,
-                                     .log = log_,
-                                     .metrics = metrics_});
+                                           .runtime = {io_.executor(), blocking_.executor(), clock_,
+                                                       rng_, log_, metrics_}}));
+    store_ = kubernetes::make_store(
+        {.cluster = *cluster_,
+         .runtime = {strands_.executor(), strands_.executor(), clock_, rng_, log_, metrics_}});
     objects_ = store_->subscribe([this](const auto& keys) { objects_told_ += keys.size(); });
     spec_ = spec::make_mesh_spec({.store = *store_, .log = log_, .metrics = metrics_});
     provider_ = kubernetes::make_provider(

@@ -32,17 +32,9 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = with_.runtime.asio(),
-                                           .blocking = with_.runtime.blocking,
-                                           .clock = with_.runtime.clock,
-                                           .rng = with_.runtime.rng,
-                                           .log = with_.runtime.log,
-                                           .metrics = with_.runtime.metrics}));
+                                           .runtime = with_.runtime}));
     store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .executor = with_.runtime.asio(),
-                                     .clock = with_.runtime.clock,
-                                     .rng = with_.runtime.rng,
-                                     .log = with_.runtime.log,
-                                     .metrics = with_.runtime.metrics,
+                                     .runtime = with_.runtime,
                                      .mesh_name = options.mesh_name,
                                      .osm_namespace = options.osm_namespace});
     spec_ = spec::make_mesh_spec({.store = *store_,
@@ -88,29 +80,24 @@ class KubernetesSource final : public MeshSource {
   Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
                       const RootRotation& roots) override {
     OSM_TRY(start_validator(manager, roots.trust_domains()));
+    const auto domains = [&roots] { return roots.trust_domains(); };
     OSM_TRY(upkeep_,
-            kubernetes::start_upkeep({.cluster = *cluster_,
-                                      .blocking = waiting_.executor(),
-                                      .clock = with_.runtime.clock,
-                                      .rng = with_.runtime.rng,
-                                      .log = with_.runtime.log,
-                                      .metrics = with_.runtime.metrics,
-                                      .replica = replica_,
-                                      .mesh_name = with_.options.mesh_name,
-                                      .osm_namespace = with_.options.osm_namespace,
-                                      .install_kinds = true,
-                                      .validating_webhook = &manager,
-                                      .follow_preset = true,
-                                      .status_of = &control_plane,
-                                      .keep_secrets = true,
-                                      .store = store_.get(),
-                                      .proxy_certificates = &manager,
-                                      .gateway = &manager,
-                                      .mesh_spec = spec_.get(),
-                                      .trust_domain = with_.options.trust_domain,
-                                      .trust_domains = [&roots] { return roots.trust_domains(); },
-                                      .board = board_.get(),
-                                      .roots = [&roots] { return roots.status(); }}));
+            kubernetes::start_upkeep(
+                {.cluster = *cluster_,
+                 .runtime = {waiting_.executor(), waiting_.executor(), with_.runtime.clock,
+                             with_.runtime.rng, with_.runtime.log, with_.runtime.metrics},
+                 .replica = replica_,
+                 .mesh_name = with_.options.mesh_name,
+                 .osm_namespace = with_.options.osm_namespace,
+                 .install_kinds = true,
+                 .validating_webhook = kubernetes::WebhookUpkeep{manager},
+                 .follow_preset = true,
+                 .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
+                 .secrets =
+                     kubernetes::SecretUpkeep{*store_,
+                                              kubernetes::ProxyCertificateUpkeep{manager, domains}},
+                 .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
+                 .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_}}));
     return {};
   }
 
@@ -139,15 +126,13 @@ class KubernetesSource final : public MeshSource {
   Status start_board() {
     record_ = kubernetes::make_rotation_record(*cluster_, with_.options.osm_namespace);
     replica_ = daemon::replica_name(with_.runtime.rng);
-    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
-                                                    .blocking = waiting_.executor(),
-                                                    .clock = with_.runtime.clock,
-                                                    .rng = with_.runtime.rng,
-                                                    .log = with_.runtime.log,
-                                                    .metrics = with_.runtime.metrics,
-                                                    .replica = replica_,
-                                                    .mesh_name = with_.options.mesh_name,
-                                                    .osm_namespace = with_.options.osm_namespace}));
+    OSM_TRY(board_, kubernetes::make_replica_board(
+                        {.cluster = *cluster_,
+                         .runtime = {waiting_.executor(), waiting_.executor(), with_.runtime.clock,
+                                     with_.runtime.rng, with_.runtime.log, with_.runtime.metrics},
+                         .replica = replica_,
+                         .mesh_name = with_.options.mesh_name,
+                         .osm_namespace = with_.options.osm_namespace}));
     return {};
   }
 

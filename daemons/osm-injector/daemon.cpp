@@ -67,17 +67,9 @@ class DaemonImpl final : public Daemon {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .blocking = runtime_.blocking,
-                                           .clock = runtime_.clock,
-                                           .rng = runtime_.rng,
-                                           .log = runtime_.log,
-                                           .metrics = runtime_.metrics}));
+                                           .runtime = runtime_}));
     store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .executor = runtime_.asio(),
-                                     .clock = runtime_.clock,
-                                     .rng = runtime_.rng,
-                                     .log = runtime_.log,
-                                     .metrics = runtime_.metrics,
+                                     .runtime = runtime_,
                                      .mesh_name = options_.mesh_name,
                                      .osm_namespace = options_.osm_namespace,
                                      .kinds = {"Namespace", "MeshConfig", "MeshRootCertificate"}});
@@ -164,16 +156,14 @@ class DaemonImpl final : public Daemon {
                                         .missing = [this] { return missing(); },
                                         .problems = [this] { return spec_->list_problems(); }}),
                 runtime_.log));
-    OSM_TRY(upkeep_, kubernetes::start_upkeep({.cluster = *cluster_,
-                                               .blocking = upkeep_threads_.executor(),
-                                               .clock = runtime_.clock,
-                                               .rng = runtime_.rng,
-                                               .log = runtime_.log,
-                                               .metrics = runtime_.metrics,
-                                               .replica = {},
-                                               .mesh_name = options_.mesh_name,
-                                               .osm_namespace = options_.osm_namespace,
-                                               .mutating_webhook = manager_.get()}));
+    OSM_TRY(upkeep_, kubernetes::start_upkeep(
+                         {.cluster = *cluster_,
+                          .runtime = {upkeep_threads_.executor(), upkeep_threads_.executor(),
+                                      runtime_.clock, runtime_.rng, runtime_.log, runtime_.metrics},
+                          .replica = {},
+                          .mesh_name = options_.mesh_name,
+                          .osm_namespace = options_.osm_namespace,
+                          .mutating_webhook = kubernetes::WebhookUpkeep{*manager_}}));
     return {};
   }
 

@@ -12,17 +12,14 @@ Result<Roots> start_roots(const daemon::LoadCaOptions& ca, MeshSpec& spec,
   OSM_TRY(auto own, daemon::load_ca(ca));
   Roots roots;
   roots.record = kubernetes::make_rotation_record(*ca.cluster, ca.osm_namespace);
-  OSM_TRY(roots.board,
-          kubernetes::make_replica_board({.cluster = *ca.cluster,
-                                          .blocking = waiting,
-                                          .clock = ca.runtime.clock,
-                                          .rng = ca.runtime.rng,
-                                          .log = ca.runtime.log,
-                                          .metrics = ca.runtime.metrics,
-                                          .replica = daemon::replica_name(ca.runtime.rng),
-                                          .mesh_name = mesh_name,
-                                          .osm_namespace = ca.osm_namespace,
-                                          .topics = {"roots"}}));
+  OSM_TRY(roots.board, kubernetes::make_replica_board(
+                           {.cluster = *ca.cluster,
+                            .runtime = {waiting, waiting, ca.runtime.clock, ca.runtime.rng,
+                                        ca.runtime.log, ca.runtime.metrics},
+                            .replica = daemon::replica_name(ca.runtime.rng),
+                            .mesh_name = mesh_name,
+                            .osm_namespace = ca.osm_namespace,
+                            .topics = {"roots"}}));
   OSM_TRY(
       roots.rotation,
       RootRotation::start({.runtime = {ca.runtime.executor, waiting, ca.runtime.clock,

@@ -144,8 +144,7 @@ struct FakeCertManager {
   }
   json::object failed(json::array conditions, const char* reason, const char* why) const {
     conditions.push_back(condition("Ready", "False", reason, why));
-    return {{"conditions", std::move(conditions)},
-            {"failureTime", kubernetes::kubernetes_time(clock.wall_now())}};
+    return {{"conditions", std::move(conditions)}, {"failureTime", rfc3339(clock.wall_now())}};
   }
   static json::object condition_of(const json::object& request, std::string_view type) {
     const json::object* const status =

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "contract/setting.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/memory_api.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/watch_server.hpp"
 #include "osm/kubernetes/cluster.hpp"
@@ -160,13 +160,10 @@ class WatchOnlyServer final : public KubeServer {
 class RealApiServer final : public KubeServer {
  public:
   explicit RealApiServer(const std::string& kubeconfig) {
-    auto connected = kubernetes::connect({.kubeconfig = kubeconfig,
-                                          .io = io_.executor(),
-                                          .blocking = blocking_.executor(),
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
+    auto connected = kubernetes::connect(
+        {.kubeconfig = kubeconfig,
+         .io = io_.executor(),
+         .runtime = {io_.executor(), blocking_.executor(), clock_, rng_, log_, metrics_}});
     REQUIRE_MESSAGE(connected.ok(), (connected.ok() ? "" : connected.error().text()));
     cluster_ = *std::move(connected);
   }

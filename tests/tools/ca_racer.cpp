@@ -43,11 +43,8 @@ struct Racer {
     } else if (words.size() == 4 && words[0] == "secret") {
       OSM_TRY(cluster, kubernetes::connect({.kubeconfig = words[1],
                                             .io = io.executor(),
-                                            .blocking = blocking.executor(),
-                                            .clock = clock,
-                                            .rng = rng,
-                                            .log = log,
-                                            .metrics = metrics}));
+                                            .runtime = {io.executor(), blocking.executor(), clock,
+                                                        rng, log, metrics}}));
       store = kubernetes::make_ca_store(*cluster, words[2], words[3]);
     } else {
       return Error{ErrorCode::kInvalidArgument, "ca_racer: the header of its source has the usage"};

@@ -14,17 +14,14 @@
 #include <string>
 
 #include "osm/certificate/ca_store.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/executor.hpp"
 #include "osm/ids.hpp"
-#include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -55,13 +52,9 @@ struct ClusterOptions {
   std::map<std::string, std::string> environment{};
   std::string service_account_dir = "/var/run/secrets/kubernetes.io/serviceaccount";
   net::AsioExecutor& io;  // these outlive the cluster
-  // Exec credential plugins and names' look-up are waited for there; its threads end before the
+  // `blocking` waits for exec credential plugins and for name look-ups; its threads end before the
   // io_context of `io` does.
-  Executor& blocking;
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;
 };
 
 // Reads where the server is and how to log in; connects when first asked.
@@ -72,11 +65,7 @@ OSM_API Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options);
 // Which objects of a cluster are the mesh.
 struct StoreOptions {
   Cluster& cluster;  // these outlive the store
-  Executor& executor;
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
   std::set<std::string> kinds{};  // "Namespace", "MeshConfig": these alone; empty: all

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/base64.hpp"
+#include "base/json.hpp"
 
 namespace osm::inline v1::cert_manager {
 namespace {
@@ -14,12 +15,6 @@ namespace json = boost::json;
 using certificate::Usage;
 
 constexpr std::size_t kMaxQuoted = 1024;  // of a condition's message
-
-std::string text_of(const json::object& map, std::string_view name) {
-  const json::value* const value = map.if_contains(name);
-  const json::string* const text = value ? value->if_string() : nullptr;
-  return text ? std::string(*text) : std::string();
-}
 
 // What certificate::check_answer() insists on, and what policies of approvers usually allow.
 json::array usages_of(Usage usage) {
@@ -45,20 +40,15 @@ struct Condition {
 };
 
 std::optional<Condition> condition_of(const json::object& status, std::string_view type) {
-  const json::value* const found = status.if_contains("conditions");
-  const json::array* const conditions = found ? found->if_array() : nullptr;
-  if (!conditions) return std::nullopt;
-  for (const json::value& each : *conditions) {
-    const json::object* const condition = each.if_object();
-    if (condition && text_of(*condition, "type") == type)
-      return Condition{text_of(*condition, "status"), text_of(*condition, "reason"),
-                       text_of(*condition, "message")};
-  }
+  for (const json::value& condition : list_at(status, "conditions"))
+    if (text_at(condition, "type") == type)
+      return Condition{text_at(condition, "status"), text_at(condition, "reason"),
+                       text_at(condition, "message")};
   return std::nullopt;
 }
 
 Result<std::string> bytes_of(const json::object& status, const char* field) {
-  auto bytes = from_base64(text_of(status, field));
+  auto bytes = from_base64(text_at(status, field));
   if (bytes) return *std::move(bytes);
   return Error{ErrorCode::kInvalidSyntax,
                "status." + std::string(field) + " of the CertificateRequest is not base64"};
@@ -99,13 +89,8 @@ std::string request_json(const std::string& ns, const std::string& name, const I
 }
 
 Result<Progress> read_progress(const std::string& json) {
-  boost::system::error_code fault;
-  const json::value object = json::parse(json, fault);
-  if (fault || !object.is_object())
-    return Error{ErrorCode::kInvalidSyntax, "the CertificateRequest is not a JSON object"};
-  const json::value* const found = object.get_object().if_contains("status");
-  static const json::object kNone;
-  const json::object& status = found && found->is_object() ? found->get_object() : kNone;
+  OSM_TRY(const json::object object, parse_json_object(json, "the CertificateRequest"));
+  const json::object& status = map_at(object, "status");
 
   const auto ready = condition_of(status, "Ready");
   if (const auto denied = condition_of(status, "Denied"); denied && denied->holds())

@@ -30,12 +30,12 @@ EVERYWHERE = {
         "meshconfigs/status.config.openservicemesh.io": {"patch"},
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
-        "secrets": {"list", "patch", "delete"},
-        "customresourcedefinitions.apiextensions.k8s.io": {"create", "watch"},
-        "validatingwebhookconfigurations.admissionregistration.k8s.io": {"create", "watch"}},
+        "secrets": {"list", "watch", "patch", "delete"},
+        "customresourcedefinitions.apiextensions.k8s.io": {"create", *READ},
+        "validatingwebhookconfigurations.admissionregistration.k8s.io": {"create", *READ}},
     "osm-injector": {
         "namespaces": READ, "secrets": {"create"},
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io": {"create", "watch"}}}
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io": {"create", *READ}}}
 # More in osm-system.
 AT_HOME = {
     "osm-controller": {
@@ -43,11 +43,11 @@ AT_HOME = {
         "meshrootcertificates.config.openservicemesh.io": READ,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
         "configmaps": {"create"},
-        "leases.coordination.k8s.io": {"create", "list", "patch", "delete"}},
+        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}},
     "osm-injector": {
         "meshconfigs.config.openservicemesh.io": READ,
         "meshrootcertificates.config.openservicemesh.io": READ, "configmaps": {"create"},
-        "leases.coordination.k8s.io": {"create", "list", "patch", "delete"}}}
+        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}}}
 # {(resource, namespace, name): verbs} of objects by their names.
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 KEEP_UP = {"get", "patch", "update"}

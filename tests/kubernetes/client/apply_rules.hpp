@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
 
 namespace osm::kubernetes_test {
 
@@ -48,8 +48,7 @@ inline void leaves(const json::value& value, const std::string& path,
     out[path] = value;
     return;
   }
-  for (const json::value& item : *list)
-    leaves(item, path + '[' + kubernetes::text_at(item, key) + ']', out);
+  for (const json::value& item : *list) leaves(item, path + '[' + text_at(item, key) + ']', out);
 }
 // Fields that managers own: neither identity nor what the server writes.
 inline std::map<std::string, json::value> owned_leaves(const json::object& object,
@@ -83,7 +82,7 @@ inline void lay_over(json::value& to, const json::value& from, const std::string
   for (const json::value& item : from.as_array()) {
     json::array& list = to.as_array();
     const auto same = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
-      return kubernetes::text_at(one, key) == kubernetes::text_at(item, key);
+      return text_at(one, key) == text_at(item, key);
     });
     json::value& place = same == list.end() ? list.emplace_back(json::object()) : *same;
     lay_over(place, item, path + "[]");
@@ -122,7 +121,7 @@ inline void take_away(json::value& from, std::string_view path) {
 inline void take_element(json::array& list, const std::string& key, std::string_view path) {
   const auto close = path.find(']');
   const auto at = std::find_if(list.begin(), list.end(), [&](const json::value& one) {
-    return kubernetes::text_at(one, key) == path.substr(1, close - 1);
+    return text_at(one, key) == path.substr(1, close - 1);
   });
   if (at == list.end()) return;
   const std::string_view rest = path.substr(close + 1);

@@ -44,10 +44,7 @@ struct Fixture {
   kubernetes::InformerOptions options() {
     return {.api = server,
             .executor = executor,
-            .clock = clock,
-            .rng = rng,
-            .log = log,
-            .metrics = metrics,
+            .runtime = {executor, executor, clock, rng, log, metrics},
             .server = "https://cluster",
             .resource = kServices,
             .index_label = "app",
@@ -355,7 +352,7 @@ TEST_SUITE("kubernetes::Informer") {
 
   TEST_CASE("retries against an absent server have jitter") {
     std::set<std::size_t> counts;
-    for (std::uint64_t i = 0; i < 8; ++i) {
+    for (std::uint64_t i = 0; i < 16; ++i) {
       Fixture f(testing::seed() + i);
       f.server.set_list_fault(Error{ErrorCode::kUnavailable, "connection refused"});
       f.start();

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/apply_rules.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resource_rules.hpp"
 #include "kubernetes/client/selection.hpp"
-#include "kubernetes/client/surroundings.hpp"
 #include "osm/clock.hpp"
 #include "osm/kubernetes/cluster.hpp"
 
@@ -136,7 +136,7 @@ class MemoryApi final : public Api {
     const auto [ns, name] = named(object);
     if (auto fault = writes("update", resource, ns, name); !fault.ok()) return fault.error();
     if (subresource.empty() && !updates_unversioned(resource) &&
-        kubernetes::text_at(kubernetes::map_at(object, "metadata"), "resourceVersion").empty())
+        text_at(map_at(object, "metadata"), "resourceVersion").empty())
       return Error{ErrorCode::kInvalidField,
                    "metadata.resourceVersion: Invalid value: must be specified for an update"};
     bool creates = false;
@@ -160,8 +160,8 @@ class MemoryApi final : public Api {
       object = found->second.object;
       if (auto stale = check_preconditions(body, object); !stale.ok()) {
         // A patch that names the version as well is told of that first.
-        const json::value& asked = kubernetes::map_at(body, "metadata");
-        if (!differs(asked, kubernetes::map_at(object, "metadata"), "resourceVersion"))
+        const json::object& asked = map_at(body, "metadata");
+        if (!differs(asked, map_at(object, "metadata"), "resourceVersion"))
           return Error{ErrorCode::kInvalidField, "metadata.uid: field is immutable"};
         return stale.error();
       }
@@ -178,11 +178,10 @@ class MemoryApi final : public Api {
       std::lock_guard lock(mutex_);
       const auto found = objects_.find(key_of(resource, ns, name));
       if (found == objects_.end()) return missing(resource, ns, name);
-      const json::value& metadata = kubernetes::map_at(found->second.object, "metadata");
-      const bool other =
-          (!options.uid.empty() && kubernetes::text_at(metadata, "uid") != options.uid) ||
-          (!options.resource_version.empty() &&
-           kubernetes::text_at(metadata, "resourceVersion") != options.resource_version);
+      const json::object& metadata = map_at(found->second.object, "metadata");
+      const bool other = (!options.uid.empty() && text_at(metadata, "uid") != options.uid) ||
+                         (!options.resource_version.empty() &&
+                          text_at(metadata, "resourceVersion") != options.resource_version);
       if (other) return Error{ErrorCode::kConflict, name + " is another by now"};
       const json::object before = found->second.object;
       json::object last = before;
@@ -277,8 +276,8 @@ class MemoryApi final : public Api {
     return {std::string(resource.plural), resource.namespaced ? ns : "", name};
   }
   static std::pair<std::string, std::string> named(const json::object& object) {
-    const json::value& metadata = kubernetes::map_at(object, "metadata");
-    return {kubernetes::text_at(metadata, "namespace"), kubernetes::text_at(metadata, "name")};
+    const json::object& metadata = map_at(object, "metadata");
+    return {text_at(metadata, "namespace"), text_at(metadata, "name")};
   }
   static Error missing(const Resource& resource, const std::string& ns, const std::string& name) {
     return {ErrorCode::kNotFound, std::string(resource.plural) + ' ' + ns + '/' + name};
@@ -343,16 +342,16 @@ class MemoryApi final : public Api {
   }
 
   static Status check_preconditions(const json::object& asked, const json::object& live) {
-    const json::value& want = kubernetes::map_at(asked, "metadata");
-    const json::value& have = kubernetes::map_at(live, "metadata");
+    const json::object& want = map_at(asked, "metadata");
+    const json::object& have = map_at(live, "metadata");
     for (const char* field : {"resourceVersion", "uid"})
       if (differs(want, have, field))
         return Error{ErrorCode::kConflict, std::string(field) + " is another by now"};
     return {};
   }
   static bool differs(const json::value& want, const json::value& have, const char* field) {
-    const std::string text = kubernetes::text_at(want, field);
-    return !text.empty() && text != kubernetes::text_at(have, field);
+    const std::string text = text_at(want, field);
+    return !text.empty() && text != text_at(have, field);
   }
 
   Result<json::object> apply(const Resource& resource, const std::string& ns,
@@ -470,14 +469,13 @@ class MemoryApi final : public Api {
     object["apiVersion"] = resource.api_version();
     object["kind"] = resource.kind;
     json::object& metadata = object["metadata"].as_object();
-    const json::value& old = kubernetes::map_at(before, "metadata");
+    const json::object& old = map_at(before, "metadata");
     const bool fresh = before.empty();
-    metadata["uid"] =
-        fresh ? "uid-" + std::to_string(++last_uid_) : kubernetes::text_at(old, "uid");
+    metadata["uid"] = fresh ? "uid-" + std::to_string(++last_uid_) : text_at(old, "uid");
     if (!metadata.contains("creationTimestamp"))
-      metadata["creationTimestamp"] = fresh ? kubernetes::kubernetes_time(clock_.wall_now())
-                                            : kubernetes::text_at(old, "creationTimestamp");
-    const auto* generation = kubernetes::member(old, "generation");
+      metadata["creationTimestamp"] =
+          fresh ? rfc3339(clock_.wall_now()) : text_at(old, "creationTimestamp");
+    const auto* generation = member(old, "generation");
     const std::int64_t last = generation == nullptr ? 0 : generation->as_int64();
     const bool changed = fresh || spec_of(before) != spec_of(object);
     if (has_generation(resource)) metadata["generation"] = changed ? last + 1 : last;

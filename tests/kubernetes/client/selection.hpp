@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/client/object_json.hpp"
 
 namespace osm::kubernetes_test {
 
@@ -16,13 +16,13 @@ namespace json = boost::json;
 
 // "a=b,c": every part holds.
 inline bool labelled(const json::object& object, std::string_view selector) {
-  const json::value& labels = kubernetes::map_at(kubernetes::map_at(object, "metadata"), "labels");
+  const json::object& labels = map_at(map_at(object, "metadata"), "labels");
   while (!selector.empty()) {
     const auto comma = std::min(selector.find(','), selector.size());
     const std::string_view part = selector.substr(0, comma);
     selector.remove_prefix(std::min(comma + 1, selector.size()));
     const auto equals = part.find('=');
-    const auto* value = kubernetes::member(labels, part.substr(0, equals));
+    const auto* value = member(labels, part.substr(0, equals));
     if (value == nullptr) return false;
     if (equals != std::string_view::npos && *value != json::value(part.substr(equals + 1)))
       return false;
@@ -33,11 +33,11 @@ inline bool labelled(const json::object& object, std::string_view selector) {
 // Namespace and selectors of a ListRequest or WatchRequest; its resource is the caller's.
 template <class Request>
 bool selected(const json::object& object, const Request& request) {
-  const json::value& metadata = kubernetes::map_at(object, "metadata");
-  if (!request.ns.empty() && kubernetes::text_at(metadata, "namespace") != request.ns) return false;
+  const json::object& metadata = map_at(object, "metadata");
+  if (!request.ns.empty() && text_at(metadata, "namespace") != request.ns) return false;
   constexpr std::string_view kByName = "metadata.name=";
   if (request.field_selector.starts_with(kByName) &&
-      kubernetes::text_at(metadata, "name") != request.field_selector.substr(kByName.size()))
+      text_at(metadata, "name") != request.field_selector.substr(kByName.size()))
     return false;
   return labelled(object, request.label_selector);
 }

@@ -5,14 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "kubernetes/client/json_text.hpp"
+#include "base/json.hpp"
 #include "lib/run.hpp"
 
 namespace osm {
 namespace {
 
-using kubernetes::map_of;
-using kubernetes::text_of;
 using kubernetes::WatchDecoder;
 using kubernetes::WatchEventType;
 namespace json = boost::json;
@@ -25,7 +23,7 @@ struct Seen {
   std::vector<std::string> names;
   bool operator()(WatchEventType type, const json::object& object) {
     names.push_back(std::to_string(static_cast<int>(type)) +
-                    text_of(*map_of(object, "metadata"), "name"));
+                    text_at(map_at(object, "metadata"), "name"));
     return true;
   }
 };

@@ -105,13 +105,10 @@ class CuttableCluster final : public kubernetes::Cluster {
 // Shared by all platforms of a run.
 struct Surroundings {
   explicit Surroundings(const char* kubeconfig) {
-    auto connected = kubernetes::connect({.kubeconfig = kubeconfig,
-                                          .io = io.executor(),
-                                          .blocking = blocking.executor(),
-                                          .clock = clock,
-                                          .rng = rng,
-                                          .log = log,
-                                          .metrics = metrics});
+    auto connected = kubernetes::connect(
+        {.kubeconfig = kubeconfig,
+         .io = io.executor(),
+         .runtime = {io.executor(), blocking.executor(), clock, rng, log, metrics}});
     if (!connected.ok()) throw std::runtime_error(connected.error().text());
     real = *std::move(connected);
   }
@@ -136,12 +133,10 @@ const Resource& resource_of(const std::string& kind) {
 class FollowingProvider final : public EndpointsProvider {
  public:
   FollowingProvider(kubernetes::Cluster& cluster, Surroundings& shared, const Runtime& around)
-      : store_(kubernetes::make_store({.cluster = cluster,
-                                       .executor = thread_.executor(),
-                                       .clock = shared.clock,
-                                       .rng = shared.rng,
-                                       .log = around.log,
-                                       .metrics = around.metrics})),
+      : store_(kubernetes::make_store(
+            {.cluster = cluster,
+             .runtime = {thread_.executor(), thread_.executor(), shared.clock, shared.rng,
+                         around.log, around.metrics}})),
         pods_(*store_, around.log, around.metrics) {}
 
   std::string id() const override { return pods_.id(); }

@@ -37,13 +37,10 @@ class Follower {
   explicit Follower(osm::kubernetes::Cluster& cluster, const std::string& ns,
                     osm::Executor& executor, const osm::Clock& clock, osm::Rng& rng,
                     osm::LogSink& log)
-      : store_(osm::kubernetes::make_store({.cluster = cluster,
-                                            .executor = executor,
-                                            .clock = clock,
-                                            .rng = rng,
-                                            .log = log,
-                                            .metrics = metrics_,
-                                            .osm_namespace = ns})),
+      : store_(
+            osm::kubernetes::make_store({.cluster = cluster,
+                                         .runtime = {executor, executor, clock, rng, log, metrics_},
+                                         .osm_namespace = ns})),
         subscription_(store_->subscribe([](const auto& keys) {
           for (const auto& key : keys) say("changed " + key.kind + ' ' + name_of(key));
         })) {}
@@ -98,14 +95,11 @@ int main(int argc, char** argv) {
   osm::net::Threads blocking(1);
   std::map<std::string, std::string> environment;
   if (const char* path = std::getenv("PATH")) environment["PATH"] = path;
-  auto cluster = osm::kubernetes::connect({.kubeconfig = argv[1],
-                                           .environment = environment,
-                                           .io = io.executor(),
-                                           .blocking = blocking.executor(),
-                                           .clock = clock,
-                                           .rng = rng,
-                                           .log = log,
-                                           .metrics = metrics});
+  auto cluster = osm::kubernetes::connect(
+      {.kubeconfig = argv[1],
+       .environment = environment,
+       .io = io.executor(),
+       .runtime = {io.executor(), blocking.executor(), clock, rng, log, metrics}});
   if (!cluster.ok()) {
     say("error " + cluster.error().text());
     return 1;

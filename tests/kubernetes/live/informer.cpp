@@ -28,10 +28,7 @@ struct Followed {
   explicit Followed(live::Server& server, const std::string& ns)
       : informer({.api = server.api(),
                   .executor = strand,
-                  .clock = server.clock,
-                  .rng = server.rng,
-                  .log = server.log,
-                  .metrics = server.metrics,
+                  .runtime = {strand, strand, server.clock, server.rng, server.log, server.metrics},
                   .server = server.cluster().server(),
                   .resource = kConfigMaps,
                   .ns = ns,

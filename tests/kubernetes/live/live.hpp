@@ -25,13 +25,10 @@ class Server {
   explicit Server(const char* variable = "KUBERNETES_LIVE_CONFIG") {
     const char* path = std::getenv(variable);
     REQUIRE_MESSAGE(path != nullptr, "tests/e2e/kubernetes/client_test.py runs this program");
-    auto connected = kubernetes::connect({.kubeconfig = path,
-                                          .io = io_.executor(),
-                                          .blocking = blocking_.executor(),
-                                          .clock = clock,
-                                          .rng = rng,
-                                          .log = log,
-                                          .metrics = metrics});
+    auto connected = kubernetes::connect(
+        {.kubeconfig = path,
+         .io = io_.executor(),
+         .runtime = {io_.executor(), blocking_.executor(), clock, rng, log, metrics}});
     REQUIRE_MESSAGE(connected.ok(), (connected.ok() ? "" : connected.error().text()));
     cluster_ = *std::move(connected);
   }

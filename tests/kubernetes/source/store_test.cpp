@@ -50,11 +50,7 @@ struct Fixture {
 
   void start(std::set<std::string> kinds = {}) {
     store = k::make_store({.cluster = cluster,
-                           .executor = executor,
-                           .clock = clock,
-                           .rng = rng,
-                           .log = log,
-                           .metrics = metrics,
+                           .runtime = {executor, executor, clock, rng, log, metrics},
                            .kinds = std::move(kinds)});
     subscription = store->subscribe(
         [this](const auto& keys) { told.insert(told.end(), keys.begin(), keys.end()); });

@@ -65,11 +65,12 @@ struct Fixture : UpkeepFixture {
   }
 
   void start() {
-    keeper.emplace(with, SecretKeeperOptions{.store = store,
-                                             .may_write = [this] { return leads; },
-                                             .mesh_name = "osm",
-                                             .certificates = &recording,
-                                             .trust_domains = [this] { return domains; }});
+    keeper.emplace(api, runtime,
+                   SecretKeeperOptions{.store = store,
+                                       .may_write = [this] { return leads; },
+                                       .mesh_name = "osm",
+                                       .certificates = ProxyCertificateUpkeep{
+                                           recording, [this] { return domains; }}});
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
     executor.run_for(2s);

@@ -27,12 +27,13 @@ struct Fixture : UpkeepFixture {
 
   void start() {
     keeper.emplace(
-        with, GatewayKeeperOptions{.manager = manager,
-                                   .spec = spec,
-                                   .trust_domains = [] { return TrustDomain("cluster.local"); },
-                                   .may_write = [this] { return leads; },
-                                   .on_problems = [this] { ++told; },
-                                   .mesh_config = kConfig});
+        api, runtime,
+        GatewayKeeperOptions{.manager = manager,
+                             .spec = spec,
+                             .trust_domains = [] { return TrustDomain("cluster.local"); },
+                             .may_write = [this] { return leads; },
+                             .on_problems = [this] { ++told; },
+                             .mesh_config = kConfig});
     executor.run_for(1s);
   }
   // Sets the gateway section of MeshConfig.
@@ -68,7 +69,7 @@ struct Fixture : UpkeepFixture {
   }
   bool is_theirs(const std::string& name) {
     return text_at(map_at(secret(name), "data"), "private.key") == "dGhlaXJz" &&
-           !map_at(secret(name), "data").as_object().contains("tls.key");
+           !map_at(secret(name), "data").contains("tls.key");
   }
 
   testing::MemoryCertificateManager manager{clock};
@@ -93,7 +94,7 @@ TEST_SUITE("kubernetes::GatewayKeeper") {
     CHECK(is_current());
     const json::object held = secret();
     CHECK(held.at("type") == "kubernetes.io/tls");
-    const json::value& labels = map_at(map_at(held, "metadata"), "labels");
+    const json::object& labels = map_at(map_at(held, "metadata"), "labels");
     CHECK(text_at(labels, kNameLabel) == kNameLabelValue);
     CHECK(text_at(labels, kInstanceLabel) == "osm");
     CHECK(keeper->problems().empty());

@@ -16,7 +16,7 @@ namespace {
 
 struct Fixture : UpkeepFixture {
   std::unique_ptr<Lease> replica(const std::string& name) {
-    return std::make_unique<Lease>(with, LeaseOptions{"osm-system", "osm", name},
+    return std::make_unique<Lease>(api, runtime, LeaseOptions{"osm-system", "osm", name},
                                    [this, name] { acquired.push_back(name); });
   }
   json::object spec() { return api.at(kLeases, "osm-system", "osm").at("spec").as_object(); }

@@ -19,7 +19,7 @@ constexpr const char* kName = "osm-webhook-osm";
 
 struct Fixture : UpkeepFixture {
   Fixture() {
-    reconciler.emplace(with);
+    reconciler.emplace(api, runtime);
     reconciler->want(kMutatingWebhooks, mutating_webhook(names));
     executor.run_until_idle();
   }
@@ -181,7 +181,7 @@ TEST_SUITE("kubernetes::Reconciler") {
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "every CRD is installed, and put back when deleted") {
-    Reconciler reconciler(with);
+    Reconciler reconciler(api, runtime);
     for (auto& crd : crds()) reconciler.want(kCrds, std::move(crd));
     executor.run_until_idle();
     CHECK(api.count(kCrds) == crds().size());

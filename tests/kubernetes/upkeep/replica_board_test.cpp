@@ -20,7 +20,7 @@ struct Fixture : UpkeepFixture {
   std::unique_ptr<LeaseBoard> board(const std::string& replica, const std::string& mesh = "osm",
                                     const std::set<std::string>& topics = {}) {
     return std::make_unique<LeaseBoard>(
-        with,
+        api, runtime,
         LeaseBoardOptions{.ns = kNs, .mesh_name = mesh, .replica = replica, .topics = topics});
   }
   // "unavailable" in place of an answer.
@@ -157,11 +157,17 @@ TEST_SUITE("kubernetes::LeaseBoard") {
 
   TEST_CASE_FIXTURE(Fixture, "a replica that cannot list, or cannot renew, does not know") {
     auto a = board("a");
-    for (const char* verb : {"list leases", "patch leases"}) {
-      CAPTURE(verb);
+    for (const std::set<std::string>& verbs :
+         {std::set<std::string>{"list", "watch"}, std::set<std::string>{"patch"}}) {
+      CAPTURE(*verbs.begin());
       executor.run_for(5s);
       CHECK(read(*a) == Said{{"a", ""}});
-      fail(verb);
+      api.set_fault([verbs](const std::string& call) {
+        return verbs.contains(call.substr(0, call.find(' ')))
+                   ? Status(Error{ErrorCode::kUnavailable, "away"})
+                   : Status();
+      });
+      api.end_watches();
       executor.run_for(8s);
       CHECK(read(*a) == Said{{"a", ""}});  // not at the first hitch
       executor.run_for(15s);

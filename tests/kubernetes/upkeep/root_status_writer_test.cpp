@@ -20,9 +20,10 @@ struct Fixture : UpkeepFixture {
         {.name = kOwnRoot, .state = "inactive", .role = "inactive", .since = {}, .waiting_for = {}},
         root("first", "signing"),
         root("second", "validating", "2 of 3 proxies")};
-    writer.emplace(with, RootStatusWriterOptions{.roots = [this] { return roots; },
-                                                 .may_write = [this] { return leads; },
-                                                 .osm_namespace = "osm-system"});
+    writer.emplace(api, runtime,
+                   RootStatusWriterOptions{.roots = [this] { return roots; },
+                                           .may_write = [this] { return leads; },
+                                           .osm_namespace = "osm-system"});
   }
   void put_root(const std::string& name) {
     put(kMeshRootCertificates, {{"metadata", {{"name", name}, {"namespace", "osm-system"}}},

@@ -17,7 +17,7 @@ namespace {
 
 struct Fixture : UpkeepFixture {
   void start() {
-    keeper.emplace(with, SecretKeeperOptions{store, [this] { return leads; }, "osm"});
+    keeper.emplace(api, runtime, SecretKeeperOptions{store, [this] { return leads; }, "osm"});
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
   }

@@ -94,13 +94,14 @@ struct Fixture : UpkeepFixture {
     store.put(std::move(stored));
   }
   void start(const std::string& replica = "controller-a") {
-    writer.emplace(with, StatusWriterOptions{
-                             .store = store,
-                             .status_of = [this](const ObjectKey& key) { return status_of(key); },
-                             .problems = [this] { return problems; },
-                             .may_write = [this] { return leads; },
-                             .replica = replica,
-                             .board = several ? &board : nullptr});
+    writer.emplace(
+        api, runtime,
+        StatusWriterOptions{.store = store,
+                            .status_of = [this](const ObjectKey& key) { return status_of(key); },
+                            .problems = [this] { return problems; },
+                            .may_write = [this] { return leads; },
+                            .replica = replica,
+                            .board = several ? &board : nullptr});
   }
   Result<ObjectStatus> status_of(const ObjectKey& key) {
     ++asked;
@@ -457,10 +458,10 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
 TEST_SUITE("kubernetes::EventWriter") {
   TEST_CASE_FIXTURE(Fixture, "a refusal is an Event on its object, once, whoever's turn it is") {
     const std::vector<Problem> wrong{problem()};
-    EventWriter first(with, store, "controller-a");
+    EventWriter first(api, runtime, store, "controller-a");
     first.tell(wrong);
     first.tell(wrong);
-    EventWriter second(with, store, "controller-b");
+    EventWriter second(api, runtime, store, "controller-b");
     second.tell(wrong);
     REQUIRE(api.count(kEvents) == 1);
     const auto page = [&] {
@@ -478,7 +479,7 @@ TEST_SUITE("kubernetes::EventWriter") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "problems without an object or effect are no Events") {
-    EventWriter events(with, store, "a");
+    EventWriter events(api, runtime, store, "a");
     Problem unused = problem();
     unused.code = ErrorCode::kUnusedField;
     Problem gone = problem();
@@ -491,7 +492,7 @@ TEST_SUITE("kubernetes::EventWriter") {
   TEST_CASE_FIXTURE(Fixture, "a flood of refusals is told at a rate, and all of it") {
     std::vector<Problem> flood;
     for (int i = 0; i < 200; ++i) flood.push_back(problem("fault " + std::to_string(i)));
-    EventWriter events(with, store, "a");
+    EventWriter events(api, runtime, store, "a");
     events.tell(flood);
     CHECK(api.count(kEvents) == 25);
     CHECK(events.behind());
@@ -506,7 +507,7 @@ TEST_SUITE("kubernetes::EventWriter") {
   TEST_CASE_FIXTURE(Fixture, "a note is cut where the API's bound is, between characters") {
     std::string longest;
     while (longest.size() < 2000) longest += "ä";
-    EventWriter events(with, store, "a");
+    EventWriter events(api, runtime, store, "a");
     events.tell({problem(longest)});
     json::object event;
     auto listed = api.list({.resource = kEvents},

@@ -6,6 +6,8 @@
 
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/labels.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -27,7 +29,7 @@ struct UpkeepFixture {
   testing::CapturingMetrics metrics;
   MemoryApi api{clock};
   testing::MemoryObjectStore store;
-  const kubernetes::Surroundings with{api, executor, clock, rng, log, metrics};
+  const Runtime runtime{executor, executor, clock, rng, log, metrics};
 
   // Puts an object into the server, as a user does.
   json::object put(const Resource& resource, json::object object) {

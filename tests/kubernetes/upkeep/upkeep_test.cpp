@@ -79,25 +79,19 @@ struct Fixture : UpkeepFixture {
   }
 
   std::unique_ptr<Upkeep> start(const std::string& replica) {
-    auto started = start_upkeep({.cluster = cluster,
-                                 .blocking = executor,
-                                 .clock = clock,
-                                 .rng = rng,
-                                 .log = log,
-                                 .metrics = metrics,
-                                 .replica = replica,
-                                 .install_kinds = true,
-                                 .mutating_webhook = &manager,
-                                 .validating_webhook = &manager,
-                                 .follow_preset = true,
-                                 .status_of = &control_plane,
-                                 .keep_secrets = true,
-                                 .store = &store,
-                                 .proxy_certificates = &manager,
-                                 .gateway = &manager,
-                                 .mesh_spec = &spec,
-                                 .trust_domain = TrustDomain("cluster.local"),
-                                 .roots = [this] { return roots; }});
+    const auto domains = [] { return TrustDomains(TrustDomain("cluster.local")); };
+    auto started =
+        start_upkeep({.cluster = cluster,
+                      .runtime = runtime,
+                      .replica = replica,
+                      .install_kinds = true,
+                      .mutating_webhook = WebhookUpkeep{manager},
+                      .validating_webhook = WebhookUpkeep{manager},
+                      .follow_preset = true,
+                      .status = StatusUpkeep{control_plane, store},
+                      .secrets = SecretUpkeep{store, ProxyCertificateUpkeep{manager, domains}},
+                      .gateway = GatewayUpkeep{manager, spec, domains},
+                      .roots = RootsUpkeep{[this] { return roots; }, store}});
     REQUIRE_MESSAGE(started.ok(), (started.ok() ? "" : started.error().text()));
     return *std::move(started);
   }
@@ -241,13 +235,9 @@ TEST_SUITE("kubernetes::Upkeep") {
 
   TEST_CASE_FIXTURE(Fixture, "an injector needs no Lease for its webhook") {
     const auto upkeep = start_upkeep({.cluster = cluster,
-                                      .blocking = executor,
-                                      .clock = clock,
-                                      .rng = rng,
-                                      .log = log,
-                                      .metrics = metrics,
+                                      .runtime = runtime,
                                       .replica = "",
-                                      .mutating_webhook = &manager});
+                                      .mutating_webhook = WebhookUpkeep{manager}});
     REQUIRE(upkeep.ok());
     executor.run_for(1min);
     CHECK(api.count(kMutatingWebhooks) == 1);
@@ -257,48 +247,11 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK((*upkeep)->stale_secrets() == std::nullopt);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "an option that is missing is named") {
-    const auto nameless = start_upkeep({.cluster = cluster,
-                                        .blocking = executor,
-                                        .clock = clock,
-                                        .rng = rng,
-                                        .log = log,
-                                        .metrics = metrics,
-                                        .replica = "",
-                                        .follow_preset = true});
+  TEST_CASE_FIXTURE(Fixture, "a replica without a name is refused") {
+    const auto nameless = start_upkeep(
+        {.cluster = cluster, .runtime = runtime, .replica = "", .follow_preset = true});
     REQUIRE_FALSE(nameless.ok());
     CHECK(nameless.error().message.find("UpkeepOptions.replica") == 0);
-    const auto storeless = start_upkeep({.cluster = cluster,
-                                         .blocking = executor,
-                                         .clock = clock,
-                                         .rng = rng,
-                                         .log = log,
-                                         .metrics = metrics,
-                                         .replica = "a",
-                                         .keep_secrets = true});
-    REQUIRE_FALSE(storeless.ok());
-    CHECK(storeless.error().message.find("UpkeepOptions.store") == 0);
-    const auto specless = start_upkeep({.cluster = cluster,
-                                        .blocking = executor,
-                                        .clock = clock,
-                                        .rng = rng,
-                                        .log = log,
-                                        .metrics = metrics,
-                                        .replica = "a",
-                                        .gateway = &manager});
-    REQUIRE_FALSE(specless.ok());
-    CHECK(specless.error().message.find("UpkeepOptions.mesh_spec") == 0);
-    const auto keepless = start_upkeep({.cluster = cluster,
-                                        .blocking = executor,
-                                        .clock = clock,
-                                        .rng = rng,
-                                        .log = log,
-                                        .metrics = metrics,
-                                        .replica = "a",
-                                        .proxy_certificates = &manager,
-                                        .trust_domain = TrustDomain("cluster.local")});
-    REQUIRE_FALSE(keepless.ok());
-    CHECK(keepless.error().message.find("UpkeepOptions.keep_secrets") == 0);
   }
 
   TEST_CASE_FIXTURE(Fixture, "after the end nothing is written") {

@@ -3,18 +3,14 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 
 #include "base/base64.hpp"
+#include "base/read_file.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
-
-constexpr std::size_t kMaxFileBytes = 4 * 1024 * 1024;
 
 // One user or cluster of a kubeconfig, read field by field; every error names file and field.
 class Section {
@@ -245,24 +241,8 @@ Result<Access> read_context(const Section& root, const std::string& path,
 
 }  // namespace
 
-Result<std::string> read_small_file(const std::string& path) {
-  const auto failed = [&](std::string_view why) {
-    return Error{ErrorCode::kUnreadableSource, path + ": cannot be read: " + std::string(why)};
-  };
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return failed(std::strerror(errno));
-  std::string bytes;
-  char block[16 * 1024];
-  while (file.read(block, sizeof block), file.gcount() > 0) {
-    bytes.append(block, static_cast<std::size_t>(file.gcount()));
-    if (bytes.size() > kMaxFileBytes) return failed("it is larger than 4 MiB");
-  }
-  if (file.bad() || !file.eof()) return failed("is it a directory?");
-  return bytes;
-}
-
 Result<Access> read_kubeconfig(const std::string& path, const std::string& context) {
-  OSM_TRY(const std::string text, read_small_file(path));
+  OSM_TRY(const std::string text, read_file(path, kMaxAccessFileBytes));
   try {
     const YAML::Node node = YAML::Load(text);
     if (!node.IsMap())
@@ -297,12 +277,12 @@ Result<Access> read_service_account(const std::map<std::string, std::string>& en
   access.certificate_authority.path = directory + "/ca.crt";
   access.token_file = directory + "/token";
   for (const std::string& needed : {access.certificate_authority.path, access.token_file}) {
-    if (const auto content = read_small_file(needed); !content.ok())
+    if (const auto content = read_file(needed, kMaxAccessFileBytes); !content.ok())
       return Error{
           ErrorCode::kNotFound,
           content.error().message + "; the pod's automountServiceAccountToken must not be false"};
   }
-  if (auto ns = read_small_file(directory + "/namespace"); ns.ok() && !ns->empty())
+  if (auto ns = read_file(directory + "/namespace", kMaxAccessFileBytes); ns.ok() && !ns->empty())
     access.ns = *std::move(ns);
   return access;
 }

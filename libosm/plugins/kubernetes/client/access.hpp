@@ -36,6 +36,9 @@ struct ExecPlugin {
   std::string install_hint{};
 };
 
+// Limit of a kubeconfig and of the files that it names.
+inline constexpr std::size_t kMaxAccessFileBytes = 4 * 1024 * 1024;
+
 struct Access {
   std::string server;  // "https://10.96.0.1:443/prefix"
   net::Address address;
@@ -63,8 +66,5 @@ Result<Access> read_kubeconfig(const std::string& path, const std::string& conte
 // Failure: kNotFound (not in a pod). Blocking: reads files.
 Result<Access> read_service_account(const std::map<std::string, std::string>& environment,
                                     const std::string& directory);
-
-// A small file, whole. Failure: kUnreadableSource, naming it. Blocking: reads it.
-Result<std::string> read_small_file(const std::string& path);
 
 }  // namespace osm::inline v1::kubernetes

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "kubernetes/client/api_status.hpp"
-#include "kubernetes/client/json_text.hpp"
 #include "kubernetes/client/watch_decoder.hpp"
-#include "net/cancellable.hpp"
+#include "osm/detail/call_gate.hpp"
 #include "osm/net/http.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -26,6 +26,7 @@ constexpr const char* kMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 constexpr const char* kMetadataEvents =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+constexpr const char* kAnswer = ": the server's answer";
 constexpr auto kListDeadline = seconds(60);
 constexpr int kMaxAttempts = 3;
 constexpr auto kMaxRetryAfter = seconds(2);
@@ -68,32 +69,23 @@ seconds retry_after(const net::Response& response) {
   return seconds(1);
 }
 
-// One request that is answered later: the handle given out ends it, wherever it stands.
-struct Operation : net::Cancellable {
+// A request that is answered later. The handle given out closes the gate.
+struct Operation {
+  detail::CallGate gate;
   net::HttpRequest request;
-  std::string token;         // it was last sent with
+  std::string token;         // of the last attempt
   bool tried_again = false;  // with another token
-  Subscription sent;         // under mutex
-
-  // Nothing is called any more once it was cancelled.
-  void run(const std::function<void()>& callback) {
-    if (!begin()) return;
-    callback();
-    end();
-  }
+  std::mutex mutex;          // over `sent`
+  Subscription sent;
 };
 
 Subscription handle_of(std::shared_ptr<Operation> operation) {
   void* address = operation.get();
   return Subscription(std::shared_ptr<void>(address, [operation](void*) {
-    Subscription sent;
-    {
-      std::unique_lock lock(operation->mutex);
-      operation->cancelled = true;
-      sent = std::move(operation->sent);
-      operation->wait(lock);
-    }
-    // Outside of the lock: it waits for a callback that may want it.
+    operation->gate.close();
+    Subscription sent;  // destroyed without the lock: it waits for a callback
+    std::lock_guard lock(operation->mutex);
+    sent = std::move(operation->sent);
   }));
 }
 
@@ -160,7 +152,7 @@ class ApiClient final : public Api {
   Result<std::string> server_version() override {
     OSM_TRY(const json::object version,
             call("GET", "/version", "", "", "get the server's version"));
-    return text_of(version, "gitVersion");
+    return text_at(version, "gitVersion");
   }
 
   Subscription list(const ListRequest& request,
@@ -208,9 +200,8 @@ class ApiClient final : public Api {
 
  private:
   static std::pair<std::string, std::string> names_in(const json::object& object) {
-    const json::object* metadata = map_of(object, "metadata");
-    if (metadata == nullptr) return {};
-    return {text_of(*metadata, "namespace"), text_of(*metadata, "name")};
+    const json::object& metadata = map_at(object, "metadata");
+    return {text_at(metadata, "namespace"), text_at(metadata, "name")};
   }
 
   static std::string manager_query() { return Query().add("fieldManager", kFieldManager).text(); }
@@ -253,7 +244,7 @@ class ApiClient final : public Api {
       const auto response = http_.call(request);
       count(verb, response);
       if (!response.ok()) return response.error().with_context(what);
-      if (response->status < 300) return parse_object(response->body, what);
+      if (response->status < 300) return parse_json_object(response->body, what + kAnswer);
       if (response->status == 401) credentials_->refused(*token);
       if (response->status == 401 && !std::exchange(new_token, true)) {
         const auto next = credentials_->token();
@@ -267,8 +258,8 @@ class ApiClient final : public Api {
 
   // Calls that are answered later.
 
-  // Puts the token into the request; a plugin that must be run for it runs elsewhere. `then` is
-  // told errors inside of run() only.
+  // Puts the token into the request; a credential plugin runs on `blocking_`. `then` gets errors
+  // inside of the gate only.
   using Then = std::function<void(const std::optional<Error>&)>;
   void authorize(const std::shared_ptr<Operation>& operation, Then then) {
     const auto proceed = [operation, then = std::move(then)](const Result<std::string>& token) {
@@ -279,10 +270,10 @@ class ApiClient final : public Api {
     };
     const auto known = credentials_->token_at_hand();
     if (known && known->ok()) return proceed(*known);
-    // `this` may be gone when the plugin is through; then the operation was cancelled.
+    // `this` may be gone when the plugin has ended; the operation is cancelled then.
     blocking_.post([operation, proceed, credentials = credentials_] {
       const auto token = credentials->token();
-      operation->run([&] { proceed(token); });
+      operation->gate.run([&] { proceed(token); });
     });
   }
 
@@ -300,7 +291,7 @@ class ApiClient final : public Api {
   void send_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
                  const std::string& what, const std::function<void(Result<ListPage>)>& done) {
     auto on_response = [this, operation, resource, what, done](Result<net::Response> response) {
-      operation->run([&] {
+      operation->gate.run([&] {
         count("list", response);
         if (!response.ok()) return done(response.error().with_context(what));
         const auto resend = [this, operation, resource, what, done](const auto& error) {
@@ -318,20 +309,19 @@ class ApiClient final : public Api {
   // Unless it was cancelled meanwhile.
   template <class Send>
   static void begin(const std::shared_ptr<Operation>& operation, const Send& send) {
-    Subscription former;
-    std::lock_guard lock(operation->mutex);
-    if (operation->cancelled) return;
-    former = std::exchange(operation->sent, send());
+    operation->gate.run([&] {
+      Subscription former;
+      std::lock_guard lock(operation->mutex);
+      former = std::exchange(operation->sent, send());
+    });
   }
 
   static Result<ListPage> page_of(const net::Response& response, const Resource& resource,
                                   const std::string& what) {
-    OSM_TRY(json::object body, parse_object(response.body, what));
+    OSM_TRY(json::object body, parse_json_object(response.body, what + kAnswer));
     ListPage page;
-    if (const json::object* metadata = map_of(body, "metadata")) {
-      page.resource_version = text_of(*metadata, "resourceVersion");
-      page.continue_token = text_of(*metadata, "continue");
-    }
+    page.resource_version = text_at(map_at(body, "metadata"), "resourceVersion");
+    page.continue_token = text_at(map_at(body, "metadata"), "continue");
     json::value* items = body.if_contains("items");
     if (items != nullptr && items->is_array()) {
       page.items.reserve(items->get_array().size());
@@ -362,7 +352,7 @@ class ApiClient final : public Api {
     };
     net::HttpStreamEvents events;
     events.on_head = [this, operation, watch, handler](const net::Response& head) {
-      operation->run([&] {
+      operation->gate.run([&] {
         count("watch", std::to_string(head.status));
         watch->head = head;
         watch->opened = true;
@@ -370,7 +360,7 @@ class ApiClient final : public Api {
       });
     };
     events.on_data = [operation, watch, handler, finish](std::string_view data) {
-      operation->run([&] {
+      operation->gate.run([&] {
         if (watch->over) return;
         if (watch->head.status >= 300) {
           if (watch->error_body.size() < kMaxErrorBytes) watch->error_body.append(data);
@@ -378,14 +368,13 @@ class ApiClient final : public Api {
         }
         const Status fed = watch->decoder.feed(data, [&](WatchEventType type, json::object object) {
           handler.on_event(type, std::move(object));
-          std::lock_guard lock(operation->mutex);
-          return !operation->cancelled;
+          return operation->gate.run([] {});  // false: cancelled
         });
         if (!fed.ok()) finish(fed);
       });
     };
     events.on_end = [this, operation, watch, what, handler, finish](const Status& status) {
-      operation->run([&] {
+      operation->gate.run([&] {
         if (!status.ok()) {
           if (!watch->opened) count("watch", std::string(error_code_text(status.error().code)));
           return finish(status.error().with_context(what));

@@ -3,7 +3,7 @@
 #include <boost/json.hpp>
 #include <string>
 
-#include "kubernetes/client/json_text.hpp"
+#include "base/json.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -12,17 +12,13 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxMessageBytes = 2048;
 
-const json::array* causes_of(const json::object& status) {
-  const json::object* details = map_of(status, "details");
-  const json::value* causes = details == nullptr ? nullptr : details->if_contains("causes");
-  return causes == nullptr ? nullptr : causes->if_array();
+const json::array& causes_of(const json::object& status) {
+  return list_at(map_at(status, "details"), "causes");
 }
 
 bool has_cause(const json::object& status, std::string_view reason) {
-  const json::array* causes = causes_of(status);
-  if (causes == nullptr) return false;
-  for (const json::value& cause : *causes)
-    if (cause.is_object() && text_of(cause.get_object(), "reason") == reason) return true;
+  for (const json::value& cause : causes_of(status))
+    if (text_at(cause, "reason") == reason) return true;
   return false;
 }
 
@@ -66,24 +62,18 @@ Error error(ErrorCode code, std::string_view what, std::string message, std::str
 }  // namespace
 
 Error error_of_status(const json::object& status, std::string_view what) {
-  const json::value* number = status.if_contains("code");
-  const std::int64_t http_status =
-      number != nullptr && number->is_int64() ? number->get_int64() : 0;
-  const std::string reason = text_of(status, "reason");
-  std::string message = text_of(status, "message");
+  const std::int64_t http_status = number_at(status, "code");
+  const std::string reason = text_at(status, "reason");
+  std::string message = text_at(status, "message");
   if (message.empty()) message = reason.empty() ? "refused without a word" : reason;
-  // 422 names its fields twice; other refusals may name them here only.
-  if (const json::array* causes = causes_of(status)) {
-    for (const json::value& cause : *causes) {
-      if (!cause.is_object()) continue;
-      const std::string field = text_of(cause.get_object(), "field");
-      if (field.empty() || message.find(field) != std::string::npos) continue;
-      message.append("; ").append(field).append(": ").append(
-          text_of(cause.get_object(), "message"));
-    }
+  // 422 names its fields in the message as well; other refusals may name them here only.
+  for (const json::value& cause : causes_of(status)) {
+    const std::string field = text_at(cause, "field");
+    if (field.empty() || message.find(field) != std::string::npos) continue;
+    message.append("; ").append(field).append(": ").append(text_at(cause, "message"));
   }
-  // A version that the server has not got to is of another history (a restored backup): what it
-  // would have told is not to be had, just as of one that is too old.
+  // A version that is still to come is of another history (a restored backup): its events are not
+  // to be had, like those of a version that is too old.
   const bool gone =
       reason == "Expired" || reason == "Gone" || has_cause(status, "ResourceVersionTooLarge");
   const ErrorCode code = gone ? ErrorCode::kGone : code_of(http_status, reason);
@@ -91,8 +81,8 @@ Error error_of_status(const json::object& status, std::string_view what) {
 }
 
 Error error_of_response(const net::Response& response, std::string_view what) {
-  if (const auto body = parse_object(response.body, what);
-      body.ok() && text_of(*body, "kind") == "Status")
+  if (const auto body = parse_json_object(response.body, what);
+      body.ok() && text_at(*body, "kind") == "Status")
     return error_of_status(*body, what);
   return error(code_of(response.status, ""), what,
                "the server answered " + std::to_string(response.status) + " " + response.body,

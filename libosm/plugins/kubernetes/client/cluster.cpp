@@ -18,15 +18,16 @@ class HttpCluster final : public Cluster {
   HttpCluster(const ClusterOptions& options, const Access& access)
       : server_(access.server),
         ns_(access.ns),
-        credentials_(std::make_shared<Credentials>(access, options.environment, options.clock)) {
+        credentials_(
+            std::make_shared<Credentials>(access, options.environment, options.runtime.clock)) {
     net::HttpClientOptions http;
     http.address = access.address;
     http.tls = [credentials = credentials_] { return credentials->tls(); };
-    http.blocking = &options.blocking;
+    http.blocking = &options.runtime.blocking;
     http.connect_timeout = kConnectTimeout;
     http_ = net::HttpClient::create(std::move(http), options.io);
-    api_ = make_api_client(
-        {access.base_path, credentials_, *http_, options.blocking, options.metrics});
+    api_ = make_api_client({access.base_path, credentials_, *http_, options.runtime.blocking,
+                            options.runtime.metrics});
   }
 
   std::string server() const override { return server_; }
@@ -49,9 +50,10 @@ Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
               ? read_service_account(options.environment, options.service_account_dir)
               : read_kubeconfig(options.kubeconfig, options.context));
   // What can be read now is checked now, rather than at the first request.
-  if (const auto tls = Credentials(access, {}, options.clock).tls(); !tls.ok())
+  if (const auto tls = Credentials(access, {}, options.runtime.clock).tls(); !tls.ok())
     return tls.error().with_context(access.origin);
-  options.log.info("Kubernetes cluster", {{"server", access.server}, {"access", access.origin}});
+  options.runtime.log.info("Kubernetes cluster",
+                           {{"server", access.server}, {"access", access.origin}});
   return std::unique_ptr<Cluster>(std::make_unique<HttpCluster>(options, access));
 }
 

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "base/base64.hpp"
-#include "kubernetes/client/json_text.hpp"
+#include "base/json.hpp"
+#include "base/read_file.hpp"
 #include "kubernetes/client/program.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -53,7 +54,7 @@ std::optional<WallTime> parse_time(const std::string& text) {
 
 Result<std::string> pem_of(const PemSource& source) {
   if (source.path.empty()) return source.pem;
-  return read_small_file(source.path);
+  return read_file(source.path, kMaxAccessFileBytes);
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ Result<std::string> Credentials::read_token_file() {
   if (granted_ && granted_->expires && now < *granted_->expires &&
       *granted_->expires - now <= kReadTokenAgain)
     return granted_->token;
-  auto content = read_small_file(access_.token_file);
+  auto content = read_file(access_.token_file, kMaxAccessFileBytes);
   if (content.ok()) trim(*content);
   const bool usable = content.ok() && !content->empty() && content->size() <= kMaxTokenBytes &&
                       content->find_first_of("\r\n") == std::string::npos;
@@ -126,7 +127,7 @@ Result<net::ClientTls> Credentials::tls() const {
     OSM_TRY(tls.certificate_pem, pem_of(access_.client_certificate));
     tls.private_key = access_.client_key;
     if (tls.private_key == nullptr) {
-      OSM_TRY(std::string key, read_small_file(access_.client_key_file));
+      OSM_TRY(std::string key, read_file(access_.client_key_file, kMaxAccessFileBytes));
       tls.private_key = std::make_shared<const certificate::PrivateKey>(std::move(key));
     }
   }
@@ -169,27 +170,27 @@ Result<Credentials::Granted> Credentials::parse(const std::string& output) const
     return Error{ErrorCode::kInvalidSyntax, access_.origin + ": credential plugin " +
                                                 access_.exec->command + ": " + std::string(cause)};
   };
-  const auto credential = parse_object(output, "");
-  if (!credential.ok() || text_of(*credential, "kind") != "ExecCredential")
+  const auto credential = parse_json_object(output, "");
+  if (!credential.ok() || text_at(*credential, "kind") != "ExecCredential")
     return refuse("did not print an ExecCredential");
-  if (text_of(*credential, "apiVersion") != access_.exec->api_version)
+  if (text_at(*credential, "apiVersion") != access_.exec->api_version)
     return refuse("printed another apiVersion than " + access_.exec->api_version +
                   "; set apiVersion of the kubeconfig's exec section to the plugin's");
-  const json::object* status = map_of(*credential, "status");
-  if (status == nullptr) return refuse("printed no status");
+  if (member(*credential, "status") == nullptr) return refuse("printed no status");
+  const json::object& status = map_at(*credential, "status");
 
   Granted granted;
-  granted.token = text_of(*status, "token");
+  granted.token = text_at(status, "token");
   if (granted.token.find_first_of("\r\n") != std::string::npos)
     return refuse("printed a token of several lines");
-  granted.certificate_pem = text_of(*status, "clientCertificateData");
-  if (std::string key = text_of(*status, "clientKeyData"); !key.empty())
+  granted.certificate_pem = text_at(status, "clientCertificateData");
+  if (std::string key = text_at(status, "clientKeyData"); !key.empty())
     granted.key = std::make_shared<const certificate::PrivateKey>(std::move(key));
   if (granted.certificate_pem.empty() != (granted.key == nullptr))
     return refuse("printed half of a certificate and key");
   if (granted.token.empty() && granted.key == nullptr)
     return refuse("printed neither a token nor a certificate");
-  if (const std::string expires = text_of(*status, "expirationTimestamp"); !expires.empty()) {
+  if (const std::string expires = text_at(status, "expirationTimestamp"); !expires.empty()) {
     granted.expires = parse_time(expires);
     if (!granted.expires) return refuse("printed an expirationTimestamp that is no RFC 3339 time");
   }

@@ -25,7 +25,7 @@ class Credentials {
   // The bearer token to send now; empty: none, the connection says it all. A file is read again
   // after a minute, a plugin is run again shortly before what it said expires; what a file held is
   // used on when it cannot be read. One plugin runs at a time.
-  // Failure: as of run_program() and read_small_file(), kInvalidSyntax (what a plugin printed).
+  // Failure: as of run_program() and read_file(), kInvalidSyntax (what a plugin printed).
   // Thread: any. Blocking: while a plugin runs, at most a minute.
   Result<std::string> token();
 

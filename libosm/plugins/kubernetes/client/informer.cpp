@@ -4,7 +4,8 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "kubernetes/client/json_text.hpp"
+#include "base/backoff.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/reduce.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -13,12 +14,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kFirstBackoff = milliseconds(500);
 // A server that is back is noticed by then, at the cost of one request per kind.
-constexpr auto kLongestBackoff = seconds(4);
+constexpr Backoff kBackoff{milliseconds(500), seconds(4)};
 // A controller that installs the kinds itself has them a few seconds after it looked first.
-constexpr auto kFirstLookForMissing = seconds(2);  // less up to a half
-constexpr auto kLongestLookForMissing = seconds(60);
+constexpr Backoff kMissingBackoff{seconds(2), seconds(60)};
 constexpr auto kBelieveMissingAfter = seconds(10);
 // The server ends a watch by then; a dead one is noticed soon after.
 constexpr auto kWatchTimeout = seconds(120);
@@ -38,8 +37,6 @@ Informer::Informer(InformerOptions options)
     : options_(std::move(options)),
       kind_(options_.resource.kind),
       table_(options_.index_label),
-      backoff_(options_.rng, kFirstBackoff, kLongestBackoff),
-      missing_backoff_(options_.rng, kFirstLookForMissing, kLongestLookForMissing),
       self_(std::make_shared<Informer*>(this)) {}
 
 Informer::~Informer() { self_.reset(); }
@@ -70,7 +67,7 @@ void Informer::stop() {
   for (Subscription* handle : {&call_, &alarm_, &retry_, &problem_timer_}) handle->reset();
   failing_since_.reset();
   doubted_since_.reset();
-  backoff_.reset();
+  failures_ = 0;
   changed_ = table_.replace({});
   {
     std::lock_guard lock(mutex_);
@@ -93,29 +90,26 @@ void Informer::refresh(std::function<void(bool)> done) {
 }
 
 void Informer::report() const {
-  const auto now = options_.clock.steady_now();
+  const auto now = options_.runtime.clock.steady_now();
   const MetricLabel labels[] = {{"kind", kind_}};
-  options_.metrics.set("osm_kubernetes_objects", labels, static_cast<double>(table_.size()));
-  options_.metrics.set("osm_kubernetes_watch_staleness_seconds", labels,
-                       failing_since_ ? in_seconds(now - *failing_since_) : 0);
+  options_.runtime.metrics.set("osm_kubernetes_objects", labels,
+                               static_cast<double>(table_.size()));
+  options_.runtime.metrics.set("osm_kubernetes_watch_staleness_seconds", labels,
+                               failing_since_ ? in_seconds(now - *failing_since_) : 0);
   if (phase_ == Phase::kWatching)
-    options_.metrics.set("osm_kubernetes_watch_event_age_seconds", labels,
-                         in_seconds(now - last_event_));
+    options_.runtime.metrics.set("osm_kubernetes_watch_event_age_seconds", labels,
+                                 in_seconds(now - last_event_));
 }
 
 // From the Api's threads to the executor.
 
 VersionedObject Informer::entry_of(boost::json::object object) const {
-  std::string ns;
-  std::string name;
-  std::string version;
-  if (const auto* metadata = map_of(object, "metadata")) {
-    ns = text_of(*metadata, "namespace");
-    name = text_of(*metadata, "name");
-    version = text_of(*metadata, "resourceVersion");
-  }
+  const auto& metadata = map_at(object, "metadata");
+  std::string version = text_at(metadata, "resourceVersion");
   // Most objects of a repeated list are known: keep one copy.
-  if (auto known = table_.get_version(ns, name, version)) return {std::move(known), version};
+  if (auto known =
+          table_.get_version(text_at(metadata, "namespace"), text_at(metadata, "name"), version))
+    return {std::move(known), std::move(version)};
   auto kept = options_.metadata_only
                   ? reduce_to_metadata(options_.resource, std::move(object), options_.server)
                   : reduce(options_.resource, std::move(object), options_.server);
@@ -202,15 +196,16 @@ void Informer::finish_list(const std::string& version) {
   changed_.insert(changed_.end(), changed.begin(), changed.end());
   version_ = version;
   doubted_since_.reset();
-  missing_backoff_.reset();
+  misses_ = 0;
   {
     std::lock_guard lock(mutex_);
     news_ = news_ || !synced_ || missing_;
     synced_ = true;
     missing_ = false;
   }
-  options_.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
+  options_.runtime.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
   settle_refreshes(true);
+  if (!started()) return;  // stopped by a callback
   if (refresh_next_.empty()) {
     begin_watch();
   } else {
@@ -235,19 +230,18 @@ void Informer::begin_watch() {
   ++epoch_;
   phase_ = Phase::kWatching;
   retry_.reset();
-  watch_since_ = last_event_ = options_.clock.steady_now();
+  watch_since_ = last_event_ = options_.runtime.clock.steady_now();
   opened_ = progressed_ = false;
   WatchRequest request{options_.resource, options_.ns, options_.label_selector};
   request.resource_version = version_;
   request.metadata_only = options_.metadata_only;
-  request.timeout = kWatchTimeout + seconds(options_.rng.next() % kWatchTimeoutJitter);
+  request.timeout = kWatchTimeout + seconds(options_.runtime.rng.next() % kWatchTimeoutJitter);
   WatchHandler handler;
   handler.on_open = [this, epoch = epoch_] { deliver({epoch, Opened{}}); };
   handler.on_event = [this, epoch = epoch_](WatchEventType type, boost::json::object object) {
     VersionedObject entry;
     if (type == WatchEventType::kBookmark) {
-      if (const auto* metadata = map_of(object, "metadata"))
-        entry.version = text_of(*metadata, "resourceVersion");
+      entry.version = text_at(map_at(object, "metadata"), "resourceVersion");
     } else {
       entry = entry_of(std::move(object));
     }
@@ -266,10 +260,10 @@ void Informer::arm_alarm(std::chrono::nanoseconds delay) {
 }
 
 void Informer::on_silence() {
-  const auto idle = options_.clock.steady_now() - last_event_;
+  const auto idle = options_.runtime.clock.steady_now() - last_event_;
   if (idle < silence_limit_) return arm_alarm(silence_limit_ - idle);
   count_restart("silent");
-  backoff_.reset();  // it has lived for long
+  failures_ = 0;  // it has lived for long
   fail({ErrorCode::kDeadlineExceeded,
         "watch " + std::string(options_.resource.plural) + ": silent past its timeout"},
        after_watch());
@@ -288,11 +282,11 @@ void Informer::take(Opened) {
 
 void Informer::take(Event event) {
   on_reached();
-  last_event_ = options_.clock.steady_now();
+  last_event_ = options_.runtime.clock.steady_now();
   progressed_ = true;
   if (!event.entry.version.empty()) version_ = event.entry.version;
   if (event.type == WatchEventType::kBookmark) return;
-  options_.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
+  options_.runtime.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
   const ObjectKey key = event.entry.object->key;
   const bool different = event.type == WatchEventType::kDeleted
                              ? table_.remove(key.ns, key.name)
@@ -303,17 +297,18 @@ void Informer::take(Event event) {
 void Informer::take(Ended ended) {
   call_.reset();
   alarm_.reset();
-  const bool useful = progressed_ || options_.clock.steady_now() - watch_since_ >= kUsefulWatch;
-  if (useful) backoff_.reset();
+  const bool useful =
+      progressed_ || options_.runtime.clock.steady_now() - watch_since_ >= kUsefulWatch;
+  if (useful) failures_ = 0;
   if (ended.status.ok()) {
     count_restart("ended");
-    if (!useful) return wait(backoff_.next(), after_watch());
+    if (!useful) return wait(kBackoff.delay(++failures_, options_.runtime.rng), after_watch());
     return after_watch() == Phase::kWatching ? begin_watch() : begin_list();
   }
   switch (ended.status.error().code) {
     case ErrorCode::kGone:
       count_restart("gone");
-      return wait(backoff_.next(), Phase::kListing);
+      return wait(kBackoff.delay(++failures_, options_.runtime.rng), Phase::kListing);
     case ErrorCode::kUnavailable:
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kPermissionDenied:
@@ -326,13 +321,13 @@ void Informer::take(Ended ended) {
 }
 
 void Informer::count_restart(std::string_view reason) {
-  options_.metrics.add("osm_kubernetes_watch_restarts_total", {{"kind", kind_}, {"reason", reason}},
-                       1);
+  options_.runtime.metrics.add("osm_kubernetes_watch_restarts_total",
+                               {{"kind", kind_}, {"reason", reason}}, 1);
 }
 
 // Trouble.
 
-void Informer::wait(std::chrono::milliseconds delay, Phase then) {
+void Informer::wait(std::chrono::nanoseconds delay, Phase then) {
   ++epoch_;
   phase_ = Phase::kWaiting;
   call_.reset();
@@ -350,7 +345,7 @@ void Informer::fail(const Error& error, Phase then) {
   last_error_ = error;
   fresh_ = {};
   if (!failing_since_) {
-    failing_since_ = options_.clock.steady_now();
+    failing_since_ = options_.runtime.clock.steady_now();
     problem_timer_ = options_.executor.post_after(kShowFailureAfter, [this] {
       show_failure();
       tell();
@@ -358,9 +353,9 @@ void Informer::fail(const Error& error, Phase then) {
   }
   // A refusal does not pass by itself.
   if (error.code == ErrorCode::kPermissionDenied ||
-      options_.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
+      options_.runtime.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
     show_failure();
-  wait(backoff_.next(), then);
+  wait(kBackoff.delay(++failures_, options_.runtime.rng), then);
   settle_refreshes(false);
 }
 
@@ -379,7 +374,7 @@ void Informer::on_reached() {
 
 void Informer::on_missing(const Error& error) {
   if (has_synced() && !missing()) {  // it was there
-    const SteadyTime now = options_.clock.steady_now();
+    const SteadyTime now = options_.runtime.clock.steady_now();
     if (!doubted_since_) doubted_since_ = now;
     if (now - *doubted_since_ < kBelieveMissingAfter) return fail(error, Phase::kListing);
   }
@@ -398,7 +393,7 @@ void Informer::on_missing(const Error& error) {
                          "the API server does not have this resource, so there is none in the "
                          "mesh; install the CustomResourceDefinition " +
                              name + " with version " + std::string(options_.resource.version)));
-  wait(missing_backoff_.next(), Phase::kListing);
+  wait(kMissingBackoff.delay(++misses_, options_.runtime.rng), Phase::kListing);
   settle_refreshes(true);
 }
 
@@ -416,9 +411,10 @@ void Informer::set_problem(std::optional<Problem> problem) {
   }
   news_ = true;
   if (!problem) {
-    options_.log.info("resource is read again", {{"kind", kind_}});
+    options_.runtime.log.info("resource is read again", {{"kind", kind_}});
   } else if (began) {
-    options_.log.warning("resource cannot be read", {{"kind", kind_}, {"cause", problem->text()}});
+    options_.runtime.log.warning("resource cannot be read",
+                                 {{"kind", kind_}, {"cause", problem->text()}});
   }
 }
 

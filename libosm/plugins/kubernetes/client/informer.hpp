@@ -23,24 +23,17 @@
 #include <vector>
 
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/client/backoff.hpp"
 #include "kubernetes/client/object_table.hpp"
-#include "osm/clock.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
 #include "osm/object.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
 struct InformerOptions {
   Api& api;            // these outlive the informer
-  Executor& executor;  // runs one task at a time, in order
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
-  std::string server;  // "https://10.96.0.1:443", for what objects and problems are called by
+  Executor& executor;  // a strand: one task at a time, in order
+  Runtime runtime;
+  std::string server{};  // "https://10.96.0.1:443": in the sources of objects and problems
   Resource resource;
   std::string ns{};
   std::string label_selector{};
@@ -116,7 +109,7 @@ class Informer {
   Phase after_watch() const;
   void arm_alarm(std::chrono::nanoseconds delay);
   void on_silence();
-  void wait(std::chrono::milliseconds delay, Phase then);
+  void wait(std::chrono::nanoseconds delay, Phase then);
   void fail(const Error& error, Phase then);
   void on_missing(const Error& error);
   void on_reached();
@@ -151,8 +144,8 @@ class Informer {
   std::optional<SteadyTime> doubted_since_;
   std::optional<SteadyTime> failing_since_;
   std::optional<Error> last_error_;
-  Backoff backoff_;
-  Backoff missing_backoff_;
+  unsigned failures_ = 0;                              // in a row
+  unsigned misses_ = 0;                                // in a row: the resource is missing
   std::vector<ObjectKey> changed_;                     // not told yet
   bool news_ = false;                                  // has_synced() and the like
   std::vector<std::function<void(bool)>> refreshing_;  // waits for the list under way

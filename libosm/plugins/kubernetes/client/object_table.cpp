@@ -46,6 +46,12 @@ std::shared_ptr<const Object> ObjectTable::get_version(const std::string& ns,
   return at == entries_.end() || at->second.version != version ? nullptr : at->second.object;
 }
 
+std::string ObjectTable::version_of(const std::string& ns, const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  const auto at = entries_.find({ns, name});
+  return at == entries_.end() ? std::string() : at->second.version;
+}
+
 std::size_t ObjectTable::size() const {
   std::lock_guard lock(mutex_);
   return entries_.size();

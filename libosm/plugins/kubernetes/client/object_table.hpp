@@ -1,5 +1,5 @@
-// What is known of one kind of objects: each with the server's version of it, indexed by namespace
-// and, if asked for, by the value of one label.
+// The known objects of one kind, each with the server's version, indexed by namespace and, on
+// request, by the value of one label.
 //
 // Readers may be on any thread; one writer at a time. Objects are shared and immutable.
 #pragma once
@@ -17,8 +17,7 @@
 
 namespace osm::inline v1::kubernetes {
 
-// An object as it came, with the server's version of it, which also changes when nothing does that
-// is kept.
+// An object with the server's version, which also changes with parts that are not kept.
 struct VersionedObject {
   std::shared_ptr<const Object> object;
   std::string version;
@@ -37,9 +36,11 @@ class ObjectTable {
   // The object, if it is known in exactly this version of the server's.
   std::shared_ptr<const Object> get_version(const std::string& ns, const std::string& name,
                                             const std::string& version) const;
+  // The server's version of an object; empty: none.
+  std::string version_of(const std::string& ns, const std::string& name) const;
   std::size_t size() const;
 
-  // Result: whether what is kept of it is different now.
+  // Result: true if the kept part differs now.
   bool put(VersionedObject entry);
   bool remove(const std::string& ns, const std::string& name);
   // Result: the keys that are new, different or gone.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/base64.hpp"
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/secret_text.hpp"
 #include "osm/kubernetes/cluster.hpp"

@@ -6,13 +6,19 @@
 #include <utility>
 
 #include "base/digest.hpp"
-#include "kubernetes/client/json_text.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
 
 namespace json = boost::json;
+
+// Null if there is no such map.
+json::object* map_of(json::object& map, std::string_view name) {
+  json::value* value = map.if_contains(name);
+  return value == nullptr ? nullptr : value->if_object();
+}
 
 using Names = std::initializer_list<std::string_view>;
 
@@ -27,10 +33,9 @@ json::object pick(const json::object& map, Names names) {
 
 // Of each element of the list `map[name]`, the members with these names.
 void pick_each(json::object& out, const json::object& map, std::string_view name, Names names) {
-  const json::value* list = map.if_contains(name);
-  if (list == nullptr || !list->is_array()) return;
+  if (member(map, name) == nullptr) return;
   json::array picked;
-  for (const json::value& element : list->get_array())
+  for (const json::value& element : list_at(map, name))
     if (element.is_object()) picked.push_back(pick(element.get_object(), names));
   out.emplace(name, std::move(picked));
 }
@@ -49,20 +54,14 @@ void keep_annotations(json::object& metadata, std::string_view prefix) {
 }
 
 json::object secret_volumes(const json::object& spec) {
-  json::object out;
-  const json::value* volumes = spec.if_contains("volumes");
-  if (volumes == nullptr || !volumes->is_array()) return out;
   json::array kept;
-  for (const json::value& volume : volumes->get_array()) {
-    const json::object* map = volume.if_object();
-    const json::object* secret = map == nullptr ? nullptr : map_of(*map, "secret");
-    if (secret == nullptr) continue;
-    json::object one = pick(*map, {"name"});
-    one.emplace("secret", pick(*secret, {"secretName"}));
+  for (const json::value& volume : list_at(spec, "volumes")) {
+    if (member(volume, "secret") == nullptr) continue;
+    json::object one = pick(volume.get_object(), {"name"});
+    one.emplace("secret", pick(map_at(volume, "secret"), {"secretName"}));
     kept.push_back(std::move(one));
   }
-  if (!kept.empty()) out.emplace("volumes", std::move(kept));
-  return out;
+  return kept.empty() ? json::object() : json::object{{"volumes", std::move(kept)}};
 }
 
 void reduce_pod(json::object& pod) {
@@ -82,12 +81,9 @@ void reduce_pod(json::object& pod) {
   if (json::object* status = map_of(pod, "status")) {
     json::object kept = pick(*status, {"phase", "podIP", "podIPs"});
     json::array ready;
-    if (const json::value* conditions = status->if_contains("conditions");
-        conditions != nullptr && conditions->is_array()) {
-      for (const json::value& condition : conditions->get_array())
-        if (condition.is_object() && text_of(condition.get_object(), "type") == "Ready")
-          ready.push_back(pick(condition.get_object(), {"type", "status"}));
-    }
+    for (const json::value& condition : list_at(*status, "conditions"))
+      if (text_at(condition, "type") == "Ready")
+        ready.push_back(pick(condition.get_object(), {"type", "status"}));
     if (!ready.empty()) kept.emplace("conditions", std::move(ready));
     *status = std::move(kept);
   }
@@ -103,9 +99,7 @@ void reduce_slice(json::object& slice) {
 // A map of strings, at most what metadata allows.
 std::map<std::string, std::string> strings_of(const json::object& metadata, std::string_view name) {
   std::map<std::string, std::string> out;
-  const json::object* map = map_of(metadata, name);
-  if (map == nullptr) return out;
-  for (const auto& [key, value] : *map)
+  for (const auto& [key, value] : map_at(metadata, name))
     if (value.is_string()) out.emplace(key, std::string(value.get_string()));
   return out;
 }
@@ -124,12 +118,11 @@ std::shared_ptr<Object> made_of(const Resource& resource, const json::object& ke
   auto out = std::make_shared<Object>();
   out->key.kind = resource.kind;
   out->api_version = resource.api_version();
-  if (const json::object* metadata = map_of(kept, "metadata")) {
-    out->key.ns = text_of(*metadata, "namespace");
-    out->key.name = text_of(*metadata, "name");
-    out->labels = strings_of(*metadata, "labels");
-    out->annotations = strings_of(*metadata, "annotations");
-  }
+  const json::object& metadata = map_at(kept, "metadata");
+  out->key.ns = text_at(metadata, "namespace");
+  out->key.name = text_at(metadata, "name");
+  out->labels = strings_of(metadata, "labels");
+  out->annotations = strings_of(metadata, "annotations");
   out->json = json::serialize(kept);
   out->source.path = server + resource.path(out->key.ns, out->key.name);
   return out;
@@ -160,7 +153,7 @@ std::shared_ptr<const Object> reduce_to_metadata(const Resource& resource, json:
   std::string version;
   if (json::object* metadata = map_of(object, "metadata")) {
     drop_noise(*metadata);
-    version = text_of(*metadata, "resourceVersion");
+    version = text_at(*metadata, "resourceVersion");
     kept["metadata"] = std::move(*metadata);
   }
   auto out = made_of(resource, kept, server);

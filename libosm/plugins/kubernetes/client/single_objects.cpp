@@ -1,10 +1,9 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
-#include "kubernetes/client/json_text.hpp"
-#include "kubernetes/client/object_json.hpp"
-#include "kubernetes/client/surroundings.hpp"
 #include "osm/kubernetes/objects.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -26,7 +25,7 @@ Result<std::string> text_of(Result<json::object> object) {
 
 Result<std::string> create_object(Cluster& cluster, const ObjectKind& kind,
                                   const std::string& json) {
-  OSM_TRY(const json::object object, parse_object(json, "a " + kind.kind + " to create"));
+  OSM_TRY(const json::object object, parse_json_object(json, "a " + kind.kind + " to create"));
   return text_of(cluster.api().create(resource_of(kind), object));
 }
 
@@ -45,7 +44,7 @@ Result<std::vector<std::string>> list_older_objects(Cluster& cluster, const Obje
                                                     const std::string& label_selector,
                                                     WallTime made_before) {
   // Times of one form compare as texts do.
-  const std::string limit = kubernetes_time(made_before);
+  const std::string limit = rfc3339(made_before);
   ListRequest request{.resource = resource_of(kind),
                       .ns = ns,
                       .label_selector = label_selector,
@@ -54,7 +53,7 @@ Result<std::vector<std::string>> list_older_objects(Cluster& cluster, const Obje
   do {
     OSM_TRY(ListPage page, list_page(cluster.api(), request));
     for (const json::object& item : page.items) {
-      const json::value& metadata = map_at(item, "metadata");
+      const json::object& metadata = map_at(item, "metadata");
       const std::string created = text_at(metadata, "creationTimestamp");
       if (!created.empty() && created < limit) names.push_back(text_at(metadata, "name"));
     }

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.hpp"
 #include "kubernetes/client/api_status.hpp"
-#include "kubernetes/client/json_text.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -51,9 +51,9 @@ Result<bool> WatchDecoder::line(
     const std::function<bool(WatchEventType, boost::json::object)>& on_event) const {
   if (text.find_first_not_of(" \t\r") == std::string_view::npos) return true;
   const Error malformed{ErrorCode::kInvalidSyntax, what_ + ": what the server sent is no event"};
-  OSM_TRY(boost::json::object event, parse_object(text, what_));
+  OSM_TRY(boost::json::object event, parse_json_object(text, what_ + ": the server's answer"));
   boost::json::value* object = event.if_contains("object");
-  const std::string type = text_of(event, "type");
+  const std::string type = text_at(event, "type");
   if (object == nullptr || !object->is_object()) return malformed;
   if (type == "ERROR") return error_of_status(object->get_object(), what_);
   const auto known = type_of(type);

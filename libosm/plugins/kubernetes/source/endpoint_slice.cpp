@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
+#include "kubernetes/source/pod.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -12,7 +13,7 @@ namespace json = boost::json;
 constexpr const char* kServiceNameLabel = "kubernetes.io/service-name";
 
 void read_target(const json::value& endpoint, const std::string& ns, ListedEndpoint& out) {
-  const json::value& target = map_at(endpoint, "targetRef");
+  const json::object& target = map_at(endpoint, "targetRef");
   if (text_at(target, "kind") != "Pod") return;
   const std::string target_ns = text_at(target, "namespace");
   if (!target_ns.empty() && target_ns != ns) return;
@@ -37,7 +38,7 @@ std::vector<ListedEndpoint> endpoints_of(const json::value& root, const std::str
     if (address == nullptr) continue;
     ListedEndpoint& out = endpoints.emplace_back();
     out.address.assign(address->data(), address->size());
-    const json::value& conditions = map_at(entry, "conditions");
+    const json::object& conditions = map_at(entry, "conditions");
     out.ready = bool_at(conditions, "ready").value_or(true);
     out.serving = bool_at(conditions, "serving").value_or(out.ready);
     out.terminating = bool_at(conditions, "terminating").value_or(false);

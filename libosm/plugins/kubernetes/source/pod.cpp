@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
 #include "model/ip_address.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -13,12 +13,12 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxPorts = 1024;  // what one object may cost (docs/adr/0019)
 
-bool has_ended(const json::value& status) {
+bool has_ended(const json::object& status) {
   const std::string phase = text_at(status, "phase");
   return phase == "Succeeded" || phase == "Failed";
 }
 
-bool mounts(const json::value& spec, const std::string& secret) {
+bool mounts(const json::object& spec, const std::string& secret) {
   const json::array& volumes = list_at(spec, "volumes");
   return std::any_of(volumes.begin(), volumes.end(), [&](const json::value& volume) {
     return text_at(map_at(volume, "secret"), "secretName") == secret;
@@ -26,7 +26,7 @@ bool mounts(const json::value& spec, const std::string& secret) {
 }
 
 // `status.podIPs` repeats `status.podIP`; clusters of old have only the latter.
-std::vector<std::string> addresses_of(const json::value& status) {
+std::vector<std::string> addresses_of(const json::object& status) {
   std::vector<std::string> addresses;
   for (const json::value& entry : list_at(status, "podIPs"))
     addresses.push_back(text_at(entry, "ip"));
@@ -48,7 +48,7 @@ void add_ports(const json::value& container, std::map<std::string, Port>& ports)
   }
 }
 
-std::map<std::string, Port> ports_of(const json::value& spec) {
+std::map<std::string, Port> ports_of(const json::object& spec) {
   std::map<std::string, Port> ports;
   for (const json::value& container : list_at(spec, "containers")) add_ports(container, ports);
   // One that is restarted for as long as the pod lives is a sidecar, and may serve.
@@ -74,8 +74,8 @@ DecodedPod decode_pod(const Object& object) {
   boost::system::error_code fault;
   const json::value root = json::parse(object.json, fault);
   if (fault) return refused(object, "", "is no JSON");
-  const json::value& spec = map_at(root, "spec");
-  const json::value& status = map_at(root, "status");
+  const json::object& spec = map_at(root, "spec");
+  const json::object& status = map_at(root, "status");
   if (has_ended(status)) return {};
   if (!is_uuid(label->second))
     return refused(object, std::string("metadata.labels.") + kProxyUuidLabel,
@@ -98,6 +98,11 @@ DecodedPod decode_pod(const Object& object) {
   pod.addresses = addresses_of(status);
   pod.ports = ports_of(spec);
   return {std::move(pod), std::nullopt};
+}
+
+bool is_tcp(const boost::json::value& port) {
+  const std::string protocol = text_at(port, "protocol");
+  return protocol.empty() || protocol == "TCP";
 }
 
 }  // namespace osm::inline v1::kubernetes

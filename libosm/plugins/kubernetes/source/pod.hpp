@@ -1,6 +1,7 @@
 // v1 Pod with a sidecar, decoded to what the mesh asks of it.
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,5 +37,8 @@ DecodedPod decode_pod(const Object& object);
 
 // "envoy-bootstrap-config-<uuid>": the Secret that the injector makes for one proxy.
 std::string bootstrap_secret(const ProxyId& proxy_id);
+
+// Result: true if the port of a container or slice carries TCP, the default.
+bool is_tcp(const boost::json::value& port);
 
 }  // namespace osm::inline v1::kubernetes

@@ -24,7 +24,7 @@ constexpr std::string_view kServiceNameLabel = "kubernetes.io/service-name";
 class KubernetesStore final : public ObjectStore {
  public:
   explicit KubernetesStore(const StoreOptions& options)
-      : options_(options), server_(options.cluster.server()), strand_(options.executor) {
+      : options_(options), server_(options.cluster.server()), strand_(options.runtime.executor) {
     const auto wanted = [&options](const Resource& resource) {
       return options.kinds.empty() || options.kinds.contains(std::string(resource.kind));
     };
@@ -113,10 +113,7 @@ class KubernetesStore final : public ObjectStore {
               std::string_view label_selector = {}, std::string_view index_label = {}) {
     InformerOptions options{.api = options_.cluster.api(),
                             .executor = strand_,
-                            .clock = options_.clock,
-                            .rng = options_.rng,
-                            .log = options_.log,
-                            .metrics = options_.metrics,
+                            .runtime = options_.runtime,
                             .server = server_,
                             .resource = resource,
                             .ns = ns,

@@ -5,8 +5,10 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "base/base64.hpp"
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/secret_text.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
@@ -21,7 +23,7 @@ constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
 constexpr std::chrono::seconds kRetry{5};                 // of a CA or an API server that is away
 
 std::pair<std::string, std::string> name_of(const json::object& secret) {
-  const json::value& metadata = map_at(secret, "metadata");
+  const json::object& metadata = map_at(secret, "metadata");
   return {text_at(metadata, "namespace"), text_at(metadata, "name")};
 }
 
@@ -42,12 +44,13 @@ json::object data_of(inject::PodCertificate& certificate) {
 
 }  // namespace
 
-BootstrapRenewer::BootstrapRenewer(const Surroundings& surroundings,
+BootstrapRenewer::BootstrapRenewer(Api& api, const Runtime& runtime,
                                    BootstrapRenewerOptions options, Strand& strand)
-    : with_(surroundings),
+    : api_(api),
+      runtime_(runtime),
       options_(std::move(options)),
       strand_(strand),
-      rate_(with_.clock, kBurst, kRenewalSpacing) {
+      rate_(runtime_.clock, kBurst, kRenewalSpacing) {
   changes_ = options_.certificates.subscribe([this](const auto&) { wake(); });
 }
 
@@ -65,7 +68,7 @@ void BootstrapRenewer::wake() {
   if (awake_.exchange(true)) return;
   strand_.post([this] {
     awake_ = false;
-    if (options_.may_write() && source_ != source_now()) options_.sweep();
+    if (options_.may_write() && outdated()) options_.sweep();
   });
 }
 
@@ -97,10 +100,10 @@ void BootstrapRenewer::forget() {
 }
 
 std::optional<Pod> BootstrapRenewer::due_for(const json::object& secret) const {
-  const json::value& annotations = map_at(map_at(secret, "metadata"), "annotations");
+  const json::object& annotations = map_at(map_at(secret, "metadata"), "annotations");
   const bool fresh = text_at(annotations, inject::kCertificateSourceAnnotation) == source_ &&
                      text_at(annotations, inject::kRenewCertificateAfterAnnotation) >
-                         kubernetes_time(with_.clock.wall_now());
+                         rfc3339(runtime_.clock.wall_now());
   if (fresh) return std::nullopt;
   return owner_of(secret);
 }
@@ -146,11 +149,11 @@ void BootstrapRenewer::renew_next() {
   settle(name, done);
   publish();
   if (!due_.empty())
-    return schedule(!done.ok() && is_away(done.error().code) ? jittered(with_.rng, kRetry)
+    return schedule(!done.ok() && is_away(done.error().code) ? jittered(kRetry, runtime_.rng)
                                                              : std::chrono::nanoseconds{});
   if (renewed_ > 0)
-    with_.log.info("bootstrap Secrets have new proxy certificates",
-                   {{"count", std::to_string(std::exchange(renewed_, 0))}});
+    runtime_.log.info("bootstrap Secrets have new proxy certificates",
+                      {{"count", std::to_string(std::exchange(renewed_, 0))}});
   failing_ = !failed_.empty();
 }
 
@@ -159,10 +162,10 @@ void BootstrapRenewer::settle(const Name& name, const Status& done) {
     due_.erase(name);
     return;
   }
-  // Somebody changed it meanwhile: it is read again.
+  // Somebody changed it meanwhile: the next attempt uses the new version.
   if (done.error().code == ErrorCode::kConflict) return;
   if (!std::exchange(failing_, true))
-    with_.log.warning(
+    runtime_.log.warning(
         "a bootstrap Secret does not get a new proxy certificate yet",
         {{"secret", name.first + '/' + name.second}, {"detail", done.error().text()}});
   // Of one that is refused the others know nothing.
@@ -171,21 +174,18 @@ void BootstrapRenewer::settle(const Name& name, const Status& done) {
 
 // Ok also when nothing is left to do.
 Status BootstrapRenewer::renew(const Name& name) {
-  OSM_TRY(const std::vector<json::object> found,
-          options_.list({.resource = kSecrets,
-                         .ns = name.first,
-                         .field_selector = "metadata.name=" + name.second}));
-  if (found.empty()) return {};
-  const std::optional<Pod> pod = due_for(found.front());
+  const auto secret = options_.find(name.first, name.second);
+  if (!secret) return {};
+  const std::optional<Pod> pod = due_for(*secret);
   if (!pod) return {};
   OSM_TRY(inject::PodCertificate certificate,
           inject::issue_pod_certificate(options_.certificates, options_.trust_domains(),
                                         pod->proxy_id, pod->account));
-  return write(found.front(), std::move(certificate));
+  return write(*secret, std::move(certificate));
 }
 
 Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificate certificate) {
-  const json::value& metadata = map_at(secret, "metadata");
+  const json::object& metadata = map_at(secret, "metadata");
   json::object annotations;
   for (const auto& [key, value] : certificate.annotations) annotations[key] = value;
   json::object body{{"metadata",
@@ -196,12 +196,12 @@ Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificat
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
   erase_data(body);
   const auto [ns, name] = name_of(secret);
-  Result<json::object> written = with_.api.patch(kSecrets, ns, name, patch);
+  Result<json::object> written = api_.patch(kSecrets, ns, name, patch);
   OPENSSL_cleanse(patch.body.data(), patch.body.size());
   if (!written.ok()) return written.error();
   erase_data(*written);
   ++renewed_;
-  with_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
+  runtime_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
   return {};
 }
 

@@ -17,12 +17,13 @@
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/api.hpp"
 #include "kubernetes/source/pod.hpp"
 #include "kubernetes/upkeep/rate.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/object_store.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -32,15 +33,15 @@ struct BootstrapRenewerOptions {
   std::function<TrustDomains()> trust_domains;  // of now
   std::string mesh_name;
   std::function<bool()> may_write;  // this replica is the one that does
-  // The metadata of the bootstrap Secrets among what is asked for.
-  std::function<Result<std::vector<boost::json::object>>(ListRequest)> list;
+  // The metadata of a bootstrap Secret, by namespace and name.
+  std::function<std::optional<boost::json::object>(const std::string&, const std::string&)> find;
   std::function<void()> sweep;  // calls look_at_all(), as soon as it can
 };
 
 class BootstrapRenewer {
  public:
   // Works on `strand`, which is stopped before this is destroyed.
-  BootstrapRenewer(const Surroundings& surroundings, BootstrapRenewerOptions options,
+  BootstrapRenewer(Api& api, const Runtime& runtime, BootstrapRenewerOptions options,
                    Strand& strand);
   BootstrapRenewer(const BootstrapRenewer&) = delete;
   BootstrapRenewer& operator=(const BootstrapRenewer&) = delete;
@@ -49,9 +50,11 @@ class BootstrapRenewer {
   // Blocking: no.
   std::optional<std::size_t> stale() const;
 
-  // On the strand: these are all of the mesh's bootstrap Secrets, their metadata.
+  // On the strand: true if the CA or the trust bundle is another than at the last look_at_all().
+  bool outdated() const { return source_ != source_now(); }
+  // On the strand: with the metadata of all bootstrap Secrets of the mesh.
   void look_at_all(const std::vector<boost::json::object>& secrets);
-  // This one is new, or has just been given to its Pod.
+  // This Secret is new or changed, and has an owner.
   void look_at(const boost::json::object& secret);
   // This replica does not write.
   void forget();
@@ -77,7 +80,8 @@ class BootstrapRenewer {
   void publish();
   std::string source_now() const;
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const BootstrapRenewerOptions options_;
   Strand& strand_;
   std::atomic<bool> awake_{false};  // a check is to come

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "base/digest.hpp"
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -50,12 +52,13 @@ std::string reason_text(ErrorCode code) {
   return out;
 }
 
-EventWriter::EventWriter(const Surroundings& surroundings, const ObjectStore& store,
+EventWriter::EventWriter(Api& api, const Runtime& runtime, const ObjectStore& store,
                          std::string replica)
-    : with_(surroundings),
+    : api_(api),
+      runtime_(runtime),
       store_(store),
       replica_(cut(std::move(replica), kMaxReplicaBytes)),
-      budget_(with_.clock, kBurst, kPeriod) {}
+      budget_(runtime_.clock, kBurst, kPeriod) {}
 
 void EventWriter::tell(const std::vector<Problem>& problems) {
   behind_ = false;
@@ -92,7 +95,7 @@ bool EventWriter::write(const Problem& problem, const Object& object) {
        {{"name", cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16)},
         {"namespace", ns},
         {"labels", {{kNameLabel, kNameLabelValue}}}}},
-      {"eventTime", kubernetes_micro_time(with_.clock.wall_now())},
+      {"eventTime", rfc3339(runtime_.clock.wall_now(), 6)},
       {"reportingController", kController},
       {"reportingInstance", replica_},
       {"type", "Warning"},
@@ -105,14 +108,14 @@ bool EventWriter::write(const Problem& problem, const Object& object) {
         {"namespace", object.key.ns},
         {"name", object.key.name},
         {"uid", uid}}}};
-  const auto created = with_.api.create(kEvents, event);
+  const auto created = api_.create(kEvents, event);
   if (created.ok()) {
-    with_.metrics.add("osm_events_written_total", {}, 1);
+    runtime_.metrics.add("osm_events_written_total", {}, 1);
     return true;
   }
   if (created.error().code == ErrorCode::kAlreadyExists) return true;
-  with_.log.debug("an Event cannot be written",
-                  {{"object", object.key.str()}, {"detail", created.error().text()}});
+  runtime_.log.debug("an Event cannot be written",
+                     {{"object", object.key.str()}, {"detail", created.error().text()}});
   // What the API refuses as it is, it would refuse again.
   return created.error().code == ErrorCode::kInvalidField;
 }

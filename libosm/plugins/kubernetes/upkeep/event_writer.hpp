@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/api.hpp"
 #include "kubernetes/upkeep/rate.hpp"
 #include "osm/object.hpp"
 #include "osm/object_store.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -20,7 +21,7 @@ std::string reason_text(ErrorCode code);
 class EventWriter {
  public:
   // `store` outlives it.
-  EventWriter(const Surroundings& surroundings, const ObjectStore& store, std::string replica);
+  EventWriter(Api& api, const Runtime& runtime, const ObjectStore& store, std::string replica);
 
   // Writes one Event for each problem that was not told yet, as far as the rate allows; the rest
   // is told by a later call. The name of an Event follows from what it says, so that replicas that
@@ -32,7 +33,8 @@ class EventWriter {
  private:
   bool write(const Problem& problem, const Object& object);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const ObjectStore& store_;
   const std::string replica_;
   RateLimit budget_;

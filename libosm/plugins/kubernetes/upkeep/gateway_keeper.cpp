@@ -4,21 +4,22 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "base/base64.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/blocking_list.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/secret_text.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::minutes kLook{1};  // Secrets are not watched
 constexpr std::chrono::seconds kRetry{5};
+constexpr std::chrono::seconds kLook{60};  // notices that another replica holds the Lease
 constexpr const char* kField = "spec.certificate.ingressGateway";
-constexpr const char* kComponentLabel = "app.kubernetes.io/component";
 constexpr const char* kComponent = "ingress-gateway";
 constexpr const char* kFingerprint = "openservicemesh.io/certificate-fingerprint";
 
@@ -31,11 +32,6 @@ certificate::Subject subject_of(const IngressGatewayCertificate& wanted,
 
 ObjectKey secret_of(const IngressGatewayCertificate& wanted) {
   return {std::string(kSecrets.kind), wanted.secret_namespace, wanted.secret_name};
-}
-
-ObjectKey key_of(const json::object& secret) {
-  const json::value& metadata = map_at(secret, "metadata");
-  return {std::string(kSecrets.kind), text_at(metadata, "namespace"), text_at(metadata, "name")};
 }
 
 json::object data_of(const certificate::Certificate& certificate) {
@@ -54,8 +50,18 @@ bool is_race(ErrorCode code) {
 
 }  // namespace
 
-GatewayKeeper::GatewayKeeper(const Surroundings& surroundings, GatewayKeeperOptions options)
-    : with_(surroundings), options_(std::move(options)), strand_(with_.blocking) {
+GatewayKeeper::GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOptions options)
+    : api_(api),
+      runtime_(runtime),
+      options_(std::move(options)),
+      strand_(runtime_.blocking),
+      secrets_({.api = api_,
+                .executor = strand_,
+                .runtime = runtime_,
+                .resource = kSecrets,
+                .label_selector = mesh_selector(options_.mesh_name, kComponent),
+                .metadata_only = true,
+                .on_change = [this](const auto&) { wake(); }}) {
   config_ = options_.spec.subscribe([this](const std::vector<ObjectKey>& keys) {
     // Without keys: it has synced, or problems changed, on which in_doubt() looks.
     if (keys.empty() || std::find(keys.begin(), keys.end(), options_.mesh_config) != keys.end())
@@ -96,12 +102,20 @@ std::vector<Problem> GatewayKeeper::problems() const {
 void GatewayKeeper::round() {
   awake_ = false;
   timer_.reset();
-  if (!options_.may_write()) return forget();
+  if (!options_.may_write()) {
+    secrets_.stop();
+    return forget();
+  }
+  secrets_.start();
   if (!options_.spec.has_synced()) return;  // as if there were no MeshConfig
   const auto wanted = options_.spec.get_mesh_config().certificates.ingress_gateway;
   if (!wanted && in_doubt()) return;
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
   if (std::exchange(secret_, secret) != secret) swept_ = false;
+  if (!secrets_.has_synced()) {
+    if (const auto problem = secrets_.problem()) report(Error{problem->code, problem->cause});
+    return;
+  }
   Status done;
   if (wanted) {
     done = keep(*wanted);
@@ -111,10 +125,8 @@ void GatewayKeeper::round() {
   // Last, so that a gateway whose Secret gets another name has one at any time.
   if (done.ok() && !swept_) done = remove_others();
   if (done.ok() || !is_race(done.error().code)) report(done);
-  if (done.ok() && !wanted) return;
-  timer_ = strand_.post_after(jittered(with_.rng, done.ok() ? std::chrono::nanoseconds(kLook)
-                                                            : std::chrono::nanoseconds(kRetry)),
-                              [this] { wake(); });
+  timer_ =
+      strand_.post_after(jittered(done.ok() ? kLook : kRetry, runtime_.rng), [this] { wake(); });
 }
 
 // A MeshConfig that cannot be read says nothing, so it takes nothing away either.
@@ -142,10 +154,18 @@ Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
 }
 
 Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePtr& certificate) {
-  OSM_TRY(const std::vector<json::object> found, list(key.ns, {}, "metadata.name=" + key.name));
-  const json::object* const live = found.empty() ? nullptr : &found.front();
+  const auto held = secrets_.objects().get(key.ns, key.name);
+  if (held && written_ && written_->key == key && written_->certificate == certificate &&
+      written_->version == held->resource_version)
+    return {};
+  // Asked for by name, since somebody else's Secret has no label of ours.
+  OSM_TRY(const ListPage found, list_page(api_, {.resource = kSecrets,
+                                                 .ns = key.ns,
+                                                 .field_selector = "metadata.name=" + key.name,
+                                                 .metadata_only = true}));
+  const json::object* const live = found.items.empty() ? nullptr : &found.items.front();
   if (live != nullptr) {
-    const json::value& metadata = map_at(*live, "metadata");
+    const json::object& metadata = map_at(*live, "metadata");
     const bool known =
         written_ && written_->key == key && written_->uid == text_at(metadata, "uid");
     if (known && written_->version == text_at(metadata, "resourceVersion") &&
@@ -168,11 +188,12 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
   erase_data(secret);
   if (!done.ok()) return done.error();
   erase_data(*done);
-  const json::value& metadata = map_at(*done, "metadata");
+  const json::object& metadata = map_at(*done, "metadata");
   written_ =
       Written{key, text_at(metadata, "uid"), text_at(metadata, "resourceVersion"), certificate};
-  with_.log.info("the ingress gateway's certificate is in its Secret",
-                 {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
+  runtime_.log.info(
+      "the ingress gateway's certificate is in its Secret",
+      {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
   return {};
 }
 
@@ -180,7 +201,7 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
 Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::object* live,
                                           json::object& secret) {
   if (live == nullptr) {
-    auto created = with_.api.create(kSecrets, secret);
+    auto created = api_.create(kSecrets, secret);
     if (!created.ok() && created.error().code == ErrorCode::kPermissionDenied)
       return Error{
           ErrorCode::kPermissionDenied,
@@ -192,50 +213,26 @@ Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::obje
   for (const char* field : {"uid", "resourceVersion"})
     metadata[field] = text_at(map_at(*live, "metadata"), field);
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(secret)};
-  auto patched = with_.api.patch(kSecrets, key.ns, key.name, patch);
+  auto patched = api_.patch(kSecrets, key.ns, key.name, patch);
   OPENSSL_cleanse(patch.body.data(), patch.body.size());
   return patched;
 }
 
 // Also those that a replica before this one left.
 Status GatewayKeeper::remove_others() {
-  OSM_TRY(const std::vector<json::object> found,
-          list({},
-               std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel + '=' +
-                   options_.mesh_name + ',' + kComponentLabel + '=' + kComponent,
-               {}));
-  for (const json::object& secret : found) {
-    const ObjectKey key = key_of(secret);
+  for (const auto& secret : secrets_.objects().list()) {
+    const ObjectKey& key = secret->key;
     if (key == secret_) continue;
     if (!options_.may_write())
       return Error{ErrorCode::kConflict, "another replica holds the Lease"};
-    const json::value& metadata = map_at(secret, "metadata");
     const Status removed =
-        with_.api.remove(kSecrets, key.ns, key.name,
-                         {.uid = text_at(metadata, "uid"),
-                          .resource_version = text_at(metadata, "resourceVersion")});
+        api_.remove(kSecrets, key.ns, key.name, {.resource_version = secret->resource_version});
     if (!removed.ok() && removed.error().code != ErrorCode::kNotFound) return removed;
-    with_.log.info("a Secret of an ingress gateway is deleted: MeshConfig does not name it",
-                   {{"secret", key.ns + '/' + key.name}});
+    runtime_.log.info("a Secret of an ingress gateway is deleted: MeshConfig does not name it",
+                      {{"secret", key.ns + '/' + key.name}});
   }
   swept_ = true;
   return {};
-}
-
-Result<std::vector<json::object>> GatewayKeeper::list(const std::string& ns, std::string labels,
-                                                      std::string fields) const {
-  ListRequest request{.resource = kSecrets,
-                      .ns = ns,
-                      .label_selector = std::move(labels),
-                      .field_selector = std::move(fields),
-                      .metadata_only = true};
-  std::vector<json::object> all;
-  do {
-    OSM_TRY(ListPage page, list_page(with_.api, request));
-    std::move(page.items.begin(), page.items.end(), std::back_inserter(all));
-    request.continue_token = std::move(page.continue_token);
-  } while (!request.continue_token.empty());
-  return all;
 }
 
 json::object GatewayKeeper::labels() const {
@@ -245,7 +242,7 @@ json::object GatewayKeeper::labels() const {
 }
 
 bool GatewayKeeper::is_ours(const json::object& secret) const {
-  const json::value& held = map_at(map_at(secret, "metadata"), "labels");
+  const json::object& held = map_at(map_at(secret, "metadata"), "labels");
   const json::object wanted = labels();
   return std::all_of(wanted.begin(), wanted.end(), [&](const auto& label) {
     return text_at(held, label.key()) == std::string_view(label.value().as_string());
@@ -280,8 +277,8 @@ void GatewayKeeper::report(const Status& status) {
     problem_ = problem;
   }
   if (problem)
-    with_.log.warning("an ingress gateway's certificate is not kept",
-                      {{"field", kField}, {"detail", status.error().text()}});
+    runtime_.log.warning("an ingress gateway's certificate is not kept",
+                         {{"field", kField}, {"detail", status.error().text()}});
   options_.on_problems();
 }
 

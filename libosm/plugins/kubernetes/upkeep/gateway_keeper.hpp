@@ -2,10 +2,9 @@
 // (spec.certificate.ingressGateway): written by whoever holds the Lease, again whenever the
 // certificate or its roots are renewed, and gone when the section is.
 //
-// A Secret is ours by its labels; no other is ever touched, whatever MeshConfig names. Only
-// metadata is read, so keys go to the API server and never come from it: who takes the Lease over
-// writes a certificate of its own, and a Secret that has not the version that we wrote is written
-// again.
+// A Secret is ours by its labels; no other is changed, whatever MeshConfig names. Only metadata is
+// read: no key leaves the API server. A new holder of the Lease writes a certificate of its own. A
+// Secret whose version is not the one written here is written again.
 #pragma once
 
 #include <atomic>
@@ -17,9 +16,10 @@
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/informer.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -36,7 +36,7 @@ struct GatewayKeeperOptions {
 
 class GatewayKeeper {
  public:
-  GatewayKeeper(const Surroundings& surroundings, GatewayKeeperOptions options);
+  GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOptions options);
   // Blocking: as stop().
   ~GatewayKeeper();
   GatewayKeeper(const GatewayKeeper&) = delete;
@@ -70,15 +70,14 @@ class GatewayKeeper {
   Result<boost::json::object> write(const ObjectKey& key, const boost::json::object* live,
                                     boost::json::object& secret);
   Status remove_others();
-  Result<std::vector<boost::json::object>> list(const std::string& ns, std::string labels,
-                                                std::string fields) const;
   boost::json::object labels() const;
   bool is_ours(const boost::json::object& secret) const;
   void release();
   void forget();
   void report(const Status& status);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const GatewayKeeperOptions options_;
 
   std::atomic<bool> awake_{false};  // a round is to come
@@ -92,6 +91,7 @@ class GatewayKeeper {
   std::optional<ObjectKey> secret_;  // the one that is wanted
   bool swept_ = false;               // there is no other of ours
   Strand strand_;
+  Informer secrets_;
   Subscription timer_;
   Subscription config_;
   Subscription renewals_;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/backoff.hpp"
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -19,12 +22,13 @@ json::object& spec_of(json::object& lease) {
 
 }  // namespace
 
-Lease::Lease(const Surroundings& surroundings, LeaseOptions options,
+Lease::Lease(Api& api, const Runtime& runtime, LeaseOptions options,
              std::function<void()> on_acquired)
-    : with_(surroundings),
+    : api_(api),
+      runtime_(runtime),
       options_(std::move(options)),
       on_acquired_(std::move(on_acquired)),
-      strand_(with_.blocking) {
+      strand_(runtime_.blocking) {
   strand_.post([this] { tick(); });
 }
 
@@ -36,32 +40,32 @@ void Lease::stop() {
 Lease::~Lease() {
   stop();
   if (!held()) return;
-  auto lease = with_.api.get(kLeases, options_.ns, options_.name);
+  auto lease = api_.get(kLeases, options_.ns, options_.name);
   if (!lease.ok() || text_at(map_at(*lease, "spec"), "holderIdentity") != options_.identity) return;
   json::object& spec = spec_of(*lease);
   spec["holderIdentity"] = "";
-  spec["renewTime"] = kubernetes_micro_time(with_.clock.wall_now());
+  spec["renewTime"] = rfc3339(runtime_.clock.wall_now(), 6);
   // When it fails, the Lease runs out by itself.
-  static_cast<void>(with_.api.update(kLeases, *lease));
+  static_cast<void>(api_.update(kLeases, *lease));
 }
 
 bool Lease::held() const {
-  return with_.clock.steady_now().time_since_epoch().count() < held_until_.load();
+  return runtime_.clock.steady_now().time_since_epoch().count() < held_until_.load();
 }
 
 void Lease::tick() {
-  look(with_.clock.steady_now());
-  with_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
-  timer_ = strand_.post_after(jittered(with_.rng, options_.retry), [this] { tick(); });
+  look(runtime_.clock.steady_now());
+  runtime_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
+  timer_ = strand_.post_after(jittered(options_.retry, runtime_.rng), [this] { tick(); });
 }
 
 // `asked`: before the API was. What it answers was so no earlier.
 void Lease::look(SteadyTime asked) {
-  auto lease = with_.api.get(kLeases, options_.ns, options_.name);
+  auto lease = api_.get(kLeases, options_.ns, options_.name);
   if (!lease.ok()) {
     if (lease.error().code == ErrorCode::kNotFound) return create(asked);
     if (!std::exchange(failing_, true))
-      with_.log.warning(
+      runtime_.log.warning(
           "the Lease of this control plane cannot be read",
           {{"lease", options_.ns + '/' + options_.name}, {"detail", lease.error().text()}});
     return;
@@ -72,7 +76,7 @@ void Lease::look(SteadyTime asked) {
   if (!ours) held_until_ = SteadyTime::min().time_since_epoch().count();
   if (!ours && !holder.empty() && !expired(*lease)) return;
   json::object& spec = spec_of(*lease);
-  const std::string now = kubernetes_micro_time(with_.clock.wall_now());
+  const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
   if (!ours) {
     spec["holderIdentity"] = options_.identity;
     spec["acquireTime"] = now;
@@ -86,7 +90,7 @@ void Lease::look(SteadyTime asked) {
 // Whether it has stood still for as long as its holder said, as seen from here.
 bool Lease::expired(const json::object& lease) {
   const std::string version = text_at(map_at(lease, "metadata"), "resourceVersion");
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   if (version != seen_version_) {
     seen_version_ = version;
     seen_since_ = now;
@@ -96,7 +100,7 @@ bool Lease::expired(const json::object& lease) {
 }
 
 void Lease::create(SteadyTime asked) {
-  const std::string now = kubernetes_micro_time(with_.clock.wall_now());
+  const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
   const json::object lease{{"apiVersion", kLeases.api_version()},
                            {"kind", kLeases.kind},
                            {"metadata",
@@ -110,15 +114,15 @@ void Lease::create(SteadyTime asked) {
                              {"renewTime", now},
                              {"leaseTransitions", 0}}}};
   // Somebody else may have been first: the next look says so.
-  if (with_.api.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
+  if (api_.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
 }
 
 void Lease::write(json::object lease, SteadyTime asked, bool taken) {
   // A conflict: another replica took it in between, or renewed.
-  if (!with_.api.update(kLeases, lease).ok()) return;
+  if (!api_.update(kLeases, lease).ok()) return;
   if (taken)
-    with_.log.info("this replica writes what one replica at a time does",
-                   {{"lease", options_.ns + '/' + options_.name}});
+    runtime_.log.info("this replica writes what one replica at a time does",
+                      {{"lease", options_.ns + '/' + options_.name}});
   acquired_until(asked + options_.renew_deadline);
 }
 

@@ -12,7 +12,8 @@
 #include <string>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/api.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -28,7 +29,7 @@ struct LeaseOptions {
 class Lease {
  public:
   // `on_acquired` runs on the blocking executor, after each time it is acquired.
-  Lease(const Surroundings& surroundings, LeaseOptions options, std::function<void()> on_acquired);
+  Lease(Api& api, const Runtime& runtime, LeaseOptions options, std::function<void()> on_acquired);
   // Gives it up, so that another replica need not wait. Blocking: for some calls of the API.
   ~Lease();
   Lease(const Lease&) = delete;
@@ -49,7 +50,8 @@ class Lease {
   void acquired_until(SteadyTime until);
   bool expired(const boost::json::object& lease);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const LeaseOptions options_;
   const std::function<void()> on_acquired_;
   std::atomic<SteadyTime::rep> held_until_{SteadyTime::min().time_since_epoch().count()};

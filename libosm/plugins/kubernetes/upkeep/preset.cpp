@@ -3,9 +3,9 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -15,10 +15,6 @@ namespace json = boost::json;
 constexpr const char* kMeshConfigName = "osm-mesh-config";
 constexpr const char* kPresetManager = "osm-preset";
 constexpr std::size_t kMaxPresetBytes = 64 * 1024;  // annotations end at 256 kB
-
-const json::object& map_in(const json::object& map, std::string_view name) {
-  return map_at(map, name).as_object();
-}
 
 Result<json::object> parse_preset(const std::string& text) {
   const std::string what = std::string("ConfigMap ") + kPresetConfigMap + ": " + kPresetKey;
@@ -53,7 +49,7 @@ json::object merge_preset(const json::object& last, const json::object& preset,
                       (was == nullptr || was->is_object());
     if (maps) {
       // A section that somebody took away whole stays away, but for what is new in it.
-      json::object section = merge_preset(map_in(last, key), value.as_object(), map_in(live, key));
+      json::object section = merge_preset(map_at(last, key), value.as_object(), map_at(live, key));
       if (!section.empty()) out[key] = std::move(section);
       continue;
     }
@@ -82,11 +78,11 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
                         {"annotations", {{kPresetAnnotation, noted}}}};
   json::object spec = preset;
   if (!absent) {
-    const json::object& there = map_in(*live, "metadata");
+    const json::object& there = map_at(*live, "metadata");
     const std::string last = text_at(map_at(there, "annotations"), kPresetAnnotation);
     if (last == noted) return false;
     metadata["resourceVersion"] = text_at(there, "resourceVersion");
-    spec = follow(last, preset, map_in(*live, "spec"));
+    spec = follow(last, preset, map_at(*live, "spec"));
   }
   json::object body{{"apiVersion", kMeshConfigs.api_version()},
                     {"kind", kMeshConfigs.kind},

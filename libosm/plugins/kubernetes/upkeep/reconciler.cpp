@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/backoff.hpp"
+#include "base/json.hpp"
 #include "kubernetes/upkeep/crds.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -18,8 +20,6 @@ constexpr const char* kReconcilerManager = "osm";
 constexpr std::chrono::seconds kFirstDelay{1};
 constexpr std::chrono::minutes kLongestDelay{5};
 constexpr std::chrono::minutes kQuiet{1};
-constexpr std::chrono::minutes kLookAtAll{5};  // should a watch have lost something
-constexpr std::chrono::seconds kRewatch{2};
 
 // The numbers of "1.2.3"; what is no number counts as 0.
 std::vector<int> version_of(std::string_view text) {
@@ -56,7 +56,7 @@ std::chrono::nanoseconds longer(std::chrono::nanoseconds delay) {
   return std::clamp<std::chrono::nanoseconds>(delay * 2, kFirstDelay, kLongestDelay);
 }
 
-// For the server, to whom an absent member and null are two things.
+// As the server needs it: for the server, null is not the same as an absent member.
 json::value without_nulls(const json::value& value) {
   if (const auto* map = value.if_object()) {
     json::object out;
@@ -97,15 +97,12 @@ bool holds(const json::value& actual, const json::value& wanted) {
   return actual == wanted;
 }
 
-Reconciler::Reconciler(const Surroundings& surroundings)
-    : with_(surroundings), strand_(with_.blocking) {
-  strand_.post([this] { look_at_all(); });
-}
+Reconciler::Reconciler(Api& api, const Runtime& runtime)
+    : api_(api), runtime_(runtime), strand_(runtime_.blocking) {}
 
 Reconciler::~Reconciler() {
   strand_.stop();
-  watches_.clear();
-  rewatch_.clear();
+  informers_.clear();
   wanted_.clear();
 }
 
@@ -114,43 +111,29 @@ void Reconciler::want(const Resource& resource, json::object object) {
   strand_.post([this, resource, object = std::move(object)]() mutable {
     const Key key{resource.plural, name_of(object)};
     Wanted& wanted = wanted_[key];
-    // What changes is our own wish: putting it through is no repair.
+    // A change of what is wanted is no repair.
     if (wanted.object != object) wanted.seen = false;
     wanted.resource = resource;
     wanted.object = std::move(object);
-    if (!watches_.contains(resource.plural)) watch(resource);
+    follow(resource);
     look(key);
   });
 }
 
-// Without a version to begin at, a watch tells first what is there.
-void Reconciler::watch(const Resource& resource) {
-  WatchHandler handler;
-  handler.on_event = [this, plural = resource.plural](WatchEventType type, const json::object& o) {
-    if (type == WatchEventType::kBookmark) return;
-    strand_.post([this, key = Key{plural, name_of(o)}] { look(key); });
-  };
-  handler.on_end = [this, resource](const Status& status) {
-    strand_.post([this, resource, status] { on_watch_end(resource, status); });
-  };
-  watches_[resource.plural] =
-      with_.api.watch({.resource = resource,
-                       .label_selector = std::string(kNameLabel) + '=' + kNameLabelValue,
-                       .resource_version = {}},
-                      std::move(handler));
-}
-
-void Reconciler::on_watch_end(const Resource& resource, const Status& status) {
-  if (!status.ok())
-    with_.log.debug("a watch ended", {{"resource", std::string(resource.plural)},
-                                      {"detail", status.error().text()}});
-  rewatch_[resource.plural] =
-      strand_.post_after(jittered(with_.rng, kRewatch), [this, resource] { watch(resource); });
-}
-
-void Reconciler::look_at_all() {
-  for (auto& [key, wanted] : wanted_) look(key);
-  timer_ = strand_.post_after(jittered(with_.rng, kLookAtAll), [this] { look_at_all(); });
+void Reconciler::follow(const Resource& resource) {
+  auto& informer = informers_[resource.plural];
+  if (informer) return;
+  informer = std::make_unique<Informer>(InformerOptions{
+      .api = api_,
+      .executor = strand_,
+      .runtime = runtime_,
+      .resource = resource,
+      .label_selector = std::string(kNameLabel) + '=' + kNameLabelValue,
+      .metadata_only = true,
+      .on_change = [this, plural = resource.plural](const std::vector<ObjectKey>& keys) {
+        for (const ObjectKey& key : keys) look({plural, key.name});
+      }});
+  informer->start();
 }
 
 void Reconciler::look_later(const Key& key, std::chrono::nanoseconds delay) {
@@ -170,22 +153,22 @@ void Reconciler::look(const Key& key) {
     return;
   }
   wanted.backoff = longer(wanted.backoff);
-  with_.log.warning("an object of the mesh cannot be looked after",
-                    {{"kind", std::string(wanted.resource.kind)},
-                     {"name", key.second},
-                     {"detail", settled.error().text()}});
-  look_later(key, jittered(with_.rng, wanted.backoff));
+  runtime_.log.warning("an object of the mesh cannot be looked after",
+                       {{"kind", std::string(wanted.resource.kind)},
+                        {"name", key.second},
+                        {"detail", settled.error().text()}});
+  look_later(key, jittered(wanted.backoff, runtime_.rng));
 }
 
 Status Reconciler::settle(const Key& key, Wanted& wanted) {
-  const auto live = with_.api.get(wanted.resource, {}, key.second);
+  const auto live = api_.get(wanted.resource, {}, key.second);
   const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
   if (!live.ok() && !absent) return live.error();
   if (!absent && (is_newer(*live) || holds(*live, wanted.object))) {
     wanted.seen = true;
     return {};
   }
-  const auto since = with_.clock.steady_now() - wanted.repaired;
+  const auto since = runtime_.clock.steady_now() - wanted.repaired;
   if (wanted.seen && since < wanted.spacing) {
     look_later(key, wanted.spacing - since);
     return {};
@@ -197,32 +180,32 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
 }
 
 void Reconciler::note_repair(Wanted& wanted, bool deleted) {
-  const SteadyTime now = with_.clock.steady_now();
-  // Quiet for long enough: whoever disagreed has stopped.
+  const SteadyTime now = runtime_.clock.steady_now();
+  // Nobody has disagreed for long enough.
   if (now - wanted.repaired >= wanted.spacing + kQuiet) wanted.spacing = {};
   wanted.spacing = longer(wanted.spacing);
   wanted.repaired = now;
-  with_.metrics.add("osm_reconciliation_total", {{"kind", wanted.resource.kind}}, 1);
-  with_.log.warning(
+  runtime_.metrics.add("osm_reconciliation_total", {{"kind", wanted.resource.kind}}, 1);
+  runtime_.log.warning(
       deleted ? "an object of the mesh was deleted and is put back"
               : "an object of the mesh was changed and is put back",
       {{"kind", std::string(wanted.resource.kind)}, {"name", name_of(wanted.object)}});
 }
 
-// Server-side apply takes only what is ours away; what others added where nothing may be goes by
-// replacing those sections.
+// Server-side apply removes only fields of this manager. Sections to which others added are
+// replaced.
 Status Reconciler::write(const Wanted& wanted) {
   const json::value body = without_nulls(wanted.object);
-  OSM_TRY(json::object live, with_.api.patch(wanted.resource, {}, name_of(wanted.object),
-                                             {.type = PatchType::kApply,
-                                              .body = json::serialize(body),
-                                              .field_manager = kReconcilerManager,
-                                              .force = true}));
+  OSM_TRY(json::object live, api_.patch(wanted.resource, {}, name_of(wanted.object),
+                                        {.type = PatchType::kApply,
+                                         .body = json::serialize(body),
+                                         .field_manager = kReconcilerManager,
+                                         .force = true}));
   if (holds(live, wanted.object)) return {};
   for (const auto& [key, value] : body.as_object())
     if (value.is_array() || value.is_object())
       if (key != "metadata") live[key] = value;
-  OSM_TRY(live, with_.api.update(wanted.resource, live));
+  OSM_TRY(live, api_.update(wanted.resource, live));
   if (holds(live, wanted.object)) return {};
   return Error{ErrorCode::kConflict, "the API server, or another webhook, changes what is written"};
 }

@@ -1,37 +1,38 @@
-// Keeps a few objects of the API server as they should be: created when missing, put back when
+// Keeps a few objects of the API server as they should be: creates them, and restores them when
 // somebody deletes or changes them.
 //
-// What is wanted is a part of an object: members that others add are theirs, but for an empty map
-// or list, which must stay empty, and for null, which must not be there. Lists are as wanted, no
-// longer and no shorter. Objects that a newer version of the mesh wrote are left to it, and whoever
-// changes an object again and again is answered ever more slowly, so that two who disagree do not
-// keep the API server busy.
+// The wanted object is a part of the real one. Members that others add stay, with two exceptions:
+// an empty map or list must stay empty, and a member that is null must be absent. Lists have
+// exactly the wanted items. Objects of a newer version of the mesh are left alone. Repeated changes
+// are undone ever more slowly, so that two writers who disagree do not keep the API server busy.
 #pragma once
 
 #include <boost/json/object.hpp>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/informer.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-// Whether `actual` has everything of `wanted`, as above. Members of lists that have a "name" may
-// stand in any order.
+// True if `actual` has everything of `wanted`, as above. List items with a "name" may stand in any
+// order.
 bool holds(const boost::json::value& actual, const boost::json::value& wanted);
 
 class Reconciler {
  public:
-  explicit Reconciler(const Surroundings& surroundings);
+  explicit Reconciler(Api& api, const Runtime& runtime);
   // Blocking: until a call of the API that is under way has returned.
   ~Reconciler();
   Reconciler(const Reconciler&) = delete;
   Reconciler& operator=(const Reconciler&) = delete;
 
-  // From now on there is this object, which carries the label kNameLabel. Replaces what was wanted
-  // under its name. Thread: any. Blocking: no.
+  // Keeps this object, which has the label kNameLabel, from now on. Replaces the wanted object of
+  // the same name. Thread: any. Blocking: no.
   void want(const Resource& resource, boost::json::object object);
 
  private:
@@ -39,29 +40,26 @@ class Reconciler {
   struct Wanted {
     Resource resource;
     boost::json::object object;
-    bool seen = false;  // it was once as wanted: what differs from now on is drift
+    bool seen = false;  // it was as wanted once: differences from now on are changes by others
     SteadyTime repaired{};
     std::chrono::nanoseconds spacing{};  // from one repair to the next
     std::chrono::nanoseconds backoff{};  // while the API server refuses
     Subscription retry{};
   };
 
-  void watch(const Resource& resource);
-  void on_watch_end(const Resource& resource, const Status& status);
+  void follow(const Resource& resource);
   void look(const Key& key);
-  // Ok: it is as wanted now, or another's, or will be looked at again.
+  // Ok: the object is as wanted, or belongs to a newer version, or a later look is scheduled.
   Status settle(const Key& key, Wanted& wanted);
   Status write(const Wanted& wanted);
   void note_repair(Wanted& wanted, bool deleted);
   void look_later(const Key& key, std::chrono::nanoseconds delay);
-  void look_at_all();
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   std::map<Key, Wanted> wanted_;
-  std::map<std::string_view, Subscription> watches_;
-  std::map<std::string_view, Subscription> rewatch_;
-  Subscription timer_;
   Strand strand_;
+  std::map<std::string_view, std::unique_ptr<Informer>> informers_;  // by plural
 };
 
 }  // namespace osm::inline v1::kubernetes

@@ -4,11 +4,14 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "base/board_text.hpp"
 #include "base/digest.hpp"
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -17,7 +20,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kBoardManager = "osm-replica";
-constexpr const char* kComponentLabel = "app.kubernetes.io/component";
 constexpr const char* kComponent = "replica";
 constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
 constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
@@ -64,14 +66,23 @@ bool includes(const std::set<std::string>& takes_part, const std::string& topic)
 
 }  // namespace
 
-LeaseBoard::LeaseBoard(const Surroundings& surroundings, LeaseBoardOptions options)
-    : with_(surroundings),
+LeaseBoard::LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions options)
+    : api_(api),
+      runtime_(runtime),
       options_(std::move(options)),
       name_(lease_name(options_.replica)),
-      selector_(std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel + '=' +
-                options_.mesh_name + ',' + kComponentLabel + '=' + kComponent),
-      strand_(with_.blocking) {
-  strand_.post([this] { tick(); });
+      strand_(runtime_.blocking),
+      informer_({.api = api_,
+                 .executor = strand_,
+                 .runtime = runtime_,
+                 .resource = kLeases,
+                 .ns = options_.ns,
+                 .label_selector = mesh_selector(options_.mesh_name, kComponent),
+                 .on_change = [this](const auto& keys) { on_leases(keys); }}) {
+  strand_.post([this] {
+    informer_.start();
+    tick();
+  });
 }
 
 void LeaseBoard::stop() {
@@ -83,7 +94,7 @@ void LeaseBoard::stop() {
 LeaseBoard::~LeaseBoard() {
   stop();
   // When it fails, the Lease runs out by itself.
-  if (written_at_) static_cast<void>(with_.api.remove(kLeases, options_.ns, name_));
+  if (written_at_) static_cast<void>(api_.remove(kLeases, options_.ns, name_));
 }
 
 Status LeaseBoard::publish(const std::string& topic, std::string text) {
@@ -107,13 +118,13 @@ Status LeaseBoard::publish(const std::string& topic, std::string text) {
 }
 
 Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& topic) const {
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   std::lock_guard lock(mutex_);
-  for (const auto& time : {looked_at_, written_at_})
+  for (const auto& time : {heard_at_, written_at_})
     if (!time || now - *time >= options_.duration)
       return Error{ErrorCode::kUnavailable,
                    "it is not known which replicas of the control plane live: the API server has "
-                   "not taken, or not listed, their Leases in " +
+                   "not taken, or not told of, their Leases in " +
                        options_.ns + " lately"};
   const auto said = [&](const Topics& topics) {
     const auto at = topics.find(topic);
@@ -132,21 +143,25 @@ Subscription LeaseBoard::subscribe(std::function<void()> on_change) {
 }
 
 void LeaseBoard::tick() {
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   bool due = false;
+  bool deaf = false;
   {
     std::lock_guard lock(mutex_);
     due = unwritten_ || !written_at_ || now - *written_at_ >= options_.renew;
+    deaf = written_at_ && (!heard_at_ || *written_at_ - *heard_at_ >= options_.renew);
   }
   if (due) write_soon();
-  look();
-  tick_timer_ = strand_.post_after(jittered(with_.rng, options_.look), [this] { tick(); });
+  // The watch should have told of our own Lease: it does not work.
+  if (deaf) informer_.refresh([](bool) {});
+  judge();
+  tick_timer_ = strand_.post_after(jittered(options_.look, runtime_.rng), [this] { tick(); });
 }
 
 // At once, or when the last writing is long enough ago.
 void LeaseBoard::write_soon() {
   if (write_waits_) return;
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   if (!tried_at_ || now - *tried_at_ >= kBoardSpacing) return write();
   write_waits_ = true;
   write_timer_ = strand_.post_after(*tried_at_ + kBoardSpacing - now, [this] {
@@ -157,8 +172,9 @@ void LeaseBoard::write_soon() {
 
 // Creates it, or puts it in place of the last one, whoever may have changed or deleted that.
 void LeaseBoard::write() {
-  const SteadyTime asked = with_.clock.steady_now();
+  const SteadyTime asked = runtime_.clock.steady_now();
   tried_at_ = asked;
+  last_write_ = {rfc3339(runtime_.clock.wall_now(), 6), asked};
   json::object annotations;
   {
     std::lock_guard lock(mutex_);
@@ -179,17 +195,18 @@ void LeaseBoard::write() {
                            {"spec",
                             {{"holderIdentity", options_.replica},
                              {"leaseDurationSeconds", options_.duration.count()},
-                             {"renewTime", kubernetes_micro_time(with_.clock.wall_now())}}}};
-  const auto written = with_.api.patch(kLeases, options_.ns, name_,
-                                       {.type = PatchType::kApply,
-                                        .body = json::serialize(lease),
-                                        .field_manager = kBoardManager,
-                                        .force = true});
-  with_.metrics.add("osm_replica_board_writes_total", {}, 1);
+                             {"renewTime", last_write_.first}}}};
+  const auto written = api_.patch(kLeases, options_.ns, name_,
+                                  {.type = PatchType::kApply,
+                                   .body = json::serialize(lease),
+                                   .field_manager = kBoardManager,
+                                   .force = true});
+  runtime_.metrics.add("osm_replica_board_writes_total", {}, 1);
   const bool failed = !written.ok();
   if (failed && !std::exchange(failing_, true))
-    with_.log.warning("this replica cannot tell the others that it lives",
-                      {{"lease", options_.ns + '/' + name_}, {"detail", written.error().text()}});
+    runtime_.log.warning(
+        "this replica cannot tell the others that it lives",
+        {{"lease", options_.ns + '/' + name_}, {"detail", written.error().text()}});
   std::lock_guard lock(mutex_);
   unwritten_ |= failed;
   if (failed) return;
@@ -197,73 +214,88 @@ void LeaseBoard::write() {
   written_at_ = asked;
 }
 
-void LeaseBoard::look() {
-  const SteadyTime asked = with_.clock.steady_now();
-  Leases present;
-  ListRequest request{.resource = kLeases, .ns = options_.ns, .label_selector = selector_};
-  do {
-    auto page = list_page(with_.api, request);
-    if (!page.ok()) return;
-    const SteadyTime now = with_.clock.steady_now();
-    for (const json::object& lease : page->items) look_at(lease, now, present);
-    request.continue_token = std::move(page->continue_token);
-  } while (!request.continue_token.empty());
-  bool changed = present.size() != leases_.size();
-  for (const auto& [name, lease] : present) {
-    const auto before = leases_.find(name);
-    changed |= before == leases_.end() || before->second.alive != lease.alive ||
-               before->second.topics != lease.topics ||
-               before->second.takes_part != lease.takes_part;
-  }
-  std::size_t living = 0;
-  for (const auto& [name, lease] : present) living += lease.alive && lease.takes_part.empty();
-  with_.metrics.set("osm_replicas", {}, static_cast<double>(living));
-  collect(present);
+void LeaseBoard::on_leases(const std::vector<ObjectKey>& keys) {
+  const SteadyTime now = runtime_.clock.steady_now();
+  bool changed = false;
   {
     std::lock_guard lock(mutex_);
-    leases_ = std::move(present);
-    changed |= !looked_at_;
-    looked_at_ = asked;
+    for (const ObjectKey& key : keys) {
+      const auto object = informer_.objects().get(key.ns, key.name);
+      if (!object) {
+        changed |= leases_.erase(key.name) > 0;
+        continue;
+      }
+      Seen seen = seen_of(*object, now);
+      if (key.name == name_ && seen.renewed == last_write_.first) {
+        changed |= !heard_at_;
+        heard_at_ = last_write_.second;
+      }
+      const auto before = leases_.find(key.name);
+      changed |= before == leases_.end() || !before->second.alive ||
+                 before->second.topics != seen.topics ||
+                 before->second.takes_part != seen.takes_part;
+      leases_.insert_or_assign(key.name, std::move(seen));
+    }
   }
   if (changed) changed_.notify();
 }
 
-void LeaseBoard::look_at(const json::object& lease, SteadyTime now, Leases& present) const {
-  const json::value& metadata = map_at(lease, "metadata");
-  const json::value& spec = map_at(lease, "spec");
-  const std::string name = text_at(metadata, "name");
+// Time has passed: some replicas may be gone.
+void LeaseBoard::judge() {
+  const SteadyTime now = runtime_.clock.steady_now();
+  bool changed = false;
+  std::size_t living = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [name, lease] : leases_) {
+      const bool alive = lives(name, lease, now);
+      changed |= std::exchange(lease.alive, alive) != alive;
+      living += alive && lease.takes_part.empty();
+    }
+  }
+  runtime_.metrics.set("osm_replicas", {}, static_cast<double>(living));
+  collect(now);
+  if (changed) changed_.notify();
+}
+
+LeaseBoard::Seen LeaseBoard::seen_of(const Object& object, SteadyTime now) {
+  boost::system::error_code fault;
+  const json::value lease = json::parse(object.json, fault);
+  const json::object& spec = map_at(lease, "spec");
   Seen seen{.replica = text_at(spec, "holderIdentity"),
-            .version = text_at(metadata, "resourceVersion"),
+            .renewed = text_at(spec, "renewTime"),
             .since = now,
             .duration = std::chrono::seconds(number_at(spec, "leaseDurationSeconds")),
             .topics = {},
-            .takes_part = split(text_at(map_at(metadata, "annotations"), kTopicsAnnotation)),
-            .uid = text_at(metadata, "uid")};
-  if (const auto before = leases_.find(name);
-      before != leases_.end() && before->second.version == seen.version)
-    seen.since = before->second.since;
-  if (const auto* annotations = map_at(metadata, "annotations").if_object())
-    for (const auto& [key, value] : *annotations)
-      if (std::string_view(key).starts_with(kTopicPrefix) && value.is_string())
-        seen.topics.emplace(std::string_view(key).substr(kTopicPrefix.size()), value.as_string());
-  seen.alive = lives(name, seen, now);
-  present.emplace(name, std::move(seen));
+            .takes_part = {},
+            .uid = text_at(map_at(lease, "metadata"), "uid")};
+  for (const auto& [key, value] : object.annotations) {
+    if (key == kTopicsAnnotation) seen.takes_part = split(value);
+    if (key.starts_with(kTopicPrefix)) seen.topics.emplace(key.substr(kTopicPrefix.size()), value);
+  }
+  return seen;
 }
 
 bool LeaseBoard::lives(const std::string& name, const Seen& seen, SteadyTime now) const {
   return name == name_ || now - seen.since < std::max(seen.duration, options_.duration);
 }
 
-// Of replicas that died without leaving. The version is said, so that one that only slept stays.
-void LeaseBoard::collect(const Leases& leases) {
-  const SteadyTime now = with_.clock.steady_now();
-  for (const auto& [name, lease] : leases) {
-    if (lease.alive || now - lease.since < options_.collect) continue;
-    const Status removed = with_.api.remove(kLeases, options_.ns, name,
-                                            {.uid = lease.uid, .resource_version = lease.version});
+// Deletes the Leases of replicas that died without leaving. The version is named, so that a replica
+// that only slept stays.
+void LeaseBoard::collect(SteadyTime now) {
+  std::vector<std::pair<std::string, std::string>> dead;  // names and UIDs
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, lease] : leases_)
+      if (!lease.alive && now - lease.since >= options_.collect) dead.emplace_back(name, lease.uid);
+  }
+  for (const auto& [name, uid] : dead) {
+    const std::string version = informer_.objects().version_of(options_.ns, name);
+    const Status removed =
+        api_.remove(kLeases, options_.ns, name, {.uid = uid, .resource_version = version});
     if (removed.ok())
-      with_.log.info("the Lease of a replica that is gone is collected",
-                     {{"lease", options_.ns + '/' + name}});
+      runtime_.log.info("the Lease of a replica that is gone is collected",
+                        {{"lease", options_.ns + '/' + name}});
   }
 }
 
@@ -271,13 +303,12 @@ Result<std::unique_ptr<ReplicaBoard>> make_replica_board(const ReplicaBoardOptio
   if (options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "ReplicaBoardOptions.replica: required: the name that no other replica has"};
-  return std::unique_ptr<ReplicaBoard>(std::make_unique<LeaseBoard>(
-      Surroundings{options.cluster.api(), options.blocking, options.clock, options.rng, options.log,
-                   options.metrics},
-      LeaseBoardOptions{.ns = options.osm_namespace,
-                        .mesh_name = options.mesh_name,
-                        .replica = options.replica,
-                        .topics = options.topics}));
+  return std::unique_ptr<ReplicaBoard>(
+      std::make_unique<LeaseBoard>(options.cluster.api(), options.runtime,
+                                   LeaseBoardOptions{.ns = options.osm_namespace,
+                                                     .mesh_name = options.mesh_name,
+                                                     .replica = options.replica,
+                                                     .topics = options.topics}));
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,22 +1,25 @@
 // The replicas' board in a cluster: each replica keeps a Lease of its own in the mesh's namespace,
-// with a topic in each annotation, and lists those of the others.
+// with a topic in each annotation, and follows the Leases of the others by an informer.
 //
-// Who lives is judged as lease.hpp does it, by this replica's own monotonic clock: whose Lease
-// stands still for its duration is gone. What has stood still for long is collected, by any.
+// A replica is gone when its Lease has not changed for its duration, by this replica's monotonic
+// clock (as in lease.hpp). This replica's own Lease must come back by the watch: that proves that
+// the watch works. Any replica deletes Leases that have not changed for long.
 #pragma once
 
-#include <boost/json/object.hpp>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/informer.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -26,14 +29,14 @@ struct LeaseBoardOptions {
   std::string replica;  // no other has it
   std::chrono::seconds duration{15};
   std::chrono::seconds renew{5};    // less than a third of `duration`
-  std::chrono::seconds look{2};     // from one list to the next
-  std::chrono::minutes collect{5};  // what stood still for so long
+  std::chrono::seconds look{2};     // from one judgement of who is gone to the next
+  std::chrono::minutes collect{5};  // a Lease is deleted when it has not changed for so long
   std::set<std::string> topics{};   // that this replica takes part in; empty: all
 };
 
 class LeaseBoard final : public ReplicaBoard {
  public:
-  LeaseBoard(const Surroundings& surroundings, LeaseBoardOptions options);
+  LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions options);
   // Leaves the board, so that nobody waits for this replica. Blocking: for some calls of the API.
   ~LeaseBoard() override;
 
@@ -47,45 +50,48 @@ class LeaseBoard final : public ReplicaBoard {
 
  private:
   using Topics = std::map<std::string, std::string>;
-  // Of one Lease.
+  // A Lease.
   struct Seen {
     std::string replica;
-    std::string version;
-    SteadyTime since;  // it stands still, as seen from here
+    std::string renewed;  // renewTime
+    SteadyTime since;     // of the last change that came here
     std::chrono::seconds duration;
     Topics topics;
     std::set<std::string> takes_part{};  // empty: in all
     std::string uid;
-    bool alive = true;  // when it was last looked at
+    bool alive = true;  // at the last judgement
   };
   using Leases = std::map<std::string, Seen>;
 
   void tick();
   void write_soon();
   void write();
-  void look();
-  void look_at(const boost::json::object& lease, SteadyTime now, Leases& present) const;
+  void on_leases(const std::vector<ObjectKey>& keys);
+  void judge();
+  static Seen seen_of(const Object& object, SteadyTime now);
   bool lives(const std::string& name, const Seen& seen, SteadyTime now) const;
-  void collect(const Leases& leases);
+  void collect(SteadyTime now);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const LeaseBoardOptions options_;
-  const std::string name_;      // of our Lease
-  const std::string selector_;  // of all
+  const std::string name_;  // of our Lease
 
   mutable std::mutex mutex_;  // over the next five
   Topics ours_;
   bool unwritten_ = true;
-  Leases leases_;                        // by name
-  std::optional<SteadyTime> looked_at_;  // the last list that was answered was asked for then
-  std::optional<SteadyTime> written_at_;
+  Leases leases_;                         // by name
+  std::optional<SteadyTime> heard_at_;    // the last write that the watch told of began then
+  std::optional<SteadyTime> written_at_;  // the last write that succeeded began then
 
   // On the strand.
+  std::pair<std::string, SteadyTime> last_write_;  // its renewTime and its beginning
   std::optional<SteadyTime> tried_at_;
   bool write_waits_ = false;
   bool failing_ = false;
   Notifier<> changed_;
   Strand strand_;
+  Informer informer_;
   Subscription tick_timer_;
   Subscription write_timer_;
 };

@@ -16,12 +16,13 @@ constexpr std::size_t kMaxMessageBytes = 4096;
 
 }  // namespace
 
-RootStatusWriter::RootStatusWriter(const Surroundings& surroundings,
+RootStatusWriter::RootStatusWriter(Api& api, const Runtime& runtime,
                                    RootStatusWriterOptions options)
-    : with_(surroundings),
+    : api_(api),
+      runtime_(runtime),
       options_(std::move(options)),
-      budget_(with_.clock, kBurst, kRootSpacing),
-      strand_(with_.blocking) {
+      budget_(runtime_.clock, kBurst, kRootSpacing),
+      strand_(runtime_.blocking) {
   strand_.post([this] { round(); });
 }
 
@@ -69,18 +70,18 @@ void RootStatusWriter::write_all() {
 // True also for an object that is gone.
 bool RootStatusWriter::write(const std::string& name, const Said& said) {
   const json::object body{{"status", {{"state", said.first}, {"message", said.second}}}};
-  const auto patched = with_.api.patch(
+  const auto patched = api_.patch(
       kMeshRootCertificates, options_.osm_namespace, name,
       {.type = PatchType::kMerge, .body = json::serialize(body), .subresource = "status"});
   const bool failed = !patched.ok() && patched.error().code != ErrorCode::kNotFound;
   if (failed && !std::exchange(failing_, true))
-    with_.log.warning("the status of a MeshRootCertificate cannot be written",
-                      {{"name", name}, {"detail", patched.error().text()}});
+    runtime_.log.warning("the status of a MeshRootCertificate cannot be written",
+                         {{"name", name}, {"detail", patched.error().text()}});
   if (failed) return false;
   failing_ = false;
   if (patched.ok())
-    with_.metrics.add("osm_status_written_total",
-                      {{"kind", std::string(kMeshRootCertificates.kind)}}, 1);
+    runtime_.metrics.add("osm_status_written_total",
+                         {{"kind", std::string(kMeshRootCertificates.kind)}}, 1);
   return true;
 }
 

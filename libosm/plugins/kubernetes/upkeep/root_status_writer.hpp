@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/api.hpp"
 #include "kubernetes/upkeep/rate.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/object.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -26,7 +27,7 @@ struct RootStatusWriterOptions {
 
 class RootStatusWriter {
  public:
-  RootStatusWriter(const Surroundings& surroundings, RootStatusWriterOptions options);
+  RootStatusWriter(Api& api, const Runtime& runtime, RootStatusWriterOptions options);
   // Blocking: until a call of the API that is under way has returned.
   ~RootStatusWriter();
   RootStatusWriter(const RootStatusWriter&) = delete;
@@ -42,7 +43,8 @@ class RootStatusWriter {
   void write_all();
   bool write(const std::string& name, const Said& said);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const RootStatusWriterOptions options_;
 
   std::mutex mutex_;               // over `touched_`

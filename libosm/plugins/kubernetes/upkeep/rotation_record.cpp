@@ -2,9 +2,9 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "kubernetes/client/object_json.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {

@@ -4,11 +4,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/backoff.hpp"
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/secret_text.hpp"
 #include "kubernetes/source/pod.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -38,25 +41,39 @@ std::optional<std::string> uuid_of(const json::object& secret) {
   return name.substr(kPrefix.size());
 }
 
+// {"metadata": ...}
+json::object metadata_of(const Object& secret) { return json::parse(secret.json).as_object(); }
+
 bool has_owner(const json::object& secret) {
   return !list_at(map_at(secret, "metadata"), "ownerReferences").empty();
 }
 
 }  // namespace
 
-SecretKeeper::SecretKeeper(const Surroundings& surroundings, SecretKeeperOptions options)
-    : with_(surroundings), options_(std::move(options)), strand_(with_.blocking) {
-  if (options_.certificates != nullptr)
-    renewer_.emplace(with_,
-                     BootstrapRenewerOptions{
-                         .store = options_.store,
-                         .certificates = *options_.certificates,
-                         .trust_domains = options_.trust_domains,
-                         .mesh_name = options_.mesh_name,
-                         .may_write = options_.may_write,
-                         .list = [this](ListRequest request) { return list(std::move(request)); },
-                         .sweep = [this] { sweep(); }},
-                     strand_);
+SecretKeeper::SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options)
+    : api_(api),
+      runtime_(runtime),
+      options_(std::move(options)),
+      strand_(runtime_.blocking),
+      secrets_({.api = api_,
+                .executor = strand_,
+                .runtime = runtime_,
+                .resource = kSecrets,
+                .label_selector = mesh_selector(options_.mesh_name),
+                .metadata_only = true,
+                .on_change = [this](const auto& keys) { on_secrets(keys); }}) {
+  if (options_.certificates)
+    renewer_.emplace(
+        api_, runtime_,
+        BootstrapRenewerOptions{.store = options_.store,
+                                .certificates = options_.certificates->manager,
+                                .trust_domains = options_.certificates->trust_domains,
+                                .mesh_name = options_.mesh_name,
+                                .may_write = options_.may_write,
+                                .find = [this](const std::string& ns,
+                                               const std::string& name) { return find(ns, name); },
+                                .sweep = [this] { sweep(); }},
+        strand_);
   strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
 }
 
@@ -67,14 +84,34 @@ SecretKeeper::~SecretKeeper() {
 }
 
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
-  bool pods = false;
-  for (const ObjectKey& key : keys) pods |= key.kind == kPods.kind;
-  if (!pods) return;
+  for (const ObjectKey& key : keys)
+    if (key.kind == kPods.kind) return round_soon();
+}
+
+void SecretKeeper::round_soon() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(touched_, true)) return;
   }
   strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
+}
+
+void SecretKeeper::on_secrets(const std::vector<ObjectKey>& keys) {
+  if (!options_.may_write() || !secrets_.has_synced()) return;
+  if (!std::exchange(listed_, true)) {
+    current_ = true;
+    return sweep();
+  }
+  for (const ObjectKey& key : keys) {
+    const auto secret = find(key.ns, key.name);
+    if (!secret) continue;
+    if (has_owner(*secret)) {
+      if (renewer_) renewer_->look_at(*secret);
+    } else if (const auto uuid = uuid_of(*secret)) {
+      kept_.erase({key.ns, *uuid});
+      round_soon();
+    }
+  }
 }
 
 void SecretKeeper::on_acquired() {
@@ -98,7 +135,7 @@ SecretKeeper::Owners SecretKeeper::owners() const {
     boost::system::error_code fault;
     const json::value pod = json::parse(object->json, fault);
     if (fault || !mounts(pod, std::string(kPrefix) + label->second)) continue;
-    const json::value& metadata = map_at(pod, "metadata");
+    const json::object& metadata = map_at(pod, "metadata");
     Owner owner{object->key.name, text_at(metadata, "uid"), text_at(metadata, "creationTimestamp")};
     if (owner.uid.empty()) continue;
     const auto [at, first] = owners.try_emplace(claim, owner);
@@ -115,7 +152,7 @@ void SecretKeeper::round() {
     std::lock_guard lock(mutex_);
     touched_ = false;
   }
-  if (!options_.may_write() || !options_.store.has_synced()) return;
+  if (!options_.may_write() || !options_.store.has_synced() || !secrets_.has_synced()) return;
   const Owners present = owners();
   std::erase_if(kept_, [&](const Claim& claim) { return !present.contains(claim); });
   adopt_new(present);
@@ -125,43 +162,51 @@ void SecretKeeper::adopt_new(const Owners& present) {
   for (const auto& [claim, owner] : present) {
     if (kept_.contains(claim)) continue;
     if (!options_.may_write()) return;
-    const auto secrets =
-        list({.resource = kSecrets,
-              .ns = claim.first,
-              .field_selector = "metadata.name=" + std::string(kPrefix) + claim.second});
-    // What could not be done now is done by the next sweep.
-    if (!secrets.ok()) return;
-    bool settled = true;
-    for (const json::object& secret : *secrets) {
-      if (has_owner(secret) && renewer_) renewer_->look_at(secret);
-      settled &= has_owner(secret) || adopt(secret, owner).ok();
-    }
-    if (settled) kept_.insert(claim);
+    const auto secret = find(claim.first, std::string(kPrefix) + claim.second);
+    const bool owned = secret && has_owner(*secret);
+    if (owned && renewer_) renewer_->look_at(*secret);
+    if (!secret || owned || adopt(*secret, owner).ok()) kept_.insert(claim);
   }
 }
 
 void SecretKeeper::sweep() {
   const bool may_write = options_.may_write();
-  if (!may_write) {
+  if (may_write) {
+    secrets_.start();
+  } else {
+    secrets_.stop();
+    listed_ = current_ = false;
     kept_.clear();
     orphans_.clear();
     if (renewer_) renewer_->forget();
   }
   const bool done = !may_write || look_at_all();
-  const std::chrono::nanoseconds next = done ? std::chrono::nanoseconds(kSweep) : kRetry;
-  sweep_timer_ = strand_.post_after(jittered(with_.rng, next), [this] { sweep(); });
+  sweep_later(done ? std::chrono::nanoseconds(kSweep) : kRetry);
+}
+
+void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
+  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] { sweep(); });
 }
 
 bool SecretKeeper::look_at_all() {
   // Before every Pod is known, each Secret looks like an orphan.
-  if (!options_.store.has_synced()) return false;
-  const auto secrets = list({.resource = kSecrets});
-  if (!secrets.ok()) return false;
+  if (!options_.store.has_synced() || !secrets_.has_synced()) return false;
+  // The count of stale Secrets must include each one that was created before the CA changed.
+  if (renewer_ && renewer_->outdated() && !current_) {
+    secrets_.refresh([this](bool ok) {
+      current_ = ok;
+      if (ok) return sweep();
+      sweep_later(kRetry);
+    });
+    return true;
+  }
+  current_ = false;
   const Owners present = owners();
   deletions_left_ = kDeletionsPerSweep;
   orphans_now_.clear();
-  if (renewer_) renewer_->look_at_all(*secrets);
-  for (const json::object& secret : *secrets) look_at(secret, present);
+  const std::vector<json::object> secrets = all();
+  if (renewer_) renewer_->look_at_all(secrets);
+  for (const json::object& secret : secrets) look_at(secret, present);
   orphans_ = std::exchange(orphans_now_, {});
   return true;
 }
@@ -185,7 +230,7 @@ void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
 }
 
 Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
-  const json::value& metadata = map_at(secret, "metadata");
+  const json::object& metadata = map_at(secret, "metadata");
   const json::object patch{
       {"metadata",
        {{"uid", text_at(metadata, "uid")},
@@ -194,61 +239,58 @@ Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
                                                      {"kind", kPods.kind},
                                                      {"name", owner.name},
                                                      {"uid", owner.uid}}}}}}};
-  auto patched = with_.api.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
-                                 {.type = PatchType::kMerge, .body = json::serialize(patch)});
+  auto patched = api_.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
+                            {.type = PatchType::kMerge, .body = json::serialize(patch)});
   if (patched.ok()) {
     erase_data(*patched);
-    if (renewer_) renewer_->look_at(*patched);
     return {};
   }
-  with_.log.debug("a bootstrap Secret cannot be given to its Pod",
-                  {{"secret", name_of(secret)}, {"detail", patched.error().text()}});
+  runtime_.log.debug("a bootstrap Secret cannot be given to its Pod",
+                     {{"secret", name_of(secret)}, {"detail", patched.error().text()}});
   return patched.error();
 }
 
 void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   const auto before = orphans_.find(claim);
   const SteadyTime since = before == orphans_.end() ? now : before->second;
   orphans_now_.emplace(claim, since);
-  const json::value& metadata = map_at(secret, "metadata");
+  const json::object& metadata = map_at(secret, "metadata");
   // Two clocks must agree: the API server's on its age, and ours in that the Pod stays away.
-  const std::string limit = kubernetes_time(with_.clock.wall_now() - options_.patience);
+  const std::string limit = rfc3339(runtime_.clock.wall_now() - options_.patience);
   if (text_at(metadata, "creationTimestamp") > limit || now - since < kSweep) return;
   if (deletions_left_ == 0 || pod_exists(claim)) return;
   --deletions_left_;
-  const Status removed = with_.api.remove(
+  const Status removed = api_.remove(
       kSecrets, claim.first, name_of(secret),
       {.uid = text_at(metadata, "uid"), .resource_version = text_at(metadata, "resourceVersion")});
   if (!removed.ok()) return;
-  with_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
-  with_.log.info("a bootstrap Secret whose Pod never came is deleted",
-                 {{"namespace", claim.first}, {"secret", name_of(secret)}});
+  runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
+  runtime_.log.info("a bootstrap Secret whose Pod never came is deleted",
+                    {{"namespace", claim.first}, {"secret", name_of(secret)}});
 }
 
 // Asked of the API server itself: what this replica has read may be behind.
 bool SecretKeeper::pod_exists(const Claim& claim) {
   const auto page =
-      list_page(with_.api, {.resource = kPods,
-                            .ns = claim.first,
-                            .label_selector = std::string(kProxyUuidLabel) + '=' + claim.second,
-                            .limit = 1,
-                            .metadata_only = true});
+      list_page(api_, {.resource = kPods,
+                       .ns = claim.first,
+                       .label_selector = std::string(kProxyUuidLabel) + '=' + claim.second,
+                       .limit = 1,
+                       .metadata_only = true});
   return !page.ok() || !page->items.empty();
 }
 
-// Of the Secrets that the injector of this mesh labelled.
-Result<std::vector<json::object>> SecretKeeper::list(ListRequest request) {
-  request.label_selector = std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel +
-                           '=' + options_.mesh_name;
-  request.metadata_only = true;
+std::vector<json::object> SecretKeeper::all() const {
   std::vector<json::object> all;
-  do {
-    OSM_TRY(ListPage page, list_page(with_.api, request));
-    std::move(page.items.begin(), page.items.end(), std::back_inserter(all));
-    request.continue_token = std::move(page.continue_token);
-  } while (!request.continue_token.empty());
+  for (const auto& secret : secrets_.objects().list()) all.push_back(metadata_of(*secret));
   return all;
+}
+
+std::optional<json::object> SecretKeeper::find(const std::string& ns,
+                                               const std::string& name) const {
+  const auto secret = secrets_.objects().get(ns, name);
+  return secret ? std::optional(metadata_of(*secret)) : std::nullopt;
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,9 +1,9 @@
-// Looks after the bootstrap Secrets that the injector makes: each belongs to its Pod once that
-// exists, so that Kubernetes takes it away with it; one whose Pod never came is deleted; and what
-// is in them is renewed (bootstrap_renewer.hpp).
+// Looks after the bootstrap Secrets that the injector makes. A Secret gets its Pod as owner, so
+// that Kubernetes deletes both together. A Secret whose Pod never comes is deleted. Certificates
+// are renewed (bootstrap_renewer.hpp).
 //
-// A Secret is ours by its labels and its name; no other is ever touched. Only metadata is read: the
-// keys stay in the API server. Secrets are not watched: Pods are, and every minute all are listed.
+// A Secret is ours by its labels and its name; no other is changed. Only metadata is read: no key
+// leaves the API server. The replica that may write follows the Secrets by an informer.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/informer.hpp"
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 #include "osm/object_store.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -25,14 +27,13 @@ struct SecretKeeperOptions {
   const ObjectStore& store;  // of Pods with a proxy UUID
   std::function<bool()> may_write;
   std::string mesh_name;
-  std::chrono::minutes patience{10};              // with a Secret whose Pod does not come
-  certificate::Manager* certificates = nullptr;   // null: what is in them is not renewed
-  std::function<TrustDomains()> trust_domains{};  // of now
+  std::chrono::minutes patience{10};                     // with a Secret whose Pod does not come
+  std::optional<ProxyCertificateUpkeep> certificates{};  // nullopt: they are not renewed
 };
 
 class SecretKeeper {
  public:
-  SecretKeeper(const Surroundings& surroundings, SecretKeeperOptions options);
+  SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options);
   // Blocking: until a call of the API that is under way has returned.
   ~SecretKeeper();
   SecretKeeper(const SecretKeeper&) = delete;
@@ -55,9 +56,14 @@ class SecretKeeper {
   };
   using Owners = std::map<Claim, Owner>;
 
+  void on_secrets(const std::vector<ObjectKey>& keys);
+  void round_soon();
   void round();
   void sweep();
+  void sweep_later(std::chrono::nanoseconds delay);
   bool look_at_all();
+  std::vector<boost::json::object> all() const;
+  std::optional<boost::json::object> find(const std::string& ns, const std::string& name) const;
   // The Pod of each claim: the oldest that mounts the claim's Secret.
   Owners owners() const;
   void adopt_new(const Owners& owners);
@@ -66,9 +72,9 @@ class SecretKeeper {
   Status adopt(const boost::json::object& secret, const Owner& owner);
   void collect(const Claim& claim, const boost::json::object& secret);
   bool pod_exists(const Claim& claim);
-  Result<std::vector<boost::json::object>> list(ListRequest request);
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const SecretKeeperOptions options_;
 
   std::mutex mutex_;  // over `touched_`
@@ -79,7 +85,10 @@ class SecretKeeper {
   std::map<Claim, SteadyTime> orphans_;      // of the last sweep, since when; and of
   std::map<Claim, SteadyTime> orphans_now_;  // this one
   std::size_t deletions_left_ = 0;           // in this sweep
+  bool listed_ = false;                      // since this replica may write
+  bool current_ = false;                     // the next sweep needs no new list
   Strand strand_;
+  Informer secrets_;
   std::optional<BootstrapRenewer> renewer_;
   Subscription round_timer_;
   Subscription sweep_timer_;

@@ -6,8 +6,9 @@
 #include <iterator>
 #include <utility>
 
+#include "base/json.hpp"
+#include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
-#include "kubernetes/client/object_json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 
@@ -117,12 +118,13 @@ std::vector<Condition> conditions_of(const ObjectStatus& status) {
   return {accepted(status), programmed(share_of(status, 0), laggards(status))};
 }
 
-StatusWriter::StatusWriter(const Surroundings& surroundings, StatusWriterOptions options)
-    : with_(surroundings),
+StatusWriter::StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions options)
+    : api_(api),
+      runtime_(runtime),
       options_(std::move(options)),
-      events_(surroundings, options_.store, options_.replica),
-      budget_(with_.clock, kBurst, kSpacing),
-      strand_(with_.blocking) {
+      events_(api, runtime, options_.store, options_.replica),
+      budget_(runtime_.clock, kBurst, kSpacing),
+      strand_(runtime_.blocking) {
   on_mesh();
 }
 
@@ -214,7 +216,7 @@ bool StatusWriter::take_over() {
   for (const Resource* resource : kWithStatus) {
     ListRequest request{.resource = *resource};
     do {
-      auto page = list_page(with_.api, request);
+      auto page = list_page(api_, request);
       if (!page.ok() && page.error().code == ErrorCode::kNotFound) break;  // its CRD is missing
       if (!page.ok()) return false;
       for (const json::object& object : page->items) read_status(object);
@@ -236,14 +238,14 @@ void StatusWriter::read_status(const json::object& object) {
     }
   }
   if (there.conditions.empty()) return;
-  const json::value& metadata = map_at(object, "metadata");
+  const json::object& metadata = map_at(object, "metadata");
   written_[{text_at(object, "kind"), text_at(metadata, "namespace"), text_at(metadata, "name")}] =
       std::move(there);
 }
 
 void StatusWriter::choose_due(bool mesh_changed) {
   stale_ |= mesh_changed;
-  const SteadyTime now = with_.clock.steady_now();
+  const SteadyTime now = runtime_.clock.steady_now();
   if (std::exchange(look_at_all_, false) || (stale_ && now - looked_at_all_ >= kLookAtAll)) {
     looked_at_all_ = now;
     stale_ = false;
@@ -333,8 +335,8 @@ void StatusWriter::tell() {
   const Status told = options_.board->publish(
       kStatusTopic, heard_.empty() ? std::string() : text_of(shares, kMaxShared));
   if (!told.ok())
-    with_.log.warning("the other replicas cannot be told of statuses",
-                      {{"detail", told.error().text()}});
+    runtime_.log.warning("the other replicas cannot be told of statuses",
+                         {{"detail", told.error().text()}});
 }
 
 void StatusWriter::write_statuses() {
@@ -364,7 +366,7 @@ void StatusWriter::write_status(const ObjectKey& key, const Known& known,
   if (!may_patch()) return;
   for (const Condition& condition : wanted.conditions)
     if (status_in(there.conditions, condition.type) != condition.status)
-      wanted.since[condition.type] = kubernetes_time(with_.clock.wall_now());
+      wanted.since[condition.type] = rfc3339(runtime_.clock.wall_now());
   if (patch(key, wanted).ok()) there = std::move(wanted);
 }
 
@@ -407,20 +409,20 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
   // Of the status only these two conditions are ours, or none any more; applied with force, since
   // nobody else's word on them counts. The spec is not in it, so that no version of the object can
   // conflict.
-  auto patched = with_.api.patch(resource, key.ns, key.name,
-                                 {.type = PatchType::kApply,
-                                  .body = json::serialize(body),
-                                  .subresource = "status",
-                                  .field_manager = kStatusManager + options_.mesh_name,
-                                  .force = true});
+  auto patched = api_.patch(resource, key.ns, key.name,
+                            {.type = PatchType::kApply,
+                             .body = json::serialize(body),
+                             .subresource = "status",
+                             .field_manager = kStatusManager + options_.mesh_name,
+                             .force = true});
   if (!patched.ok()) {
     if (patched.error().code == ErrorCode::kNotFound) return {};
     unfinished_ = true;
-    with_.log.debug("a status cannot be written",
-                    {{"object", key.str()}, {"detail", patched.error().text()}});
+    runtime_.log.debug("a status cannot be written",
+                       {{"object", key.str()}, {"detail", patched.error().text()}});
     return patched.error();
   }
-  with_.metrics.add("osm_status_written_total", {{"kind", key.kind}}, 1);
+  runtime_.metrics.add("osm_status_written_total", {{"kind", key.kind}}, 1);
   return {};
 }
 

@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/client/api.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
 #include "kubernetes/upkeep/rate.hpp"
 #include "kubernetes/upkeep/status_share.hpp"
 #include "osm/object_store.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/runtime.hpp"
 #include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -52,7 +53,7 @@ struct StatusWriterOptions {
 
 class StatusWriter {
  public:
-  StatusWriter(const Surroundings& surroundings, StatusWriterOptions options);
+  StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions options);
   // Blocking: until a call of the API that is under way has returned.
   ~StatusWriter();
   StatusWriter(const StatusWriter&) = delete;
@@ -107,7 +108,8 @@ class StatusWriter {
   Status patch(const ObjectKey& key, Written& wanted);
   void sleep();
 
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   const StatusWriterOptions options_;
   EventWriter events_;
   RateLimit budget_;

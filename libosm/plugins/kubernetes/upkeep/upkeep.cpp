@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/gateway_keeper.hpp"
@@ -23,75 +24,32 @@ constexpr std::chrono::minutes kLookAtPreset{1};
 constexpr std::chrono::seconds kPresetRetry{3};
 constexpr const char* kMeshConfigName = "osm-mesh-config";
 
-Surroundings surroundings_of(const UpkeepOptions& options) {
-  return {options.cluster.api(), options.blocking, options.clock,
-          options.rng,           options.log,      options.metrics};
-}
-
-UpkeepOptions with_domains(UpkeepOptions options) {
-  if (!options.trust_domains)
-    options.trust_domains = [only = options.trust_domain] { return TrustDomains(only); };
-  return options;
-}
-
 class ClusterUpkeep final : public Upkeep {
  public:
   explicit ClusterUpkeep(const UpkeepOptions& options)
-      : options_(with_domains(options)),
-        with_(surroundings_of(options)),
-        reconciler_(with_),
-        preset_strand_(with_.blocking) {
-    if (options_.install_kinds) want_kinds();
+      : options_(options),
+        api_(options.cluster.api()),
+        runtime_(options.runtime),
+        reconciler_(api_, runtime_),
+        preset_strand_(runtime_.blocking) {
+    if (options_.install_kinds)
+      for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd));
     want_webhooks();
-    for (certificate::Manager* manager : {options_.mutating_webhook, options_.validating_webhook})
-      if (manager != nullptr)
-        trust_.push_back(manager->subscribe([this](const auto&) { want_webhooks(); }));
-    if (!needs_lease(options_)) return;
-    const auto may_write = [this] { return leads(); };
-    if (options_.gateway != nullptr) keep_gateway(may_write);
-    if (options_.status_of != nullptr) {
-      status_.emplace(
-          with_, StatusWriterOptions{.store = *options_.store,
-                                     .status_of = [this](const ObjectKey& key) { return ask(key); },
-                                     .problems = [this] { return problems(); },
-                                     .may_write = may_write,
-                                     .replica = options_.replica,
-                                     .mesh_name = options_.mesh_name,
-                                     .board = options_.board});
-      mesh_ = options_.status_of->subscribe([this] { status_->on_mesh(); });
-      if (options_.board != nullptr)
-        replicas_ = options_.board->subscribe([this] { status_->on_replicas(); });
-    }
-    if (options_.keep_secrets)
-      secrets_.emplace(with_, SecretKeeperOptions{.store = *options_.store,
-                                                  .may_write = may_write,
-                                                  .mesh_name = options_.mesh_name,
-                                                  .certificates = options_.proxy_certificates,
-                                                  .trust_domains = options_.trust_domains});
-    if (options_.roots)
-      roots_.emplace(with_,
-                     RootStatusWriterOptions{options_.roots, may_write, options_.osm_namespace});
-    if (options_.store != nullptr)
-      objects_ = options_.store->subscribe(
-          [this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
-    lease_.emplace(with_,
-                   LeaseOptions{.ns = options_.osm_namespace,
-                                .name = "osm-controller-" + options_.mesh_name,
-                                .identity = options_.replica},
-                   [this] { on_acquired(); });
-    started_lease_ = &*lease_;
-    if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
+    for (const auto& webhook : {options_.mutating_webhook, options_.validating_webhook})
+      if (webhook)
+        trust_.push_back(webhook->manager.subscribe([this](const auto&) { want_webhooks(); }));
+    if (needs_lease(options_)) start_writers();
   }
 
   ~ClusterUpkeep() override {
-    objects_.reset();
+    objects_.clear();
     mesh_.reset();
     replicas_.reset();
     trust_.clear();
     if (lease_) lease_->stop();
     preset_strand_.stop();
     preset_timer_.reset();
-    // Whoever writes stops before somebody else may begin.
+    // Writing stops before another replica may begin.
     if (gateway_) gateway_->stop();
     status_.reset();
     gateway_.reset();
@@ -111,44 +69,82 @@ class ClusterUpkeep final : public Upkeep {
   }
 
   static bool needs_lease(const UpkeepOptions& options) {
-    return options.follow_preset || options.status_of != nullptr || options.keep_secrets ||
-           options.gateway != nullptr || options.roots != nullptr;
+    return options.follow_preset || options.status || options.secrets || options.gateway ||
+           options.roots;
   }
 
  private:
-  void want_kinds() {
-    for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd));
-  }
-
   void want_webhooks() {
     WebhookNames names{options_.mesh_name, options_.osm_namespace, {}};
-    if (options_.mutating_webhook != nullptr) {
-      names.ca_bundle_pem = options_.mutating_webhook->trust_bundle_pem();
+    if (const auto& webhook = options_.mutating_webhook) {
+      names.ca_bundle_pem = webhook->manager.trust_bundle_pem();
       reconciler_.want(kMutatingWebhooks, mutating_webhook(names));
     }
-    if (options_.validating_webhook != nullptr) {
-      names.ca_bundle_pem = options_.validating_webhook->trust_bundle_pem();
+    if (const auto& webhook = options_.validating_webhook) {
+      names.ca_bundle_pem = webhook->manager.trust_bundle_pem();
       reconciler_.want(kValidatingWebhooks, validating_webhook(names));
     }
   }
 
-  void keep_gateway(const std::function<bool()>& may_write) {
-    gateway_.emplace(with_, GatewayKeeperOptions{.manager = *options_.gateway,
-                                                 .spec = *options_.mesh_spec,
-                                                 .trust_domains = options_.trust_domains,
-                                                 .may_write = may_write,
-                                                 .on_problems =
-                                                     [this] {
-                                                       if (status_) status_->on_mesh();
-                                                     },
-                                                 .mesh_name = options_.mesh_name,
-                                                 .mesh_config = mesh_config()});
+  void start_writers() {
+    const auto may_write = [this] { return leads(); };
+    if (options_.gateway) keep_gateway(may_write);
+    if (options_.status) keep_status(may_write);
+    if (options_.secrets) {
+      secrets_.emplace(api_, runtime_,
+                       SecretKeeperOptions{.store = options_.secrets->store,
+                                           .may_write = may_write,
+                                           .mesh_name = options_.mesh_name,
+                                           .certificates = options_.secrets->certificates});
+      follow(options_.secrets->store, [this](const auto& keys) { secrets_->on_objects(keys); });
+    }
+    if (options_.roots) {
+      roots_.emplace(
+          api_, runtime_,
+          RootStatusWriterOptions{options_.roots->roots, may_write, options_.osm_namespace});
+      follow(options_.roots->store, [this](const auto& keys) { roots_->on_objects(keys); });
+    }
+    lease_.emplace(api_, runtime_,
+                   LeaseOptions{.ns = options_.osm_namespace,
+                                .name = "osm-controller-" + options_.mesh_name,
+                                .identity = options_.replica},
+                   [this] { on_acquired(); });
+    started_lease_ = &*lease_;
+    if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
   }
 
-  void on_objects(const std::vector<ObjectKey>& keys) {
-    if (status_) status_->on_objects(keys);
-    if (secrets_) secrets_->on_objects(keys);
-    if (roots_) roots_->on_objects(keys);
+  void keep_gateway(const std::function<bool()>& may_write) {
+    gateway_.emplace(api_, runtime_,
+                     GatewayKeeperOptions{.manager = options_.gateway->manager,
+                                          .spec = options_.gateway->mesh_spec,
+                                          .trust_domains = options_.gateway->trust_domains,
+                                          .may_write = may_write,
+                                          .on_problems =
+                                              [this] {
+                                                if (status_) status_->on_mesh();
+                                              },
+                                          .mesh_name = options_.mesh_name,
+                                          .mesh_config = mesh_config()});
+  }
+
+  void keep_status(const std::function<bool()>& may_write) {
+    const StatusUpkeep& status = *options_.status;
+    status_.emplace(api_, runtime_,
+                    StatusWriterOptions{.store = status.store,
+                                        .status_of = [this](const auto& key) { return ask(key); },
+                                        .problems = [this] { return problems(); },
+                                        .may_write = may_write,
+                                        .replica = options_.replica,
+                                        .mesh_name = options_.mesh_name,
+                                        .board = status.board});
+    mesh_ = status.control_plane.subscribe([this] { status_->on_mesh(); });
+    if (status.board != nullptr)
+      replicas_ = status.board->subscribe([this] { status_->on_replicas(); });
+    follow(status.store, [this](const auto& keys) { status_->on_objects(keys); });
+  }
+
+  void follow(ObjectStore& store, std::function<void(const std::vector<ObjectKey>&)> on_change) {
+    objects_.push_back(store.subscribe(std::move(on_change)));
   }
 
   void on_acquired() {
@@ -163,37 +159,38 @@ class ClusterUpkeep final : public Upkeep {
   }
 
   std::vector<Problem> problems() const {
-    std::vector<Problem> all = options_.status_of->status().problems;
+    std::vector<Problem> all = options_.status->control_plane.status().problems;
     if (gateway_)
       for (Problem& problem : gateway_->problems()) all.push_back(std::move(problem));
     return all;
   }
 
-  // A mesh has one MeshConfig; of the others there is nothing to say but that.
+  // A mesh has one MeshConfig; others get no status.
   Result<ObjectStatus> ask(const ObjectKey& key) const {
     if (key.kind == kMeshConfigs.kind && key != mesh_config())
       return Error{ErrorCode::kNotFound, key.str() + " is not the mesh's"};
-    return options_.status_of->object_status(key);
+    return options_.status->control_plane.object_status(key);
   }
 
   void look_at_preset() {
     std::chrono::nanoseconds next = kLookAtPreset;
     if (leads()) {
-      const auto upgraded = upgrade_preset(with_.api, options_.osm_namespace);
+      const auto upgraded = upgrade_preset(api_, options_.osm_namespace);
       if (!upgraded.ok()) {
-        with_.log.warning("the preset MeshConfig is not in effect yet",
-                          {{"detail", upgraded.error().text()}});
+        runtime_.log.warning("the preset MeshConfig is not in effect yet",
+                             {{"detail", upgraded.error().text()}});
         next = kPresetRetry;
       } else if (*upgraded) {
-        with_.log.info("the MeshConfig follows its preset", {});
+        runtime_.log.info("the MeshConfig follows its preset", {});
       }
     }
     preset_timer_ =
-        preset_strand_.post_after(jittered(with_.rng, next), [this] { look_at_preset(); });
+        preset_strand_.post_after(jittered(next, runtime_.rng), [this] { look_at_preset(); });
   }
 
   const UpkeepOptions options_;
-  const Surroundings with_;
+  Api& api_;
+  const Runtime runtime_;
   Reconciler reconciler_;
   std::optional<GatewayKeeper> gateway_;
   std::optional<StatusWriter> status_;
@@ -206,7 +203,7 @@ class ClusterUpkeep final : public Upkeep {
   std::vector<Subscription> trust_;
   Subscription mesh_;
   Subscription replicas_;
-  Subscription objects_;
+  std::vector<Subscription> objects_;
 };
 
 }  // namespace
@@ -215,20 +212,6 @@ Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options) {
   if (ClusterUpkeep::needs_lease(options) && options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "UpkeepOptions.replica: required: the name that no other replica has"};
-  if ((options.status_of != nullptr || options.keep_secrets) && options.store == nullptr)
-    return Error{ErrorCode::kInvalidArgument,
-                 "UpkeepOptions.store: required: statuses and Secrets belong to its objects"};
-  if (options.proxy_certificates != nullptr &&
-      (!options.keep_secrets || options.trust_domain.str().empty()))
-    return Error{
-        ErrorCode::kInvalidArgument,
-        "UpkeepOptions.keep_secrets, trust_domain: required: proxy certificates are renewed "
-        "in bootstrap Secrets"};
-  if (options.gateway != nullptr &&
-      (options.mesh_spec == nullptr || options.trust_domain.str().empty()))
-    return Error{ErrorCode::kInvalidArgument,
-                 "UpkeepOptions.mesh_spec, trust_domain: required: a gateway's certificate follows "
-                 "them"};
   return std::unique_ptr<Upkeep>(std::make_unique<ClusterUpkeep>(options));
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/base64.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/surroundings.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

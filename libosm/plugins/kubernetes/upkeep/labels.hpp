@@ -1,0 +1,22 @@
+// Labels of the objects that the mesh writes.
+#pragma once
+
+#include <string>
+
+namespace osm::inline v1::kubernetes {
+
+inline constexpr const char* kNameLabel = "app.kubernetes.io/name";
+inline constexpr const char* kNameLabelValue = "openservicemesh.io";
+inline constexpr const char* kInstanceLabel = "app.kubernetes.io/instance";
+inline constexpr const char* kVersionLabel = "app.kubernetes.io/version";
+inline constexpr const char* kComponentLabel = "app.kubernetes.io/component";
+
+// Selects the objects of one mesh, of one component if that is not empty.
+inline std::string mesh_selector(const std::string& mesh_name, const std::string& component = {}) {
+  std::string selector =
+      std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel + '=' + mesh_name;
+  if (!component.empty()) selector += std::string(",") + kComponentLabel + '=' + component;
+  return selector;
+}
+
+}  // namespace osm::inline v1::kubernetes
