@@ -34,7 +34,7 @@ Result<Credentials> BenchAuthority::controller_credentials() {
 Result<Credentials> BenchAuthority::issue(const certificate::Subject& subject) {
   OSM_TRY(const auto issued,
           certificate::issue(*issuer_, subject, std::chrono::hours(24), {}, clock_));
-  return Credentials{.trust_bundle_pem = issued.trust_bundle_pem,
+  return Credentials{.trust_bundle_pem = issuer_->trust_bundle_pem(),
                      .chain_pem = issued.chain_pem,
                      .key_pem = issued.private_key.pem()};
 }

@@ -71,12 +71,9 @@ class Bench {
             certificate::load_or_create_directory_ca({.directory = directory_.path + "/ca",
                                                       .trust_domain = TrustDomain("cluster.local"),
                                                       .clock = clock_}));
-    manager_ = certificate::make_manager({.issuer = std::move(issuer),
-                                          .executor = executor_,
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
+    manager_ = certificate::make_manager(
+        {.issuer = std::move(issuer),
+         .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
     injector_ = inject::make_injector(
         {.certificates = *manager_,
          .find_namespace = [](const std::string& name) -> Result<inject::InjectionNamespace> {

@@ -87,12 +87,8 @@ bool measure_memory(std::unique_ptr<certificate::Issuer> issuer, const Clock& cl
   WarningLog log;
   CountingMetrics metrics;
   RandomRng rng(1);
-  const auto manager = certificate::make_manager({.issuer = std::move(issuer),
-                                                  .executor = executor,
-                                                  .clock = clock,
-                                                  .rng = rng,
-                                                  .log = log,
-                                                  .metrics = metrics});
+  const auto manager = certificate::make_manager(
+      {.issuer = std::move(issuer), .runtime = {executor, executor, clock, rng, log, metrics}});
   bool done = cycle(*manager, std::max(cycles / 10, 1));
   const double before = resident_bytes();
   done = cycle(*manager, cycles) && done;

@@ -55,19 +55,14 @@ class OsmServer final : public MeasuredServer {
     OSM_TRY(auto issuer,
             certificate::load_or_create_directory_ca(
                 {.directory = ca_directory, .trust_domain = kTrustDomain, .clock = clock_}));
-    manager_ = certificate::make_manager({.issuer = std::move(issuer),
-                                          .executor = executor_,
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
-    secrets_ = certificate::make_service_certificates({.manager = *manager_,
-                                                       .executor = executor_,
-                                                       .clock = clock_,
-                                                       .trust_domain = kTrustDomain,
-                                                       .validity = [] { return kValidity; },
-                                                       .log = log_,
-                                                       .metrics = metrics_});
+    manager_ = certificate::make_manager(
+        {.issuer = std::move(issuer),
+         .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
+    secrets_ = certificate::make_service_certificates(
+        {.manager = *manager_,
+         .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
+         .trust_domain = kTrustDomain,
+         .validity = [] { return kValidity; }});
     loop_ = std::make_unique<catalog::MeshLoop>(
         catalog::MeshLoopOptions{.spec = spec_,
                                  .providers = {{&provider_, true}},

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <thread>
 
-#include "certificate/key_id.hpp"
 #include "counting_sinks.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/make_manager.hpp"
@@ -65,12 +64,9 @@ class RotationServer final : public MeasuredServer {
                      [this](const MeshRootCertificate&) { return load(directories_.next_ca); },
                  .trust_domain = kTrustDomain}));
     rotation_ = std::make_unique<WatchedRotation>(std::move(rotation));
-    manager_ = certificate::make_manager({.issuer = rotation_->issuer(),
-                                          .executor = blocking_,
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
+    manager_ = certificate::make_manager(
+        {.issuer = rotation_->issuer(),
+         .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_}});
     OSM_TRY(control_plane_,
             ControlPlane::start({.spec = spec_,
                                  .providers = {{&provider_, true}},
@@ -120,15 +116,14 @@ class RotationServer final : public MeasuredServer {
       return held->issuer_id == goal.issuer_id &&
              held->subject.usage == certificate::Usage::kWorkload;
     });
-    if (newest != all.end()) goal.issuer_key_id = certificate::issuer_key_id((*newest)->chain_pem);
+    if (newest != all.end()) goal.issuer_key_id = (*newest)->issuer_key_id;
     return goal;
   }
 
   std::size_t own_lag() const {
     std::size_t lag = 0;
     for (const auto& held : manager_->list_certificates())
-      lag += held->issuer_id != manager_->issuer_id() ||
-             held->trust_bundle_pem != manager_->trust_bundle_pem();
+      lag += held->issuer_id != manager_->issuer_id();
     return lag;
   }
 

@@ -59,12 +59,9 @@ class SoakServer final : public MeasuredServer {
         auto issuer,
         certificate::load_or_create_directory_ca(
             {.directory = options_.ca_directory, .trust_domain = kTrustDomain, .clock = clock_}));
-    manager_ = certificate::make_manager({.issuer = std::move(issuer),
-                                          .executor = blocking_,
-                                          .clock = clock_,
-                                          .rng = rng_,
-                                          .log = log_,
-                                          .metrics = metrics_});
+    manager_ = certificate::make_manager(
+        {.issuer = std::move(issuer),
+         .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_}});
     OSM_TRY(control_plane_,
             ControlPlane::start({.spec = spec_,
                                  .providers = {{&provider_, true}},

@@ -63,10 +63,9 @@ Result<std::string> read_pem(const std::string& path) {
 // The operator's CA as a store keeps it: its key, its certificate, those above.
 Result<certificate::PrivateKey> read_ca(const CaOptions& options) {
   OSM_TRY(const std::string certificates, read_pem(options.ca_cert_file));
-  OSM_TRY(std::string pem, read_pem(options.ca_key_file));
-  pem.resize(pem.find_last_not_of("\r\n") + 1);
-  if (pem.capacity() < pem.size() + 1 + certificates.size())
-    return Error{ErrorCode::kUnreadableSource, options.ca_cert_file + ": is too large for a CA"};
+  OSM_TRY(std::string key, read_pem(options.ca_key_file));
+  key.resize(key.find_last_not_of("\r\n") + 1);
+  SecretBytes pem(std::move(key));
   pem.append("\n").append(certificates);
   return certificate::PrivateKey(std::move(pem));
 }
@@ -91,9 +90,7 @@ Result<std::unique_ptr<certificate::Issuer>> use_cert_manager(const LoadCaOption
     OSM_TRY(bundle, read_pem(ca_file));
   }
   return cert_manager::make_issuer({.cluster = *with.cluster,
-                                    .clock = with.runtime.clock,
-                                    .rng = with.runtime.rng,
-                                    .log = with.runtime.log,
+                                    .runtime = with.runtime,
                                     .trust_domain = with.trust_domain,
                                     .osm_namespace = with.osm_namespace,
                                     .issuer = {.name = described.issuer_name,

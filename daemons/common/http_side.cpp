@@ -108,7 +108,6 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_push_stage_seconds", "Seconds a push spends in each stage"},
       {"osm_resources_encoded_total", "Resources translated and serialized, by xDS type"},
       {"osm_response_bytes_total", "Bytes of responses to proxies, by xDS type"},
-      {"osm_service_cert_failed_count", "Service certificates that could not be issued"},
       {"osm_spec_decoded_total", "Objects decoded, by kind"},
       {"osm_spec_directory_load_seconds", "Seconds to read the mesh directory"},
       {"osm_spec_file_parses_total", "Files of the mesh directory parsed"},

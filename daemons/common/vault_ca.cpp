@@ -60,18 +60,16 @@ Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const LoadCaOptions& 
                                                            const VaultProvider& described,
                                                            vault::Source ca_pem) {
   auto issuer = std::make_unique<WithThreads>();
-  vault::IssuerOptions options{.address = {described.host, number(described.port), ""},
-                               .tls = described.protocol != "http",
-                               .ca_pem = std::move(ca_pem),
-                               .vault_namespace = described.vault_namespace,
-                               .mount = described.mount,
-                               .role = described.role,
-                               .io = with.io,
-                               .executor = issuer->executor(),
-                               .clock = with.runtime.clock,
-                               .rng = with.runtime.rng,
-                               .log = with.runtime.log,
-                               .metrics = with.runtime.metrics};
+  vault::IssuerOptions options{
+      .address = {described.host, number(described.port), ""},
+      .tls = described.protocol != "http",
+      .ca_pem = std::move(ca_pem),
+      .vault_namespace = described.vault_namespace,
+      .mount = described.mount,
+      .role = described.role,
+      .io = with.io,
+      .runtime = {with.runtime.executor, issuer->executor(), with.runtime.clock, with.runtime.rng,
+                  with.runtime.log, with.runtime.metrics}};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
   if (!described.token_secret_name.empty()) {
     OSM_TRY(options.token, token_in_secret(with, described));

@@ -81,13 +81,7 @@ class ControllerImpl final : public Controller {
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     manager_ = certificate::make_manager(
-        {.issuer = std::move(issuer),
-         .executor = runtime_.blocking,
-         .clock = runtime_.clock,
-         .rng = runtime_.rng,
-         .log = runtime_.log,
-         .metrics = runtime_.metrics,
-         .key_parameters = [this] {
+        {.issuer = std::move(issuer), .runtime = runtime_, .key_parameters = [this] {
            const MeshConfig config = mesh_->spec().get_mesh_config();
            return certificate::KeyParameters{config.certificates.key_type,
                                              config.certificates.rsa_bits};

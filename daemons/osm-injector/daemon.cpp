@@ -95,12 +95,8 @@ class DaemonImpl final : public Daemon {
                                  .io = runtime_.asio(),
                                  .runtime = runtime_},
                                 *spec_, options_.mesh_name, upkeep_threads_.executor()));
-    manager_ = certificate::make_manager({.issuer = roots_.rotation->issuer(),
-                                          .executor = runtime_.blocking,
-                                          .clock = runtime_.clock,
-                                          .rng = runtime_.rng,
-                                          .log = runtime_.log,
-                                          .metrics = runtime_.metrics});
+    manager_ =
+        certificate::make_manager({.issuer = roots_.rotation->issuer(), .runtime = runtime_});
     OSM_TRY(certificate_, certificate::KeptCertificate::issue(
                               *manager_, webhook_subject(roots_.rotation->trust_domains())));
     // Steps are taken by a controller, which serves proxies.
@@ -201,7 +197,8 @@ class DaemonImpl final : public Daemon {
                               .name = secret.name,
                               .labels = secret.labels,
                               .annotations = secret.annotations};
-    for (const inject::BootstrapFile& file : secret.files) object.data[file.name] = file.content;
+    for (const inject::BootstrapFile& file : secret.files)
+      object.data[file.name] = SecretBytes(file.content);
     Status created = kubernetes::create_secret(*cluster_, object);
     if (!created.ok() && created.error().code == ErrorCode::kAlreadyExists) return {};
     return created;

@@ -67,8 +67,7 @@ int main(int argc, char** argv) {
   auto ca = osm::certificate::load_or_create_directory_ca(
       {std::filesystem::path(argv[3]) / "ca", domain, runtime.clock});
   if (!ca.ok()) return fail(ca.error());
-  const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), runtime.blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics});
+  const auto certificates = osm::certificate::make_manager({*std::move(ca), runtime});
   const auto mesh = osm::ControlPlane::start({.spec = *spec,
                                               .providers = {{&inventory}},
                                               .workload_providers = {},

@@ -29,11 +29,13 @@ osm::Status write_file(const std::filesystem::path& path, const osm::inject::Boo
 }  // namespace
 
 osm::Status write_agent_files(osm::ControlPlane& mesh, const osm::MeshSpec& spec,
+                              const osm::certificate::Manager& certificates,
                               const osm::Workload& workload,
                               const std::filesystem::path& directory) {
   OSM_TRY(const auto made, osm::certificate::make_request(mesh.proxy_subject(workload)));
   OSM_TRY(const auto certificate,
           mesh.issue_proxy_certificate(workload, made.request_pem, std::chrono::hours(24)));
+  const std::string trust_bundle_pem = certificates.trust_bundle_pem();
   std::vector<osm::Service> services;
   for (const auto& service : spec.list_services()) services.push_back(*service);
   OSM_TRY(const auto files, osm::inject::vm_bootstrap({.workload = workload.name,
@@ -41,6 +43,7 @@ osm::Status write_agent_files(osm::ControlPlane& mesh, const osm::MeshSpec& spec
                                                        .controller = mesh.ads_address(),
                                                        .directory = directory.string(),
                                                        .certificate = *certificate,
+                                                       .trust_bundle_pem = trust_bundle_pem,
                                                        .services = services}));
   std::filesystem::create_directories(directory);
   const osm::inject::BootstrapFile key{std::string(osm::inject::kProxyKeyFile), 0600, true,

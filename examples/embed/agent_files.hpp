@@ -10,6 +10,7 @@ namespace vendor {
 // Writes Envoy's bootstrap, the proxy certificate, host names and the interception script of
 // `workload`. Run as root: the key is for the proxy's user alone.
 osm::Status write_agent_files(osm::ControlPlane& mesh, const osm::MeshSpec& spec,
+                              const osm::certificate::Manager& certificates,
                               const osm::Workload& workload,
                               const std::filesystem::path& directory);
 

@@ -59,8 +59,7 @@ int main(int argc, char** argv) {
   auto ca =
       osm::certificate::load_or_create_directory_ca({directory / "ca", domain, runtime.clock});
   if (!ca.ok()) return fail(ca.error());
-  const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), runtime.blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics});
+  const auto certificates = osm::certificate::make_manager({*std::move(ca), runtime});
 
   const vendor::StatusPage status_page;
   const auto mesh = osm::ControlPlane::start({.spec = *spec,
@@ -73,7 +72,8 @@ int main(int argc, char** argv) {
                                               .resource_hook = &status_page});
   if (!mesh.ok()) return fail(mesh.error());
   for (const osm::Workload& host : hosts->list_workloads())
-    if (auto done = vendor::write_agent_files(**mesh, *spec, host, directory / host.name.name);
+    if (auto done = vendor::write_agent_files(**mesh, *spec, *certificates, host,
+                                              directory / host.name.name);
         !done.ok())
       return fail(done.error());
   std::cout << "ready" << std::endl;

@@ -25,8 +25,7 @@ int main(int argc, char** argv) {
   const auto hosts = osm::vm::make_vm_provider({**store, *spec, domain, run.log, run.metrics});
   auto ca = osm::certificate::load_or_create_directory_ca({argv[3], domain, run.clock});
   if (!ca.ok()) return fail(ca.error());
-  const auto certificates = osm::certificate::make_manager(
-      {*std::move(ca), run.blocking, run.clock, run.rng, run.log, run.metrics});
+  const auto certificates = osm::certificate::make_manager({*std::move(ca), run});
   const auto mesh = osm::ControlPlane::start({.spec = *spec,
                                               .providers = {{hosts.get()}},
                                               .workload_providers = {hosts.get()},

@@ -135,7 +135,7 @@ net::Response bootstrap_vm(const net::AdminApiOptions& options, const net::Reque
       *workload, decoded->request_pem, certificate::kProxyCertificateValidity);
   if (!issued.ok()) return net::error_response(issued.error());
   const certificate::Certificate& certificate = **issued;
-
+  const std::string bundle = options.certificates.trust_bundle_pem();
   const auto files = inject::vm_bootstrap(
       {.workload = workload->name,
        .account = workload->account,
@@ -144,6 +144,7 @@ net::Response bootstrap_vm(const net::AdminApiOptions& options, const net::Reque
        .controller = decoded->controller,
        .directory = decoded->directory,
        .certificate = certificate,
+       .trust_bundle_pem = bundle,
        .services = services_of(options.spec),
        .interception = {.proxy_uid = decoded->proxy_uid},
        .xds = decoded->xds});

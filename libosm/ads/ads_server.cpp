@@ -120,13 +120,14 @@ class Server final : public AdsServer {
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
   Status start() {
+    // First, since proxies of a server that listens ask for secrets.
+    secrets_ = deps_.secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
+      strand_.post([this, identity] { hub_.on_secrets(identity); });
+    });
     if (!options_.address.empty()) OSM_TRY(listen());
     snapshots_ = deps_.snapshots.subscribe(
         [this](const SnapshotInbox::SnapshotPtr& snapshot) { receive(snapshot); });
     receive(deps_.snapshots.load());
-    secrets_ = deps_.secrets.subscribe([this](const ServiceIdentity& identity) {
-      strand_.post([this, identity] { hub_.on_secrets(identity); });
-    });
     return {};
   }
 
@@ -250,7 +251,8 @@ class Server final : public AdsServer {
     builder.SetResourceQuota(grpc::ResourceQuota().Resize(options_.max_transport_bytes));
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(-1);
-    credentials_ = mutual_tls(options_.server_certificate);
+    credentials_ = mutual_tls(options_.server_certificate,
+                              [this] { return deps_.secrets.trust_bundle_pem(); });
     int port = 0;
     builder.AddListeningPort(options_.address, credentials_, &port);
     server_ = builder.BuildAndStart();

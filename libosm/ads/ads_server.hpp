@@ -32,7 +32,7 @@ struct AdsServerOptions {
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC reads no more and
   // cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
-  // Returns the server's own certificate and the roots for its clients. Called at every handshake.
+  // Returns the server's own certificate. Called at every handshake.
   std::function<certificate::CertificatePtr()> server_certificate;
 };
 

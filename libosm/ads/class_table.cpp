@@ -1,7 +1,5 @@
 #include "ads/class_table.hpp"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +11,7 @@ namespace {
 // Wipes key material when the last holder releases it.
 EncodedPtr wiped_when_released(EncodedResource resource) {
   return EncodedPtr(new EncodedResource(std::move(resource)), [](EncodedResource* secret) {
-    OPENSSL_cleanse(secret->any.data(), secret->any.size());
+    erase(secret->any);
     delete secret;
   });
 }
@@ -200,31 +198,59 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
   read_lists_.erase(read_lists_.find(list->first));
 }
 
-void ClassTable::refresh_secrets(const ServiceIdentity& identity, Identity& state) {
+// Result: the trust bundle is another one.
+bool ClassTable::refresh_roots() {
+  const std::string pem = deps_.secrets.trust_bundle_pem();
+  const Digest digest = digest_of(pem);
+  if (trust_bundle_ == digest) return false;
+  trust_bundle_ = digest;
+  roots_ = std::make_shared<const EncodedResource>(translate::encode_root_cert(pem));
+  count_encoded();
+  return true;
+}
+
+void ClassTable::refresh_certificate(const ServiceIdentity& identity, Identity& state) {
   const certificate::CertificatePtr certificate = deps_.secrets.certificate_for(identity);
   if (!certificate) return;  // the source notifies when it is there
-  state.facts = {certificate->issuer_id, digest_of(certificate->trust_bundle_pem),
-                 model::trust_domain_of(certificate->subject.spiffe_id)};
-  std::vector<EncodedPtr> resources;
-  for (EncodedResource& resource : translate::encode_secrets(*certificate))
-    resources.push_back(wiped_when_released(std::move(resource)));
-  deps_.runtime.metrics.add("osm_resources_encoded_total",
-                            {{"type", xds_type_text(XdsType::kSecret)}},
-                            static_cast<double>(resources.size()));
-  ResourceSetPtr secrets = ResourceSet::make(std::move(resources));
+  state.facts = {certificate->issuer_id, model::trust_domain_of(certificate->subject.spiffe_id)};
+  state.certificate = wiped_when_released(translate::encode_service_cert(*certificate));
+  count_encoded();
+  if (!roots_) (void)refresh_roots();
+  join_secrets(state);
+}
+
+void ClassTable::join_secrets(Identity& state) {
+  ResourceSetPtr secrets = ResourceSet::make({roots_, state.certificate});
   if (!state.secrets || state.secrets->version() != secrets->version())
     state.secrets = std::move(secrets);
 }
 
-void ClassTable::on_secrets(const ServiceIdentity& identity) {
-  auto at = identities_.find(identity);
-  if (at == identities_.end()) return;
-  refresh_secrets(identity, at->second);
-  for (const ProxyClassPtr& entry : at->second.classes) {
+void ClassTable::count_encoded() {
+  deps_.runtime.metrics.add("osm_resources_encoded_total",
+                            {{"type", xds_type_text(XdsType::kSecret)}}, 1);
+}
+
+void ClassTable::on_secrets(const std::optional<ServiceIdentity>& identity) {
+  if (identity) {
+    const auto at = identities_.find(*identity);
+    if (at == identities_.end()) return;
+    refresh_certificate(*identity, at->second);
+    return give_secrets(at->second);
+  }
+  if (!roots_ || !refresh_roots()) return;
+  for (auto& [name, state] : identities_) {
+    if (!state.certificate) continue;
+    join_secrets(state);
+    give_secrets(state);
+  }
+}
+
+void ClassTable::give_secrets(const Identity& state) {
+  for (const ProxyClassPtr& entry : state.classes) {
     ResourceSetPtr& secrets = entry->sets_[index_of(XdsType::kSecret)];
-    if (secrets == at->second.secrets) continue;
+    if (secrets == state.secrets) continue;
     entry->superseded_ = generation_of(*entry);
-    secrets = at->second.secrets;
+    secrets = state.secrets;
     entry->changed_at_ = deps_.runtime.clock.steady_now();
     if (entry->built_) deps_.on_changed(entry);
   }
@@ -247,7 +273,7 @@ ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamI
     entry = ProxyClassPtr(new ProxyClassEntry(proxy_class));
     Identity& identity = identities_[proxy_class.identity];
     identity.classes.insert(entry);
-    if (!identity.secrets) refresh_secrets(proxy_class.identity, identity);
+    if (!identity.secrets) refresh_certificate(proxy_class.identity, identity);
     entry->sets_[index_of(XdsType::kSecret)] = identity.secrets;
     entry->touched_at_ = deps_.runtime.clock.steady_now();
   }

@@ -33,10 +33,9 @@ inline double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// Origin of an identity's secrets.
+// Origin of an identity's certificate.
 struct SecretFacts {
   std::string issuer_id;  // certificate::Certificate::issuer_id
-  Digest trust_bundle;    // hash of its text
   TrustDomain trust_domain;
 };
 
@@ -115,7 +114,8 @@ class ClassTable {
   // may belong to another class now).
   std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                                  const model::Changes& changes);
-  void on_secrets(const ServiceIdentity& identity);
+  // Takes over the identity's new certificate; nullopt: the new trust bundle of all identities.
+  void on_secrets(const std::optional<ServiceIdentity>& identity);
   // Builds every class again, because the hook would give other resources.
   void rebuild_all();
 
@@ -125,8 +125,10 @@ class ClassTable {
     return entry.current() ? snapshot_->generation : entry.held_;
   }
 
-  // Origin of the identity's secrets; null until they are issued.
+  // Origin of the identity's certificate; null until it is issued.
   const SecretFacts* secret_facts(const ServiceIdentity& identity) const;
+  // Of the text that all secrets hold; nullopt: there are none.
+  const std::optional<Digest>& trust_bundle() const { return trust_bundle_; }
 
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
   void leave(const ProxyClassPtr& entry, StreamId member);
@@ -137,7 +139,8 @@ class ClassTable {
 
  private:
   struct Identity {
-    ResourceSetPtr secrets;
+    EncodedPtr certificate;  // null: not issued yet
+    ResourceSetPtr secrets;  // it and the roots
     SecretFacts facts;
     std::set<ProxyClassPtr> classes;
   };
@@ -154,7 +157,11 @@ class ClassTable {
                        const std::function<void(const ProxyClassPtr&)>& visit) const;
   void index(const ProxyClassPtr& entry, std::vector<ServiceName> reads);
   void unindex(const ProxyClassPtr& entry);
-  void refresh_secrets(const ServiceIdentity& identity, Identity& state);
+  bool refresh_roots();
+  void refresh_certificate(const ServiceIdentity& identity, Identity& state);
+  void join_secrets(Identity& state);
+  void give_secrets(const Identity& state);
+  void count_encoded();
 
   ClassTableDependencies deps_;
   ResourceCache cache_;
@@ -165,6 +172,8 @@ class ClassTable {
   std::map<ServiceName, std::set<ReadList*>> readers_;
   std::unordered_map<std::string, std::weak_ptr<const ResourceSet>> sets_;  // by version
   std::map<ServiceIdentity, Identity> identities_;
+  EncodedPtr roots_;  // one for all identities; null until the first certificate is there
+  std::optional<Digest> trust_bundle_;
   std::deque<ProxyClassPtr> queue_;
   std::set<ProxyClassPtr> building_;
   TaskGate gate_;  // last: closed before anything that a build uses is destroyed

@@ -10,8 +10,9 @@ namespace {
 
 class MutualTls final : public grpc::ServerCredentials {
  public:
-  explicit MutualTls(std::function<certificate::CertificatePtr()> certificate)
-      : certificate_(std::move(certificate)) {}
+  MutualTls(std::function<certificate::CertificatePtr()> certificate,
+            std::function<std::string()> trust_bundle)
+      : certificate_(std::move(certificate)), trust_bundle_(std::move(trust_bundle)) {}
 
   // Not supported: mutual TLS is the only authentication.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
@@ -35,26 +36,31 @@ class MutualTls final : public grpc::ServerCredentials {
   grpc_ssl_certificate_config_reload_status reload(grpc_ssl_server_certificate_config** config) {
     const certificate::CertificatePtr certificate = certificate_();
     if (!certificate) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    std::string bundle = trust_bundle_();
     std::lock_guard lock(mutex_);
-    if (certificate == loaded_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    if (certificate == loaded_ && bundle == loaded_bundle_)
+      return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{certificate->private_key.pem().c_str(),
                                           certificate->chain_pem.c_str()};
-    *config =
-        grpc_ssl_server_certificate_config_create(certificate->trust_bundle_pem.c_str(), &pair, 1);
+    *config = grpc_ssl_server_certificate_config_create(bundle.c_str(), &pair, 1);
     loaded_ = certificate;
+    loaded_bundle_ = std::move(bundle);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  std::function<certificate::CertificatePtr()> certificate_;
-  std::mutex mutex_;
+  const std::function<certificate::CertificatePtr()> certificate_;
+  const std::function<std::string()> trust_bundle_;
+  std::mutex mutex_;  // over the next two
   certificate::CertificatePtr loaded_;
+  std::string loaded_bundle_;
 };
 
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> mutual_tls(
-    std::function<certificate::CertificatePtr()> server_certificate) {
-  return std::make_shared<MutualTls>(std::move(server_certificate));
+    std::function<certificate::CertificatePtr()> server_certificate,
+    std::function<std::string()> trust_bundle_pem) {
+  return std::make_shared<MutualTls>(std::move(server_certificate), std::move(trust_bundle_pem));
 }
 
 }  // namespace osm::inline v1::ads

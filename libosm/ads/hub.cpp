@@ -218,7 +218,7 @@ void Hub::accept(std::vector<TrustDomain> domains) {
           "a new one");
 }
 
-void Hub::on_secrets(const ServiceIdentity& identity) {
+void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
   classes_.on_secrets(identity);
   pump();
 }

@@ -59,7 +59,7 @@ class Hub {
   // Mesh side.
   void on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                    const model::Changes& changes);
-  void on_secrets(const ServiceIdentity& identity);
+  void on_secrets(const std::optional<ServiceIdentity>& identity);
   void on_hook_changed() { classes_.rebuild_all(); }
   // Admits proxies of these trust domains from now on, and ends the streams of others.
   void accept(std::vector<TrustDomain> domains);

@@ -41,7 +41,7 @@ model::CertificateProgress Hub::certificate_progress(const model::CertificateGoa
                                                   SyncState::kNotSubscribed;
     const bool newest = facts && (holds_none || stream.session->holds_newest(XdsType::kSecret));
     const bool trusts =
-        newest && facts->trust_bundle == bundle && has_domains(stream, goal.trust_domains);
+        newest && classes_.trust_bundle() == bundle && has_domains(stream, goal.trust_domains);
     const TrustDomain& signing = goal.trust_domains.signing;
     const bool of_signer =
         newest && facts->issuer_id == goal.issuer_id && facts->trust_domain == signing &&

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "osm/certificate/secret_bytes.hpp"
+
 namespace osm::inline v1 {
 
 inline std::string base64(std::string_view bytes) {
@@ -27,12 +29,16 @@ inline std::optional<std::string> from_base64(std::string_view text) {
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                                    reinterpret_cast<const unsigned char*>(text.data()),
                                    static_cast<int>(text.size()));
-  if (size < 0) return std::nullopt;
+  if (size < 0) {
+    erase(bytes);
+    return std::nullopt;
+  }
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   bytes.resize(static_cast<std::size_t>(size) - padding);
   // One text for each value: OpenSSL skips blanks and takes stray padding and bits.
-  if (base64(bytes) != text) return std::nullopt;
-  return bytes;
+  if (SecretBytes(base64(bytes)).text() == text) return bytes;
+  erase(bytes);
+  return std::nullopt;
 }
 
 }  // namespace osm::inline v1

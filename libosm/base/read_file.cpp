@@ -1,13 +1,14 @@
 #include "base/read_file.hpp"
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1 {
 
@@ -36,7 +37,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     text.resize(size);
     return text;
   }
-  OPENSSL_cleanse(text.data(), text.size());
+  erase(text);
   if (cause != 0) return failed(std::strerror(cause));
   if (size > max_bytes)
     return failed("it is larger than " + std::to_string(max_bytes / 1024) + " KiB");

@@ -1,4 +1,4 @@
-// What a CA sent is a stranger's until it was looked at: nothing here trusts it.
+// Checks a CA's answer. Nothing here trusts it.
 #include <span>
 #include <utility>
 #include <vector>
@@ -115,10 +115,10 @@ Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY& asked, co
       .subject = subject,
       .chain_pem = std::move(chain),
       .private_key = {},
-      .trust_bundle_pem = answer.trust_bundle_pem,
       .serial_number = x509::serial_number(leaf),
       .fingerprint = std::move(fingerprint),
       .issuer_id = {},
+      .issuer_key_id = x509::issuer_key_id(leaf),
       .not_before = x509::not_before(leaf),
       .not_after = x509::not_after(leaf),
   };

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,14 +121,13 @@ Result<std::optional<PrivateKey>> Directory::read() const {
   if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
 
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  const EraseOnExit erased(text);
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      const int error = errno;
-      OPENSSL_cleanse(text.data(), text.size());
-      return storage(file_path(), "cannot be read", error);
+      return storage(file_path(), "cannot be read", errno);
     }
     if (count == 0) break;
     done += static_cast<std::size_t>(count);

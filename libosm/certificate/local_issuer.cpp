@@ -93,10 +93,8 @@ Result<PrivateKey> make_root_pem(const Clock& clock) {
   OSM_TRY(openssl::X509Handle root, x509::make_root(*key, {now - kClockSkew, now + kRootValidity}));
   OSM_TRY(PrivateKey key_pem, x509::to_pem(*key));
   OSM_TRY(const std::string root_pem, x509::to_pem(*root));
-  std::string both;
-  both.reserve(key_pem.pem().size() + root_pem.size());  // growing would leave a copy behind
-  both += key_pem.pem();
-  both += root_pem;
+  SecretBytes both;
+  both.append(key_pem.pem()).append(root_pem);
   return PrivateKey(std::move(both));
 }
 

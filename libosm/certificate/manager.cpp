@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.hpp"
 #include "base/strand.hpp"
 #include "certificate/issuance.hpp"
-#include "certificate/jitter.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::certificate {
@@ -22,12 +22,15 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// The schedule looks at the calendar at least this often.
+// The longest time between two looks at the calendar.
 constexpr nanoseconds kTick = std::chrono::minutes(1);
 // More than this between two looks is a jump or a suspended host; back by more than kBackwards too.
 constexpr nanoseconds kForwards = 3 * kTick;
 constexpr nanoseconds kBackwards = seconds(30);
+constexpr Backoff kBackoff{seconds(1), std::chrono::minutes(5)};
 constexpr WallTime kNever = WallTime::max();
+// First certificates go before renewals, whose old certificates are good for long.
+constexpr WallTime kAtOnce{};
 
 // One issuance that all callers of a name wait for.
 struct Flight {
@@ -39,11 +42,12 @@ struct Entry {
   explicit Entry(Subject s) : subject(std::move(s)) {}
 
   const Subject subject;
-  seconds validity{};              // what the newest caller asked for
-  CertificatePtr current;          // null until the first issuance succeeds
-  WallTime renew_at = kNever;      // its place in the schedule
-  unsigned failures = 0;           // in a row
-  std::shared_ptr<Flight> flight;  // while an issuance is under way
+  std::function<seconds()> validity;  // what the newest caller asked for
+  bool kept = false;                  // by keep_certificate(): stays without a certificate too
+  CertificatePtr current;             // null until the first issuance succeeds
+  WallTime renew_at = kNever;         // its place in the schedule
+  unsigned failures = 0;              // in a row
+  std::shared_ptr<Flight> flight;     // while an issuance is under way
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -51,11 +55,11 @@ bool is_valid(const Certificate& certificate, WallTime now) {
   return certificate.not_before <= now && now < certificate.not_after;
 }
 
-// What became of an issuance, for the log.
+// The outcome of an issuance, for the log.
 struct Landing {
   bool replaced = false;    // an older certificate of the name
-  unsigned failures = 0;    // in a row, of a name whose old certificate stays
-  bool still_valid = true;  // that old certificate
+  unsigned failures = 0;    // in a row, of a name that is tried again
+  bool still_valid = true;  // the old certificate, if there is one
 };
 
 class CachingManager final : public Manager {
@@ -64,6 +68,8 @@ class CachingManager final : public Manager {
   ~CachingManager() override;
 
   Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override;
+  Result<CertificatePtr> keep_certificate(const Subject& subject,
+                                          std::function<seconds()> validity) override;
   Result<CertificatePtr> rotate_certificate(const CommonName& common_name) override;
   Result<CertificatePtr> certify_request(const Subject& subject, const std::string& request_pem,
                                          seconds validity) override;
@@ -71,14 +77,18 @@ class CachingManager final : public Manager {
   std::vector<CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
   std::string issuer_id() const override { return issuer_->id(); }
-  Subscription subscribe(std::function<void(const CertificatePtr&)> on_rotated) override {
-    return rotated_.subscribe(std::move(on_rotated));
+  Subscription subscribe(std::function<void(const CertificatePtr&)> on_issued) override {
+    return issued_.subscribe(std::move(on_issued));
+  }
+  Subscription subscribe_ca(std::function<void()> on_change) override {
+    return ca_changed_.subscribe(std::move(on_change));
   }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   using ByTime = std::set<std::pair<WallTime, CommonName>>;
 
+  Result<EntryPtr> entry_of(const Subject& subject);
   Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry);
   Result<CertificatePtr> issue_new(const Subject& subject, seconds validity);
   Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start);
@@ -92,31 +102,28 @@ class CachingManager final : public Manager {
 
   void look();
   void notice_jump(nanoseconds passed, WallTime now);
-  void notice_trust_bundle();
-  void notice_issuer();
+  void notice_ca();
   void renew_next();
   void arm();
 
-  double random() { return unit_interval(rng_.next()); }
+  nanoseconds random(nanoseconds most) { return random_part(most, runtime_.rng); }
 
   const std::unique_ptr<Issuer> issuer_;
-  const Clock& clock_;
-  Rng& rng_;
-  LogSink& log_;
-  MetricsSink& metrics_;
+  const Runtime runtime_;
   const std::function<KeyParameters()> key_parameters_;
   TrustedRoots roots_;
-  Notifier<const CertificatePtr&> rotated_;
+  Notifier<const CertificatePtr&> issued_;
+  Notifier<> ca_changed_;
 
   mutable std::mutex mutex_;
   std::unordered_map<CommonName, EntryPtr> entries_;  // these five: guarded by mutex_
-  ByTime due_;       // by renew_at: every entry that has a certificate and is not being renewed
+  ByTime due_;       // by renew_at: every entry that is kept or renewed, and not just now
   ByTime expiring_;  // by not_after: every entry that has a certificate
   WallTime armed_for_ = kNever;
-  std::string issuer_id_;  // who signs, as far as it was noticed
+  std::string issuer_id_;  // the CA that signs, as far as it was noticed
 
   WallTime last_look_;        // these three: touched on the renewals strand only
-  std::string trust_bundle_;  // as in the cached certificates
+  std::string trust_bundle_;  // as subscribers know it
   Subscription timer_;
 
   // Renewals block; announcements must not wait for them, and both are each in order.
@@ -127,16 +134,13 @@ class CachingManager final : public Manager {
 
 CachingManager::CachingManager(ManagerOptions options)
     : issuer_(std::move(options.issuer)),
-      clock_(options.clock),
-      rng_(options.rng),
-      log_(options.log),
-      metrics_(options.metrics),
+      runtime_(options.runtime),
       key_parameters_(std::move(options.key_parameters)),
       issuer_id_(issuer_->id()),
-      last_look_(clock_.wall_now()),
+      last_look_(runtime_.clock.wall_now()),
       trust_bundle_(issuer_->trust_bundle_pem()),
-      announcements_(options.executor),
-      renewals_(options.executor) {
+      announcements_(runtime_.blocking),
+      renewals_(runtime_.blocking) {
   renewals_.post([this] { look(); });
   issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
 }
@@ -154,20 +158,34 @@ Result<CertificatePtr> CachingManager::issue_certificate(const Subject& subject,
                                                   std::to_string(validity.count()) +
                                                   " s cannot be issued: ask for at least 1 s"};
   Lock lock(mutex_);
-  EntryPtr& slot = entries_[subject.common_name];
-  if (!slot) slot = std::make_shared<Entry>(subject);
-  const EntryPtr entry = slot;
-  if (entry->subject != subject)
-    return Error{ErrorCode::kInvalidArgument,
-                 "common name \"" + subject.common_name.str() + "\" is held by another subject (" +
-                     entry->subject.spiffe_id.str() + "): release it first"};
-  entry->validity = validity;
+  OSM_TRY(const EntryPtr entry, entry_of(subject));
+  entry->validity = [validity] { return validity; };
   const CertificatePtr current = entry->current;
-  const bool valid = current && is_valid(*current, clock_.wall_now());
-  if (valid && clock_.wall_now() < entry->renew_at) return current;
+  const bool valid = current && is_valid(*current, runtime_.clock.wall_now());
+  if (valid && runtime_.clock.wall_now() < entry->renew_at) return current;
   auto issued = fly(std::move(lock), entry);
   if (!issued && valid) return current;
   return issued;
+}
+
+Result<CertificatePtr> CachingManager::keep_certificate(const Subject& subject,
+                                                        std::function<seconds()> validity) {
+  const Lock lock(mutex_);
+  OSM_TRY(const EntryPtr entry, entry_of(subject));
+  entry->validity = std::move(validity);
+  if (!std::exchange(entry->kept, true) && !entry->current && !entry->flight)
+    schedule(*entry, kAtOnce);
+  return entry->current;
+}
+
+// Guarded by mutex_.
+Result<EntryPtr> CachingManager::entry_of(const Subject& subject) {
+  EntryPtr& entry = entries_[subject.common_name];
+  if (!entry) entry = std::make_shared<Entry>(subject);
+  if (entry->subject == subject) return entry;
+  return Error{ErrorCode::kInvalidArgument,
+               "common name \"" + subject.common_name.str() + "\" is held by another subject (" +
+                   entry->subject.spiffe_id.str() + "): release it first"};
 }
 
 Result<CertificatePtr> CachingManager::rotate_certificate(const CommonName& common_name) {
@@ -213,9 +231,9 @@ Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
   }
   const auto flight = std::make_shared<Flight>();
   entry->flight = flight;
-  const seconds validity = entry->validity;
+  const std::function<seconds()> validity = entry->validity;
   lock.unlock();
-  auto issued = issue_new(entry->subject, validity);
+  auto issued = issue_new(entry->subject, validity());
   lock.lock();
   entry->flight.reset();
   const Landing landing = land(entry, issued);
@@ -227,30 +245,31 @@ Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
 }
 
 Result<CertificatePtr> CachingManager::issue_new(const Subject& subject, seconds validity) {
-  const SteadyTime start = clock_.steady_now();
-  const seconds life = validity - std::chrono::floor<seconds>(part_of(validity, random() / 10));
+  const SteadyTime start = runtime_.clock.steady_now();
+  const seconds life = validity - std::chrono::floor<seconds>(random(validity / 10));
   return count(issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{},
-                     clock_, roots_),
+                     runtime_.clock, roots_),
                start);
 }
 
 Result<CertificatePtr> CachingManager::certify_request(const Subject& subject,
                                                        const std::string& request_pem,
                                                        seconds validity) {
-  const SteadyTime start = clock_.steady_now();
-  auto certified = count(certify(*issuer_, subject, request_pem, validity, clock_, roots_), start);
+  const SteadyTime start = runtime_.clock.steady_now();
+  auto certified =
+      count(certify(*issuer_, subject, request_pem, validity, runtime_.clock, roots_), start);
   report(subject, certified, {});
   return certified;
 }
 
 Result<CertificatePtr> CachingManager::count(Result<Certificate> issued, SteadyTime start) {
   if (!issued) {
-    metrics_.add("osm_cert_issue_failed_count", {}, 1);
+    runtime_.metrics.add("osm_cert_issue_failed_count", {}, 1);
     return issued.error();
   }
-  const std::chrono::duration<double> took = clock_.steady_now() - start;
-  metrics_.add("osm_cert_issued_count", {}, 1);
-  metrics_.observe("osm_cert_issued_time", {}, took.count());
+  const std::chrono::duration<double> took = runtime_.clock.steady_now() - start;
+  runtime_.metrics.add("osm_cert_issued_count", {}, 1);
+  runtime_.metrics.observe("osm_cert_issued_time", {}, took.count());
   return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
 }
 
@@ -262,10 +281,10 @@ Landing CachingManager::land(const EntryPtr& entry, const Result<CertificatePtr>
   landing.replaced = entry->current != nullptr;
   if (issued) {
     adopt(*entry, *issued);
-  } else if (entry->current) {
+  } else if (entry->current || entry->kept) {
     set_back(*entry);
     landing.failures = entry->failures;
-    landing.still_valid = is_valid(*entry->current, clock_.wall_now());
+    landing.still_valid = !entry->current || is_valid(*entry->current, runtime_.clock.wall_now());
   } else {
     entries_.erase(entry->subject.common_name);
   }
@@ -276,44 +295,47 @@ void CachingManager::report(const Subject& subject, const Result<CertificatePtr>
                             const Landing& landing) {
   const std::string& name = subject.common_name.str();
   if (issued) {
-    if (landing.replaced) metrics_.add("osm_cert_rotated_count", {}, 1);
-    log_.info(landing.replaced ? "certificate renewed" : "certificate issued",
-              {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
+    if (landing.replaced) runtime_.metrics.add("osm_cert_rotated_count", {}, 1);
+    runtime_.log.info(landing.replaced ? "certificate renewed" : "certificate issued",
+                      {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
   } else if (!landing.still_valid) {
-    log_.error("certificate is not valid any more and cannot be renewed; its holder is cut off",
-               {{"common_name", name}, {"error", issued.error().text()}});
+    runtime_.log.error(
+        "certificate is not valid any more and cannot be renewed; its holder is cut off",
+        {{"common_name", name}, {"error", issued.error().text()}});
   } else if (landing.failures == 1) {  // further ones are counted: a line each would hide the cause
-    log_.warning("certificate not renewed; the old one stays while renewal is tried again",
-                 {{"common_name", name}, {"error", issued.error().text()}});
+    runtime_.log.warning(
+        landing.replaced ? "certificate not renewed; the old one stays while renewal is tried again"
+                         : "certificate not issued; it is tried again",
+        {{"common_name", name}, {"error", issued.error().text()}});
   }
 }
 
 void CachingManager::adopt(Entry& entry, CertificatePtr certificate) {
-  const WallTime now = clock_.wall_now();
-  // Of a CA that does not sign any more: it changed meanwhile.
-  const nanoseconds pause = certificate->issuer_id == issuer_id_
-                                ? part_of(certificate->not_after - now, 1.0 / 2 + random() / 6)
-                                : backoff(1, random());
+  const WallTime now = runtime_.clock.wall_now();
+  const nanoseconds left = std::max(certificate->not_after - now, nanoseconds::zero());
+  // A certificate of a CA that signs no more is renewed soon.
+  const nanoseconds pause = certificate->issuer_id == issuer_id_ ? left / 2 + random(left / 6)
+                                                                 : kBackoff.delay(1, runtime_.rng);
   entry.failures = 0;
   replace(entry, std::move(certificate));
   schedule(entry, now + pause);
 }
 
 void CachingManager::set_back(Entry& entry) {
-  const WallTime now = clock_.wall_now();
-  if (entry.renew_at != kNever && entry.renew_at > now) return;  // a rotation, ahead of its time
+  const WallTime now = runtime_.clock.wall_now();
+  if (entry.renew_at != kNever && entry.renew_at > now) return;  // this was a rotation before time
   ++entry.failures;
-  schedule(entry, now + backoff(entry.failures, random()));
+  schedule(entry, now + kBackoff.delay(entry.failures, runtime_.rng));
 }
 
 void CachingManager::replace(Entry& entry, CertificatePtr certificate) {
   const CommonName& name = entry.subject.common_name;
-  const bool announce = entry.current != nullptr;
-  if (announce) expiring_.erase({entry.current->not_after, name});
+  const bool announce = entry.current != nullptr || entry.kept;
+  if (entry.current) expiring_.erase({entry.current->not_after, name});
   expiring_.emplace(certificate->not_after, name);
   entry.current = std::move(certificate);
   // Posted under the lock, so that subscribers hear of a name's certificates in their order.
-  if (announce) announcements_.post([this, current = entry.current] { rotated_.notify(current); });
+  if (announce) announcements_.post([this, current = entry.current] { issued_.notify(current); });
 }
 
 void CachingManager::schedule(Entry& entry, WallTime renew_at) {
@@ -333,11 +355,10 @@ bool CachingManager::cached(const EntryPtr& entry) const {
 
 // On the renewals strand: at every tick, and when something is due.
 void CachingManager::look() {
-  const WallTime now = clock_.wall_now();
+  const WallTime now = runtime_.clock.wall_now();
   const nanoseconds passed = now - std::exchange(last_look_, now);
   if (passed > kForwards || passed < -kBackwards) notice_jump(passed, now);
-  notice_trust_bundle();
-  notice_issuer();
+  notice_ca();
 
   Lock lock(mutex_);
   const bool due = !due_.empty() && due_.begin()->first <= now;
@@ -345,7 +366,7 @@ void CachingManager::look() {
   lock.unlock();
   if (first_end != kNever) {
     const std::chrono::duration<double> left = first_end - now;
-    metrics_.set("osm_cert_expiry_seconds", {}, left.count());
+    runtime_.metrics.set("osm_cert_expiry_seconds", {}, left.count());
   }
   if (due) {
     renewals_.post([this] { renew_next(); });
@@ -354,53 +375,36 @@ void CachingManager::look() {
   }
 }
 
-// What is not valid on the new calendar is renewed at once, what became due without anybody
-// noticing is spread over a quarter of the time it has left, and the rest keeps its place.
+// Certificates that are missing, or not valid on the new calendar, are issued at once. Renewals
+// that became due unnoticed are spread over a quarter of the time that is left. The rest keeps its
+// place.
 void CachingManager::notice_jump(nanoseconds passed, WallTime now) {
-  log_.warning("the calendar jumped or the host was suspended; renewals are scheduled anew",
-               {{"seconds", std::to_string(std::chrono::floor<seconds>(passed).count())}});
+  runtime_.log.warning("the calendar jumped or the host was suspended; renewals are scheduled anew",
+                       {{"seconds", std::to_string(std::chrono::floor<seconds>(passed).count())}});
   const Lock lock(mutex_);
   for (const auto& [name, entry] : entries_) {
-    if (!entry->current || entry->flight) continue;  // a flight schedules when it lands
-    if (!is_valid(*entry->current, now))
+    if (entry->flight) continue;  // it schedules when it lands
+    if (!entry->current || !is_valid(*entry->current, now))
       schedule(*entry, now);
     else if (entry->renew_at <= now)
-      schedule(*entry, now + part_of(entry->current->not_after - now, random() / 4));
+      schedule(*entry, now + random((entry->current->not_after - now) / 4));
   }
 }
 
-// The keys stay; every holder hears of the new roots.
-void CachingManager::notice_trust_bundle() {
+// Certificates that another CA signed are renewed, one after another, beginning now.
+void CachingManager::notice_ca() {
   std::string bundle = issuer_->trust_bundle_pem();
-  if (bundle == trust_bundle_) return;
-  trust_bundle_ = std::move(bundle);
-  log_.info("trust bundle changed; every certificate is announced with the new one");
-  const Lock lock(mutex_);
-  for (const auto& [name, entry] : entries_) {
-    if (!entry->current || entry->current->trust_bundle_pem == trust_bundle_) continue;
-    const Certificate& old = *entry->current;
-    replace(*entry, std::make_shared<const Certificate>(Certificate{
-                        .subject = old.subject,
-                        .chain_pem = old.chain_pem,
-                        .private_key = PrivateKey(old.private_key.pem()),
-                        .trust_bundle_pem = trust_bundle_,
-                        .serial_number = old.serial_number,
-                        .fingerprint = old.fingerprint,
-                        .issuer_id = old.issuer_id,
-                        .not_before = old.not_before,
-                        .not_after = old.not_after,
-                    }));
-  }
-}
-
-// Another CA signs: what the others signed is renewed, one after another, beginning now.
-void CachingManager::notice_issuer() {
   std::string id = issuer_->id();
-  const WallTime now = clock_.wall_now();
+  const WallTime now = runtime_.clock.wall_now();
   const Lock lock(mutex_);
-  if (id == issuer_id_) return;
+  const bool other_roots = bundle != trust_bundle_, other_ca = id != issuer_id_;
+  if (!other_roots && !other_ca) return;
+  trust_bundle_ = std::move(bundle);
   issuer_id_ = std::move(id);
-  log_.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
+  announcements_.post([this] { ca_changed_.notify(); });
+  if (other_roots) runtime_.log.info("trust bundle changed");
+  if (!other_ca) return;
+  runtime_.log.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
   for (const auto& [name, entry] : entries_)
     if (entry->current && entry->current->issuer_id != issuer_id_ && !entry->flight)
       schedule(*entry, now);  // adopt() looks at what a flight brings
@@ -410,12 +414,12 @@ void CachingManager::notice_issuer() {
 // work in between.
 void CachingManager::renew_next() {
   Lock lock(mutex_);
-  if (!due_.empty() && due_.begin()->first <= clock_.wall_now()) {
+  if (!due_.empty() && due_.begin()->first <= runtime_.clock.wall_now()) {
     const EntryPtr entry = entries_.at(due_.begin()->second);
     schedule(*entry, kNever);
-    const SteadyTime start = clock_.steady_now();
+    const SteadyTime start = runtime_.clock.steady_now();
     (void)fly(std::move(lock), entry);  // which schedules the next attempt and reports a failure
-    last_look_ += clock_.steady_now() - start;  // a slow CA is not a jump
+    last_look_ += runtime_.clock.steady_now() - start;  // a slow CA is not a jump
   }
   renewals_.post([this] { look(); });
 }
@@ -424,7 +428,7 @@ void CachingManager::arm() {
   nanoseconds delay = kTick;
   {
     const Lock lock(mutex_);
-    const WallTime now = clock_.wall_now();
+    const WallTime now = runtime_.clock.wall_now();
     if (!due_.empty()) delay = std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
     armed_for_ = now + delay;
   }

@@ -1,221 +1,186 @@
 #include "certificate/service_certificates.hpp"
 
 #include <mutex>
-#include <string>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/strand.hpp"
-#include "certificate/jitter.hpp"
 #include "model/names.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {
 
-using std::chrono::seconds;
+// After which a common name that another subject holds is asked for again.
+constexpr std::chrono::minutes kAskAgain{1};
 
-constexpr std::chrono::minutes kValidityCheck{1};
-
-// An identity that was asked for and not released.
-struct Holding {
-  CertificatePtr current;  // null while it is being issued for the first time
-};
-using HoldingPtr = std::shared_ptr<Holding>;
-
-struct Trouble {
-  unsigned failures = 0;  // in a row
-  Subscription retry;
-};
-
-class CachedCertificates final : public ServiceCertificates {
+class ManagedCertificates final : public ServiceCertificates {
  public:
-  explicit CachedCertificates(const ServiceCertificatesOptions& options);
-  ~CachedCertificates() override;
+  explicit ManagedCertificates(const ServiceCertificatesOptions& options);
+  ~ManagedCertificates() override;
 
   CertificatePtr certificate_for(const ServiceIdentity& identity) override;
+  std::string trust_bundle_pem() const override { return options_.manager.trust_bundle_pem(); }
   void release(const ServiceIdentity& identity) override;
-  Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) override {
+  Subscription subscribe(OnChange on_change) override {
     return changed_.subscribe(std::move(on_change));
   }
-  void set_trust_domain(const TrustDomain& domain) override {
-    strand_.post([this, domain] { rename(domain); });
-  }
+  void set_trust_domain(const TrustDomain& domain) override;
 
  private:
-  // All on the strand.
-  void issue(const ServiceIdentity& identity);
-  void keep(const ServiceIdentity& identity, const HoldingPtr& holding, CertificatePtr certificate);
-  void retry(const ServiceIdentity& identity, const Error& error);
-  void rename(const TrustDomain& domain);
-  void issue_all();
-  void drop(const CommonName& name);
-  void forget(const ServiceIdentity& identity, const CertificatePtr& held);
-  void on_rotated(const CertificatePtr& rotated);
-  void check_validity();
+  // On the strand.
+  void on_issued(const CertificatePtr& issued);
+  void drop_released();
+  void ask_again();
 
-  HoldingPtr find(const ServiceIdentity& identity) const;
-  Subject subject_of(const ServiceIdentity& identity) const {
-    return {.common_name = model::service_common_name(trust_domain_, identity),
-            .spiffe_id = spiffe_id(trust_domain_, identity),
-            .usage = Usage::kWorkload};
+  // Under mutex_.
+  bool keep(const ServiceIdentity& identity, CertificatePtr& held);
+  void show(CertificatePtr& held, CertificatePtr next);
+  void drop(const CommonName& name);
+
+  CommonName name_of(const ServiceIdentity& identity) const {
+    return model::service_common_name(trust_domain_, identity);
   }
 
-  Manager& manager_;
-  const Clock& clock_;
-  const std::function<seconds()> validity_;
-  LogSink& log_;
-  MetricsSink& metrics_;
-  Notifier<const ServiceIdentity&> changed_;
+  const ServiceCertificatesOptions options_;
+  Notifier<const std::optional<ServiceIdentity>&> changed_;
 
-  mutable std::mutex mutex_;
-  std::unordered_map<ServiceIdentity, HoldingPtr> holdings_;  // guarded by mutex_
+  mutable std::mutex mutex_;  // over the next five
+  TrustDomain trust_domain_;
+  std::unordered_map<ServiceIdentity, CertificatePtr> held_;  // null: not issued yet
+  std::unordered_map<CommonName, ServiceIdentity> names_;     // that the manager keeps for us
+  std::set<CommonName> released_;                             // and soon no more
+  std::set<ServiceIdentity> refused_;                         // others hold their names
 
-  TrustDomain trust_domain_;  // these five: on the strand only
-  std::unordered_map<CommonName, ServiceIdentity> identities_;
-  std::unordered_map<ServiceIdentity, Trouble> troubles_;
-  seconds last_validity_;
-  Subscription timer_;
-
+  Subscription timer_;  // of the strand
   Strand strand_;
-  Subscription rotations_;
+  Subscription issued_;
+  Subscription ca_;
 };
 
-CachedCertificates::CachedCertificates(const ServiceCertificatesOptions& options)
-    : manager_(options.manager),
-      clock_(options.clock),
-      validity_(options.validity),
-      log_(options.log),
-      metrics_(options.metrics),
+ManagedCertificates::ManagedCertificates(const ServiceCertificatesOptions& options)
+    : options_(options),
       trust_domain_(options.trust_domain),
-      last_validity_(validity_()),
-      strand_(options.executor) {
-  rotations_ = manager_.subscribe([this](const CertificatePtr& rotated) {
-    strand_.post([this, rotated] { on_rotated(rotated); });
-  });
-  strand_.post([this] { check_validity(); });
-}
+      strand_(options_.runtime.blocking),
+      issued_(options_.manager.subscribe([this](const CertificatePtr& issued) {
+        strand_.post([this, issued] { on_issued(issued); });
+      })),
+      ca_(options_.manager.subscribe_ca(
+          [this] { strand_.post([this] { changed_.notify(std::nullopt); }); })) {}
 
-CachedCertificates::~CachedCertificates() {
-  rotations_.reset();
+ManagedCertificates::~ManagedCertificates() {
+  issued_.reset();
+  ca_.reset();
   strand_.stop();
+  for (const auto& [name, identity] : names_) options_.manager.release_certificate(name);
 }
 
-CertificatePtr CachedCertificates::certificate_for(const ServiceIdentity& identity) {
+CertificatePtr ManagedCertificates::certificate_for(const ServiceIdentity& identity) {
   const std::lock_guard lock(mutex_);
-  HoldingPtr& holding = holdings_[identity];
-  if (!holding) {
-    holding = std::make_shared<Holding>();
-    strand_.post([this, identity] { issue(identity); });
+  const auto [at, fresh] = held_.try_emplace(identity);
+  if (fresh) (void)keep(identity, at->second);
+  return at->second;
+}
+
+// A certificate in use is dropped by way of the strand, so that an identity that is asked for again
+// right away finds it.
+void ManagedCertificates::release(const ServiceIdentity& identity) {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(identity);
+  if (found == held_.end()) return;
+  const CertificatePtr held = std::move(found->second);
+  held_.erase(found);
+  refused_.erase(identity);
+  if (!held) return drop(name_of(identity));
+  released_.insert({name_of(identity), held->subject.common_name});
+  strand_.post([this] { drop_released(); });
+}
+
+void ManagedCertificates::set_trust_domain(const TrustDomain& domain) {
+  const std::lock_guard lock(mutex_);
+  const TrustDomain before = std::exchange(trust_domain_, domain);
+  if (before == domain) return;
+  for (auto& [identity, held] : held_) {
+    const CommonName old = model::service_common_name(before, identity);
+    if (!held || held->subject.common_name != old) drop(old);
+    if (keep(identity, held))
+      strand_.post([this, changed = std::optional(identity)] { changed_.notify(changed); });
   }
-  return holding->current;
 }
 
-// By way of the strand, so that an issuance under way cannot put the name back into the manager.
-void CachedCertificates::release(const ServiceIdentity& identity) {
-  const std::lock_guard lock(mutex_);
-  const auto found = holdings_.find(identity);
-  if (found == holdings_.end()) return;
-  strand_.post([this, identity, held = found->second->current] { forget(identity, held); });
-  holdings_.erase(found);
-}
-
-HoldingPtr CachedCertificates::find(const ServiceIdentity& identity) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = holdings_.find(identity);
-  return found == holdings_.end() ? nullptr : found->second;
-}
-
-void CachedCertificates::issue(const ServiceIdentity& identity) {
-  const HoldingPtr holding = find(identity);
-  if (!holding) return;
-  const Subject subject = subject_of(identity);
-  auto issued = manager_.issue_certificate(subject, validity_());
-  if (!issued) return retry(identity, issued.error());
-  identities_[subject.common_name] = identity;
-  keep(identity, holding, std::move(issued).value());
-}
-
-void CachedCertificates::keep(const ServiceIdentity& identity, const HoldingPtr& holding,
-                              CertificatePtr certificate) {
-  const CommonName name = certificate->subject.common_name;
-  // A renewal under the name before says nothing of the new one, which is tried again.
-  if (name == subject_of(identity).common_name) troubles_.erase(identity);
-  CertificatePtr before;
+void ManagedCertificates::on_issued(const CertificatePtr& issued) {
+  const CommonName& name = issued->subject.common_name;
+  std::optional<ServiceIdentity> identity;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = holdings_.find(identity);
-    if (found == holdings_.end()) return drop(name);  // released meanwhile
-    if (found->second != holding || holding->current == certificate) return;
-    before = std::exchange(holding->current, std::move(certificate));
+    const auto named = names_.find(name);
+    if (named == names_.end()) return;  // a proxy's, the controller's, or released
+    identity = named->second;
+    const auto found = held_.find(*identity);
+    if (found == held_.end()) return;
+    CertificatePtr& held = found->second;
+    if (name != name_of(*identity) && (!held || held->subject.common_name != name)) return;
+    show(held, issued);
   }
   changed_.notify(identity);
-  if (before && before->subject.common_name != name) drop(before->subject.common_name);
 }
 
-void CachedCertificates::retry(const ServiceIdentity& identity, const Error& error) {
-  Trouble& trouble = troubles_[identity];
-  ++trouble.failures;
-  metrics_.add("osm_service_cert_failed_count", {}, 1);
-  if (trouble.failures == 1)  // further ones are counted
-    log_.warning("service certificate not issued; it is tried again",
-                 {{"identity", identity.str()}, {"error", error.text()}});
-  // Identities that failed together come back apart, and each at another point every time.
-  const std::size_t spread =
-      std::hash<ServiceIdentity>{}(identity)*0x9e3779b97f4a7c15ULL *
-      (2 * static_cast<std::size_t>(clock_.steady_now().time_since_epoch().count()) + 1);
-  trouble.retry = strand_.post_after(backoff(trouble.failures, unit_interval(spread)),
-                                     [this, identity] { issue(identity); });
-}
-
-void CachedCertificates::forget(const ServiceIdentity& identity, const CertificatePtr& held) {
-  if (find(identity)) return;  // asked for again meanwhile
-  troubles_.erase(identity);
-  drop(subject_of(identity).common_name);
-  if (held) drop(held->subject.common_name);
-}
-
-void CachedCertificates::drop(const CommonName& name) {
-  identities_.erase(name);
-  manager_.release_certificate(name);
-}
-
-void CachedCertificates::rename(const TrustDomain& domain) {
-  if (domain == trust_domain_) return;
-  trust_domain_ = domain;
-  issue_all();
-}
-
-// One per task, so that others' turns come in between.
-void CachedCertificates::issue_all() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [identity, holding] : holdings_)
-    strand_.post([this, name = identity] { issue(name); });
-}
-
-void CachedCertificates::on_rotated(const CertificatePtr& rotated) {
-  const auto found = identities_.find(rotated->subject.common_name);
-  if (found == identities_.end()) return;  // a proxy's, the controller's, or released
-  const ServiceIdentity identity = found->second;
-  if (const HoldingPtr holding = find(identity)) keep(identity, holding, rotated);
-}
-
-// The manager renews on its own with the validity it was asked for last, so it is asked again.
-void CachedCertificates::check_validity() {
-  const seconds validity = validity_();
-  if (validity != last_validity_) {
-    last_validity_ = validity;
-    issue_all();
+// Result: `held` is another certificate now.
+bool ManagedCertificates::keep(const ServiceIdentity& identity, CertificatePtr& held) {
+  const CommonName name = name_of(identity);
+  auto kept = options_.manager.keep_certificate(
+      {.common_name = name, .spiffe_id = spiffe_id(trust_domain_, identity)}, options_.validity);
+  if (!kept.ok()) {
+    if (refused_.insert(identity).second)
+      options_.runtime.log.warning("service certificate not issued; it is tried again",
+                                   {{"identity", identity.str()}, {"error", kept.error().text()}});
+    strand_.post([this] {
+      if (!timer_) timer_ = strand_.post_after(kAskAgain, [this] { ask_again(); });
+    });
+    return false;
   }
-  timer_ = strand_.post_after(kValidityCheck, [this] { check_validity(); });
+  refused_.erase(identity);
+  released_.erase(name);
+  names_[name] = identity;
+  if (!*kept || *kept == held) return false;
+  show(held, *std::move(kept));
+  return true;
+}
+
+void ManagedCertificates::show(CertificatePtr& held, CertificatePtr next) {
+  const CertificatePtr before = std::exchange(held, std::move(next));
+  if (before && before->subject.common_name != held->subject.common_name)
+    drop(before->subject.common_name);
+}
+
+void ManagedCertificates::drop(const CommonName& name) {
+  if (names_.erase(name) > 0) options_.manager.release_certificate(name);
+}
+
+void ManagedCertificates::drop_released() {
+  const std::lock_guard lock(mutex_);
+  for (const CommonName& name : std::exchange(released_, {})) drop(name);
+}
+
+void ManagedCertificates::ask_again() {
+  timer_.reset();
+  std::vector<ServiceIdentity> issued;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const ServiceIdentity& identity : std::set(refused_))
+      if (keep(identity, held_.at(identity))) issued.push_back(identity);
+  }
+  for (const ServiceIdentity& identity : issued) changed_.notify(identity);
 }
 
 }  // namespace
 
 std::unique_ptr<ServiceCertificates> make_service_certificates(
     const ServiceCertificatesOptions& options) {
-  return std::make_unique<CachedCertificates>(options);
+  return std::make_unique<ManagedCertificates>(options);
 }
 
 }  // namespace osm::inline v1::certificate

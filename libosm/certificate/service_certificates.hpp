@@ -1,5 +1,5 @@
-// The certificates that workloads prove their service account with, for ads: a SecretSource over
-// the Manager that never makes its caller wait.
+// The certificates that workloads prove their service account with, for ads: the manager's, as a
+// SecretSource that never makes its caller wait. The manager caches, renews and repeats.
 #pragma once
 
 #include <chrono>
@@ -8,23 +8,17 @@
 
 #include "model/secret_source.hpp"
 #include "osm/certificate/manager.hpp"
-#include "osm/clock.hpp"
-#include "osm/executor.hpp"
 #include "osm/ids.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::certificate {
 
 struct ServiceCertificatesOptions {
   Manager& manager;
-  Executor& executor;  // issuing blocks its threads, one at a time
-  const Clock& clock;
+  Runtime runtime;           // subscribers are called on its `blocking`
   TrustDomain trust_domain;  // to begin with
-  // Read within a minute of a change; it holds from each certificate's next renewal. Any thread.
+  // Read before every issuance, on any thread.
   std::function<std::chrono::seconds()> validity;
-  LogSink& log;
-  MetricsSink& metrics;
 };
 
 class ServiceCertificates : public model::SecretSource {
@@ -34,8 +28,8 @@ class ServiceCertificates : public model::SecretSource {
   virtual void set_trust_domain(const TrustDomain& domain) = 0;
 };
 
-// Lifetime: what `options` borrows outlives the source. Its destructor waits for an issuance or a
-// subscriber's callback that is running, so it must not be called from inside one.
+// Lifetime: what `options` borrows outlives the source. Its destructor releases all certificates
+// and waits for a subscriber's callback that is running, so it must not be called from inside one.
 std::unique_ptr<ServiceCertificates> make_service_certificates(
     const ServiceCertificatesOptions& options);
 

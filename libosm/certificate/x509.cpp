@@ -7,6 +7,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/hex.hpp"
 #include "certificate/p256.hpp"
 
 namespace osm::inline v1::certificate::x509 {
@@ -449,14 +450,13 @@ Result<std::string> fingerprint(const X509& certificate) {
   unsigned int size = 0;
   if (X509_digest(&certificate, EVP_sha256(), digest.data(), &size) != 1)
     return failure("X509_digest");
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(2 * size);
-  for (unsigned int i = 0; i < size; ++i) {
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 15];
-  }
-  return hex;
+  return hex_of({digest.data(), size});
+}
+
+std::string issuer_key_id(X509& certificate) {
+  const ASN1_OCTET_STRING* id = X509_get0_authority_key_id(&certificate);
+  if (!id) return {};
+  return hex_of({ASN1_STRING_get0_data(id), static_cast<std::size_t>(ASN1_STRING_length(id))});
 }
 
 }  // namespace osm::inline v1::certificate::x509

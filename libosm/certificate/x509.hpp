@@ -68,5 +68,6 @@ WallTime not_before(const X509& certificate);
 WallTime not_after(const X509& certificate);
 std::string serial_number(const X509& certificate);        // lower-case hex
 Result<std::string> fingerprint(const X509& certificate);  // SHA-256, lower-case hex
+std::string issuer_key_id(X509& certificate);  // authorityKeyIdentifier, lower-case hex; or empty
 
 }  // namespace osm::inline v1::certificate::x509

@@ -33,15 +33,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                              : TrustDomains(options.trust_domain)),
         secrets_(certificate::make_service_certificates(
             {.manager = options.certificates,
-             .executor = options.runtime.blocking,
-             .clock = options.runtime.clock,
+             .runtime = options.runtime,
              .trust_domain = trust_domains_.signing,
              .validity =
                  [&spec = options.spec] {
                    return spec.get_mesh_config().certificates.service_validity;
-                 },
-             .log = options.runtime.log,
-             .metrics = options.runtime.metrics})),
+                 }})),
         spec_(options.spec, options.runtime.executor),
         loop_({.spec = spec_,
                .providers = options.providers,

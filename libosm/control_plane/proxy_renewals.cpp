@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "certificate/key_id.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/request.hpp"
 
@@ -88,7 +87,7 @@ std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
     if (held->issuer_id != id || held->subject.usage == certificate::Usage::kController ||
         model::trust_domain_of(held->subject.spiffe_id) != domain)
       continue;
-    signing_key_id_ = certificate::issuer_key_id(held->chain_pem);
+    signing_key_id_ = held->issuer_key_id;
     break;
   }
   return signing_key_id_;
@@ -105,7 +104,7 @@ ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, 
                              {"address", question.peer.address},
                              {"serial_number", issued->serial_number}});
   response.set_certificate_chain_pem(issued->chain_pem);
-  response.set_trust_bundle_pem(issued->trust_bundle_pem);
+  response.set_trust_bundle_pem(options_.certificates.trust_bundle_pem());
   return response;
 }
 

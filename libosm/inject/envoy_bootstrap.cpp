@@ -179,7 +179,7 @@ Status check(const EnvoyBootstrap& input) {
   for (const auto& [field, name] : names)
     if (!is_dns_subdomain(*name)) return invalid(field, fmt::format("'{}' is no name", *name));
   if (input.certificate.chain_pem.empty()) return invalid("certificate", "has no chain");
-  if (input.certificate.trust_bundle_pem.empty()) return invalid("trust bundle", "is empty");
+  if (input.trust_bundle_pem.empty()) return invalid("trust bundle", "is empty");
   return {};
 }
 
@@ -210,16 +210,18 @@ Result<HostPort> parse_controller(const std::string& text) {
 }
 
 std::vector<BootstrapFile> certificate_files(const certificate::Certificate& certificate,
+                                             const std::string& trust_bundle_pem,
                                              const TrustDomains& trust_domain,
                                              const std::string& directory) {
   return {proxys(kCertificateFile, certificate.chain_pem),
-          proxys(kTrustBundleFile, certificate.trust_bundle_pem),
+          proxys(kTrustBundleFile, trust_bundle_pem),
           proxys(kValidationSds, validation_sds(directory, trust_domain.accepted))};
 }
 
 Result<std::vector<BootstrapFile>> proxy_files(const EnvoyBootstrap& input) {
   OSM_TRY(check(input));
-  auto files = certificate_files(input.certificate, input.trust_domain, input.directory);
+  auto files = certificate_files(input.certificate, input.trust_bundle_pem, input.trust_domain,
+                                 input.directory);
   files.push_back(proxys(kCertificateSds, certificate_sds(input.directory)));
   files.push_back(proxys("bootstrap.yaml", bootstrap_yaml(input)));
   return files;

@@ -28,6 +28,7 @@ Result<HostPort> parse_controller(const std::string& text);
 struct EnvoyBootstrap {
   std::string header{};  // comment lines
   const certificate::Certificate& certificate;
+  const std::string& trust_bundle_pem;
   ServiceAccount account;
   TrustDomains trust_domain;
   HostPort controller;
@@ -43,6 +44,7 @@ struct EnvoyBootstrap {
 // The files that a renewal replaces, without the key: the chain, the trust bundle, and the names
 // that the control plane may have from now on. `directory`: their directory.
 std::vector<BootstrapFile> certificate_files(const certificate::Certificate& certificate,
+                                             const std::string& trust_bundle_pem,
                                              const TrustDomains& trust_domain,
                                              const std::string& directory);
 

@@ -107,10 +107,12 @@ class InjectorImpl final : public Injector {
         options_.trust_domains ? options_.trust_domains() : options_.trust_domain;
     OSM_TRY(const certificate::CertificatePtr issued,
             issue_for_pod(options_.certificates, domains.signing, proxy, patched.account));
+    const std::string bundle = options_.certificates.trust_bundle_pem();
     OSM_TRY(auto files, pod_bootstrap({.account = patched.account,
                                        .trust_domain = domains,
                                        .osm_namespace = options_.osm_namespace,
                                        .certificate = *issued,
+                                       .trust_bundle_pem = bundle,
                                        .probes = patched.probes,
                                        .tls = tls,
                                        .xds = options_.xds}));
@@ -119,11 +121,10 @@ class InjectorImpl final : public Injector {
                            {{"app.kubernetes.io/name", "openservicemesh.io"},
                             {"app.kubernetes.io/instance", options_.mesh_name},
                             {"app.kubernetes.io/version", options_.version}},
-                           annotations_of(*issued, domains),
+                           annotations_of(*issued, bundle, domains),
                            std::move(files)};
     Status written = options_.write_secret(secret);
-    for (BootstrapFile& file : secret.files)
-      certificate::PrivateKey erased(std::move(file.content));
+    for (BootstrapFile& file : secret.files) erase(file.content);
     if (!written.ok())
       return written.error().with_context("Secret " + secret.ns + '/' + secret.name);
     return {};

@@ -21,6 +21,7 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(const PodBootstrapInput& input)
   OSM_TRY(auto files,
           proxy_files({.header = "# Envoy's bootstrap for one pod, written by osm-injector.\n",
                        .certificate = input.certificate,
+                       .trust_bundle_pem = input.trust_bundle_pem,
                        .account = input.account,
                        .trust_domain = input.trust_domain,
                        .controller = {fmt::format("osm-controller.{}.svc.cluster.local",

@@ -21,6 +21,7 @@ struct PodBootstrapInput {
   std::string osm_namespace;  // namespace of osm-controller
   const certificate::Certificate&
       certificate;  // the proxy certificate; its common name is the node id
+  const std::string& trust_bundle_pem;
   const std::vector<Probe>& probes;
   TlsSettings tls{};
   XdsVariant xds = XdsVariant::kDelta;

@@ -52,9 +52,10 @@ BootstrapFile key_file(const certificate::Certificate& certificate) {
 }
 
 std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
+                                                  const std::string& trust_bundle_pem,
                                                   const TrustDomains& trust_domain) {
   return {{kCertificateSourceAnnotation,
-           certificate_source(certificate.issuer_id, certificate.trust_bundle_pem, trust_domain)},
+           certificate_source(certificate.issuer_id, trust_bundle_pem, trust_domain)},
           {kRenewCertificateAfterAnnotation, rfc3339(renew_after(certificate))}};
 }
 
@@ -63,8 +64,10 @@ Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
                                              const ServiceAccount& account) {
   OSM_TRY(const certificate::CertificatePtr issued,
           issue_for_pod(manager, trust_domain.signing, proxy, account));
-  PodCertificate result{certificate_files(*issued, trust_domain, std::string(kBootstrapDirectory)),
-                        annotations_of(*issued, trust_domain)};
+  const std::string bundle = manager.trust_bundle_pem();
+  PodCertificate result{
+      certificate_files(*issued, bundle, trust_domain, std::string(kBootstrapDirectory)),
+      annotations_of(*issued, bundle, trust_domain)};
   result.files.insert(result.files.begin(), key_file(*issued));
   return result;
 }

@@ -24,6 +24,7 @@ BootstrapFile key_file(const certificate::Certificate& certificate);
 
 // Annotations of the Secret that contains it.
 std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
+                                                  const std::string& trust_bundle_pem,
                                                   const TrustDomains& trust_domain);
 
 }  // namespace osm::inline v1::inject

@@ -104,6 +104,7 @@ Result<std::vector<BootstrapFile>> vm_bootstrap(const VmBootstrapInput& input) {
   OSM_TRY(std::string intercept, interception_script(completed_interception(input, controller)));
   OSM_TRY(auto files, proxy_files({.header = header(input),
                                    .certificate = input.certificate,
+                                   .trust_bundle_pem = input.trust_bundle_pem,
                                    .account = input.account,
                                    .trust_domain = input.trust_domain,
                                    .controller = controller,

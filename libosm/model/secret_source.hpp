@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "osm/certificate/manager.hpp"
 #include "osm/subscription.hpp"
@@ -12,17 +14,23 @@ class SecretSource {
  public:
   virtual ~SecretSource() = default;
 
-  // Result: the identity's current certificate with its trust bundle; null while it is being
-  // issued. The first call starts that, and subscribers are notified when it is there.
+  // With the identity whose certificate changed; nullopt: the trust bundle did.
+  using OnChange = std::function<void(const std::optional<ServiceIdentity>& changed)>;
+
+  // Result: the identity's current certificate; null while it is being issued (asking starts that;
+  // subscribers are notified when it is there).
   // Thread: any. Blocking: no.
   virtual certificate::CertificatePtr certificate_for(const ServiceIdentity& identity) = 0;
 
-  // Forgets the identity's certificate: no proxy of it is left. Thread: any. Blocking: no.
+  // The roots that every identity's peers are verified with, PEM. Thread: any. Blocking: no.
+  virtual std::string trust_bundle_pem() const = 0;
+
+  // No proxy of this identity is left: forget its certificate. Thread: any. Blocking: no.
   virtual void release(const ServiceIdentity& identity) = 0;
 
-  // Calls `on_change` with each identity whose certificate or trust bundle changed.
+  // A change of the trust bundle is one call, however many identities there are.
   // Thread: the source's, one call at a time; must not block. Lifetime: until the handle dies.
-  virtual Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) = 0;
+  virtual Subscription subscribe(OnChange on_change) = 0;
 };
 
 }  // namespace osm::inline v1::model

@@ -1,6 +1,7 @@
 #include "net/http_client_connection.hpp"
 
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
 #include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -11,6 +12,8 @@
 #include <boost/beast/http/read.hpp>
 #include <cerrno>
 #include <utility>
+
+#include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -76,6 +79,8 @@ Response response_of(const http::response_header<>& header) {
 Connection::Connection(ClientStrand strand, const HttpClientOptions& options,
                        tls::ClientContexts& contexts)
     : strand_(std::move(strand)), options_(options), contexts_(contexts), wire_(strand_) {}
+
+Connection::~Connection() { forget(); }
 
 void Connection::connect(std::function<void(Status)> done) {
   on_connected_ = std::move(done);
@@ -229,8 +234,17 @@ void Connection::end(Status status, bool untouched) {
   reusable_ = status.ok() && !write_error_ && parser_->keep_alive() && buffer_.size() == 0;
   write_error_ = {};
   parser_.reset();
+  forget();
   const auto receiver = std::exchange(receiver_, {}).lock();
   receiver->on_end(std::move(status), untouched);
+}
+
+// Both directions may carry keys and tokens.
+void Connection::forget() {
+  erase(head_);
+  OPENSSL_cleanse(chunk_.data(), chunk_.size());
+  const auto spare = buffer_.prepare(buffer_.capacity() - buffer_.size());
+  OPENSSL_cleanse(spare.data(), spare.size());
 }
 
 Status Connection::failed(const ErrorCodeOf& error) {

@@ -41,6 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // Lifetime: the references belong to the client, which lives while callbacks may run.
   Connection(ClientStrand strand, const HttpClientOptions& options, tls::ClientContexts& contexts);
+  ~Connection();
 
   void connect(std::function<void(Status)> done);
   // Sends a request. Precondition: connected, and the previous exchange has ended. `body` lives
@@ -75,6 +76,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_body();
   void on_body(ErrorCodeOf error);
   void end(Status status, bool untouched);
+  void forget();
   Status failed(const ErrorCodeOf& error);
 
   static constexpr std::uint32_t kMaxHead = 64 * 1024;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "net/http_client_request.hpp"
+#include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -17,6 +18,8 @@ std::string milliseconds(std::chrono::milliseconds duration) {
 
 // Longest deadline without overflow; a longer one means none.
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+// Room that is made for a response before it is there.
+constexpr std::uint64_t kReserved = 1024 * 1024;
 
 }  // namespace
 
@@ -29,6 +32,11 @@ Exchange::Exchange(Kind kind, std::shared_ptr<ConnectionPool> pool, HttpRequest 
       callbacks_(std::move(callbacks)),
       timer_(pool_->strand()),
       deadline_(Clock::now() + std::min(request_.deadline, kLongest)) {}
+
+Exchange::~Exchange() {
+  for (auto& [name, value] : request_.headers) erase(value);
+  for (std::string* text : {&request_.body, &head_, &response_.body}) erase(*text);
+}
 
 void Exchange::start() {
   if (finished_) return;
@@ -73,6 +81,8 @@ bool Exchange::on_head(Response head, std::optional<std::uint64_t> content_lengt
   const bool has_body = request_.method != "HEAD";
   if (has_body && content_length && *content_length > request_.max_response_bytes)
     return too_large();
+  // Growing would leave copies of what was received so far.
+  if (has_body && content_length) response_.body.reserve(std::min(*content_length, kReserved));
   return true;
 }
 

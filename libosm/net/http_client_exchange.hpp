@@ -30,6 +30,7 @@ class Exchange final : public ConnectionUser,
 
   Exchange(Kind kind, std::shared_ptr<ConnectionPool> pool, HttpRequest request,
            ExchangeCallbacks callbacks);
+  ~Exchange() override;
 
   void start();
   // Cancels the request. When it returns, no callback runs or will run, except one that made this
@@ -58,7 +59,7 @@ class Exchange final : public ConnectionUser,
 
   const Kind kind_;
   const std::shared_ptr<ConnectionPool> pool_;
-  const HttpRequest request_;
+  HttpRequest request_;      // may hold keys and tokens, as the response may
   const std::string where_;  // "GET /path at host:port"
   detail::CallGate gate_;
   ExchangeCallbacks callbacks_;  // used by cancel() if nothing runs, else by the strand

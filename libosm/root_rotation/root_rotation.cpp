@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/strand.hpp"
-#include "certificate/key_id.hpp"
 #include "model/names.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
@@ -384,17 +383,17 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   ReplicaView view{.follows = applied_, .lagging = {}};
   const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
   for (const auto& held : participants_->manager.list_certificates())
-    view.own_lag += !is_current(*held) || held->trust_bundle_pem != bundle;
+    view.own_lag += !is_current(*held);
   // An unknown number holds the next step, as a lagging certificate does.
   if (participants_->kept_lag && leads()) view.own_lag += participants_->kept_lag().value_or(1);
   if (!target_) return view;
   const certificate::CertificatePtr newest = example();
   view.young = options_.runtime.clock.steady_now() - followed_since_ < kComeBack;
-  const model::CertificateProgress progress = target_->certificate_progress(
-      {.issuer_id = id,
-       .issuer_key_id = newest ? certificate::issuer_key_id(newest->chain_pem) : "",
-       .trust_bundle_pem = bundle,
-       .trust_domains = domains_});
+  const model::CertificateProgress progress =
+      target_->certificate_progress({.issuer_id = id,
+                                     .issuer_key_id = newest ? newest->issuer_key_id : "",
+                                     .trust_bundle_pem = bundle,
+                                     .trust_domains = domains_});
   workloads = progress.workloads;
   view.proxies = progress.proxies;
   view.bundle_lag = progress.bundle_lag;
@@ -456,7 +455,7 @@ void Rotation::recall(const certificate::CertificatePtr& example) {
       now - recalled_at_ < options_.proxy_recall_interval)
     return;
   recalled_at_ = now;
-  target_->recall_proxies(certificate::issuer_key_id(example->chain_pem));
+  target_->recall_proxies(example->issuer_key_id);
 }
 
 void Rotation::publish_status() {

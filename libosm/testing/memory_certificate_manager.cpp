@@ -21,34 +21,21 @@ struct MemoryCertificateManager::State {
 
   explicit State(const Clock& c) : clock(c) {}
 
-  Result<CertificatePtr> make(const Subject& subject, std::chrono::seconds validity) {
+  Result<CertificatePtr> make(const Subject& subject, std::chrono::seconds validity,
+                              bool with_key = true) {
     if (failure) return *failure;
     const std::string number = std::to_string(++issued);
     auto made = std::make_shared<Certificate>();
     made->subject = subject;
     made->chain_pem = "chain " + number + " of " + subject.common_name.str();
-    made->private_key = PrivateKey("key " + number + " of " + subject.common_name.str());
-    made->trust_bundle_pem = trust_bundle;
+    if (with_key)
+      made->private_key = PrivateKey("key " + number + " of " + subject.common_name.str());
     made->serial_number = number;
     made->fingerprint = "fingerprint-" + number;
     made->issuer_id = issuer_id;
     made->not_before = clock.wall_now();
     made->not_after = made->not_before + validity;
     return CertificatePtr(std::move(made));
-  }
-
-  std::shared_ptr<Certificate> with_bundle(const Certificate& old) const {
-    auto made = std::make_shared<Certificate>();
-    made->subject = old.subject;
-    made->chain_pem = old.chain_pem;
-    made->private_key = PrivateKey(old.private_key.pem());
-    made->trust_bundle_pem = trust_bundle;
-    made->serial_number = old.serial_number;
-    made->fingerprint = old.fingerprint;
-    made->issuer_id = old.issuer_id;
-    made->not_before = old.not_before;
-    made->not_after = old.not_after;
-    return made;
   }
 
   const Clock& clock;
@@ -59,6 +46,7 @@ struct MemoryCertificateManager::State {
   std::optional<Error> failure;
   int issued = 0;
   Notifier<const CertificatePtr&> notifier;
+  Notifier<> ca_notifier;
 };
 
 MemoryCertificateManager::MemoryCertificateManager(const Clock& clock)
@@ -71,22 +59,19 @@ void MemoryCertificateManager::set_failure(std::optional<Error> failure) {
 }
 
 void MemoryCertificateManager::set_trust_bundle_pem(std::string pem) {
-  std::vector<CertificatePtr> replaced;
   {
     std::lock_guard lock(state_->mutex);
-    if (state_->trust_bundle == pem) return;
-    state_->trust_bundle = std::move(pem);
-    for (auto& [name, entry] : state_->entries) {
-      entry.certificate = state_->with_bundle(*entry.certificate);
-      replaced.push_back(entry.certificate);
-    }
+    if (std::exchange(state_->trust_bundle, pem) == pem) return;
   }
-  for (const CertificatePtr& certificate : replaced) state_->notifier.notify(certificate);
+  state_->ca_notifier.notify();
 }
 
 void MemoryCertificateManager::set_issuer_id(std::string id) {
-  std::lock_guard lock(state_->mutex);
-  state_->issuer_id = std::move(id);
+  {
+    std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->issuer_id, id) == id) return;
+  }
+  state_->ca_notifier.notify();
 }
 
 int MemoryCertificateManager::issued() const {
@@ -118,6 +103,13 @@ Result<CertificatePtr> MemoryCertificateManager::issue_certificate(const Subject
   return replaced;
 }
 
+Result<CertificatePtr> MemoryCertificateManager::keep_certificate(
+    const Subject& subject, std::function<std::chrono::seconds()> validity) {
+  auto issued = issue_certificate(subject, validity());
+  const bool pending = !issued.ok() && issued.error().code != ErrorCode::kInvalidArgument;
+  return pending ? Result(CertificatePtr()) : std::move(issued);
+}
+
 Result<CertificatePtr> MemoryCertificateManager::rotate_certificate(const CommonName& common_name) {
   CertificatePtr replaced;
   {
@@ -137,11 +129,7 @@ Result<CertificatePtr> MemoryCertificateManager::certify_request(const Subject& 
                                                                  const std::string&,
                                                                  std::chrono::seconds validity) {
   std::lock_guard lock(state_->mutex);
-  auto made = state_->make(subject, validity);
-  if (!made.ok()) return made;
-  auto without_key = state_->with_bundle(**made);
-  without_key->private_key = {};
-  return CertificatePtr(std::move(without_key));
+  return state_->make(subject, validity, false);
 }
 
 void MemoryCertificateManager::release_certificate(const CommonName& common_name) {
@@ -167,8 +155,12 @@ std::string MemoryCertificateManager::issuer_id() const {
 }
 
 Subscription MemoryCertificateManager::subscribe(
-    std::function<void(const CertificatePtr& rotated)> on_rotated) {
-  return state_->notifier.subscribe(std::move(on_rotated));
+    std::function<void(const CertificatePtr& issued)> on_issued) {
+  return state_->notifier.subscribe(std::move(on_issued));
+}
+
+Subscription MemoryCertificateManager::subscribe_ca(std::function<void()> on_change) {
+  return state_->ca_notifier.subscribe(std::move(on_change));
 }
 
 }  // namespace osm::inline v1::testing

@@ -141,7 +141,7 @@ std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const Prox
     case XdsType::kRoute:
       return ordered_and_unique(route_inputs(view));
     case XdsType::kSecret:
-      break;  // secrets depend on an identity, not on a class: encode_secrets()
+      break;  // see encode_service_cert() and encode_root_cert()
   }
   return {};
 }

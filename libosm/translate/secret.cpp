@@ -15,22 +15,20 @@ EncodedResource encoded(const tls::Secret& secret) {
 
 }  // namespace
 
-std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate) {
+EncodedResource encode_service_cert(const certificate::Certificate& certificate) {
   tls::Secret own;
   own.set_name(kServiceCertSecret);
   auto& pair = *own.mutable_tls_certificate();
   pair.mutable_certificate_chain()->set_inline_string(certificate.chain_pem);
   pair.mutable_private_key()->set_inline_string(certificate.private_key.pem());
+  return encoded(own);
+}
 
+EncodedResource encode_root_cert(const std::string& trust_bundle_pem) {
   tls::Secret roots;
   roots.set_name(kRootCertSecret);
-  roots.mutable_validation_context()->mutable_trusted_ca()->set_inline_string(
-      certificate.trust_bundle_pem);
-
-  std::vector<EncodedResource> secrets;
-  secrets.push_back(encoded(roots));
-  secrets.push_back(encoded(own));
-  return secrets;
+  roots.mutable_validation_context()->mutable_trusted_ca()->set_inline_string(trust_bundle_pem);
+  return encoded(roots);
 }
 
 }  // namespace osm::inline v1::translate

@@ -87,6 +87,7 @@ std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
 // Names of the two secrets that every proxy requests.
 inline constexpr const char* kServiceCertSecret = "service-cert";
 inline constexpr const char* kRootCertSecret = "root-cert";
-std::vector<EncodedResource> encode_secrets(const certificate::Certificate& certificate);
+EncodedResource encode_service_cert(const certificate::Certificate& certificate);
+EncodedResource encode_root_cert(const std::string& trust_bundle_pem);
 
 }  // namespace osm::inline v1::translate

@@ -272,12 +272,10 @@ TEST_SUITE("ads::AdsServer") {
     world.mesh.put(workload(other, kClient, {}));
     world.snapshots.publish(world.mesh.next());
     // As the control plane does it: a kept certificate that the manager renews.
-    const auto manager = certificate::make_manager({.issuer = world.ca.issuer(kDomain),
-                                                    .executor = world.executor,
-                                                    .clock = world.clock,
-                                                    .rng = world.rng,
-                                                    .log = world.log,
-                                                    .metrics = world.metrics});
+    const auto manager =
+        certificate::make_manager({.issuer = world.ca.issuer(kDomain),
+                                   .runtime = {world.executor, world.executor, world.clock,
+                                               world.rng, world.log, world.metrics}});
     const CommonName name("osm-controller");
     const auto kept = certificate::KeptCertificate::issue(
         *manager, {name, model::controller_spiffe_id(kDomain), certificate::Usage::kController});

@@ -21,7 +21,7 @@ const model::ProxyKey kClientKey{kClient.ns, kClientId};
 model::CertificateGoal goal_of(HubRig& rig, const std::vector<std::string>& accepted,
                                const std::vector<std::string>& allowed) {
   const CertificatePtr leaf = rig.secrets.certificate_for(kClient);
-  model::CertificateGoal goal{leaf->issuer_id, {}, leaf->trust_bundle_pem, kDomain};
+  model::CertificateGoal goal{leaf->issuer_id, {}, rig.secrets.trust_bundle_pem(), kDomain};
   goal.trust_domains.accepted = std::vector<TrustDomain>(accepted.begin(), accepted.end());
   goal.trust_domains.allowed = std::vector<TrustDomain>(allowed.begin(), allowed.end());
   return goal;

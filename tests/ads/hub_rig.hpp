@@ -91,7 +91,7 @@ struct HubRig {
 
   explicit HubRig(const ads::HubOptions& options = {})
       : hub(options, {runtime, executor, secrets, registry}) {
-    rotations = secrets.subscribe([this](const ServiceIdentity& identity) {
+    rotations = secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
       executor.post([this, identity] { hub.on_secrets(identity); });
     });
     publish();

@@ -317,8 +317,45 @@ TEST_SUITE("ads::Hub secrets") {
       REQUIRE(news.size() == 1);
       CHECK(names_of(news[0]) == std::vector<std::string>{"service-cert"});
     }
-    CHECK(rig.encoded() == encoded + 2);
-    CHECK(rig.metrics.value("osm_resources_encoded_total", {{"type", "SDS"}}) == 4);
+    CHECK(rig.encoded() == encoded + 1);
+    CHECK(rig.metrics.value("osm_resources_encoded_total", {{"type", "SDS"}}) == 3);
+  }
+
+  TEST_CASE("another trust bundle is encoded once for all identities, and no key again") {
+    HubRig rig;
+    RigProxy client(rig, kClientId, kClient);
+    RigProxy server(rig, kServerId, kServer);
+    for (RigProxy* proxy : {&client, &server}) {
+      proxy->ask(XdsType::kSecret, kSecretNames);
+      proxy->settle();
+    }
+    const double encoded = rig.encoded();
+    for (int i = 0; i < 2; ++i) {  // the second time it is the same
+      rig.secrets.set_trust_bundle("both roots");
+      rig.executor.run_until_idle();
+      for (RigProxy* proxy : {&client, &server}) {
+        const std::vector<Response> news = proxy->settle();
+        REQUIRE(news.size() == (i == 0 ? 1 : 0));
+        if (i == 0) CHECK(names_of(news[0]) == std::vector<std::string>{"root-cert"});
+      }
+      CHECK(rig.encoded() == encoded + 1);
+    }
+  }
+
+  TEST_CASE("a proxy that connects after a change of the trust bundle gets the new one") {
+    HubRig rig;
+    RigProxy client(rig, kClientId, kClient);
+    client.ask(XdsType::kSecret, kSecretNames);
+    client.settle();
+    rig.secrets.set_trust_bundle("both roots");
+    rig.executor.run_until_idle();
+    RigProxy server(rig, kServerId, kServer);
+    server.ask(XdsType::kSecret, kSecretNames);
+    const std::vector<Response> first = server.settle();
+    REQUIRE(first.size() == 1);
+    CHECK(std::any_of(first[0].resources.begin(), first[0].resources.end(), [](const auto& one) {
+      return one->any.find("both roots") != std::string::npos;
+    }));
   }
 
   TEST_CASE("the last proxy of an identity releases its secret, a minute after it went") {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,11 +33,12 @@ class TestCa {
   explicit TestCa(const Clock& clock) : clock_(clock) {
     auto root = certificate::make_root_pem(clock);
     REQUIRE(root.ok());
-    root_pem_ = root->pem();
+    pem_ = root->pem();
   }
 
+  std::string root_pem() const { return issuer(kDomain)->trust_bundle_pem(); }
   std::unique_ptr<certificate::Issuer> issuer(const TrustDomain& domain) const {
-    auto made = certificate::make_local_issuer(root_pem_, domain, clock_);
+    auto made = certificate::make_local_issuer(pem_, domain, clock_);
     REQUIRE(made.ok());
     return std::move(made).value();
   }
@@ -66,14 +68,18 @@ class TestCa {
 
  private:
   const Clock& clock_;
-  std::string root_pem_;
+  std::string pem_;  // the key and the root
 };
 
 // Issues when asked, or later when `slow`.
 class FakeSecrets final : public model::SecretSource {
  public:
-  explicit FakeSecrets(const TestCa& ca) : ca_(ca) {}
+  explicit FakeSecrets(const TestCa& ca) : ca_(ca), bundle_(ca.root_pem()) {}
 
+  std::string trust_bundle_pem() const override {
+    std::lock_guard lock(mutex_);
+    return bundle_;
+  }
   CertificatePtr certificate_for(const ServiceIdentity& identity) override {
     std::lock_guard lock(mutex_);
     CertificatePtr& held = held_[identity];
@@ -85,10 +91,17 @@ class FakeSecrets final : public model::SecretSource {
     held_.erase(identity);
     released.insert(identity);
   }
-  Subscription subscribe(std::function<void(const ServiceIdentity&)> on_change) override {
+  Subscription subscribe(OnChange on_change) override {
     return changed_.subscribe(std::move(on_change));
   }
 
+  void set_trust_bundle(std::string pem) {
+    {
+      std::lock_guard lock(mutex_);
+      bundle_ = std::move(pem);
+    }
+    changed_.notify(std::nullopt);
+  }
   void rotate(const ServiceIdentity& identity) {
     {
       std::lock_guard lock(mutex_);
@@ -103,9 +116,10 @@ class FakeSecrets final : public model::SecretSource {
 
  private:
   const TestCa& ca_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::string bundle_;
   std::map<ServiceIdentity, CertificatePtr> held_;
-  Notifier<const ServiceIdentity&> changed_;
+  Notifier<const std::optional<ServiceIdentity>&> changed_;
 };
 
 class FakeRegistry final : public ProxyRegistry {

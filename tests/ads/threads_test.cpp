@@ -243,9 +243,10 @@ TEST_SUITE("ads threads") {
       world.strand.post(
           [&world, snapshot = mesh.next()] { world.hub.on_snapshot(snapshot, snapshot->changes); });
     };
-    const Subscription rotations = world.secrets.subscribe([&](const ServiceIdentity& identity) {
-      world.strand.post([&world, identity] { world.hub.on_secrets(identity); });
-    });
+    const Subscription rotations =
+        world.secrets.subscribe([&](const std::optional<ServiceIdentity>& identity) {
+          world.strand.post([&world, identity] { world.hub.on_secrets(identity); });
+        });
     ThreadedProxy client(world, kClientId, kClient, random());
     ThreadedProxy server(world, kServerId, kServer, random());
     ThreadedProxy comes_and_goes(world, extra, kClient, random());

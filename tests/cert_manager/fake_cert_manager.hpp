@@ -187,9 +187,7 @@ struct FakeCertManager {
   Result<std::unique_ptr<certificate::Issuer>> make(cert_manager::IssuerRef issuer = {},
                                                     std::string bundle = "") {
     return cert_manager::make_issuer({.cluster = cluster,
-                                      .clock = clock,
-                                      .rng = rng,
-                                      .log = log,
+                                      .runtime = {executor, executor, clock, rng, log, metrics},
                                       .trust_domain = TrustDomain("cluster.local"),
                                       .issuer = std::move(issuer),
                                       .trust_bundle_pem = std::move(bundle)},

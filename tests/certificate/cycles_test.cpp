@@ -68,11 +68,7 @@ struct Mesh {
       make_manager({.issuer = make_local_issuer(make_root_pem(clock).value().pem(),
                                                 TrustDomain("cluster.local"), clock)
                                   .value(),
-                    .executor = executor,
-                    .clock = clock,
-                    .rng = rng,
-                    .log = log,
-                    .metrics = metrics});
+                    .runtime = {executor, executor, clock, rng, log, metrics}});
 
   // Result: how many keys began otherwise.
   int cycle(int times) {

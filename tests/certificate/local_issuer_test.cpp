@@ -252,6 +252,8 @@ TEST_SUITE("certificate::LocalIssuer") {
     const Ca ca(clock);
     const auto root = x509::parse_certificate(ca.issuer->trust_bundle_pem()).value();
     CHECK(X509_check_ca(root.get()) == 1);
+    CHECK(x509::issuer_key_id(*root).size() == 40);
+    CHECK(ca.issue(kBuyer, hours(48))->issuer_key_id == x509::issuer_key_id(*root));
     CHECK(X509_get_pathlen(root.get()) == 0);
     CHECK(X509_get_key_usage(root.get()) == (KU_KEY_CERT_SIGN | KU_CRL_SIGN));
     CHECK(X509_self_signed(root.get(), 1) == 1);

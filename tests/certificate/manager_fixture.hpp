@@ -16,11 +16,7 @@ namespace osm::certificate::testing {
 struct ManagerFixture {
   ManagerFixture() {
     manager = make_manager({.issuer = std::make_unique<FakeIssuer>(ca),
-                            .executor = executor,
-                            .clock = clock,
-                            .rng = rng,
-                            .log = log,
-                            .metrics = metrics,
+                            .runtime = runtime,
                             .key_parameters = [this] { return key; }});
     executor.run_until_idle();
   }
@@ -46,6 +42,7 @@ struct ManagerFixture {
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
   RandomRng rng{osm::testing::seed()};
+  Runtime runtime{executor, executor, clock, rng, log, metrics};
   FakeCa ca{clock};
   KeyParameters key;
   std::unique_ptr<Manager> manager;

@@ -78,6 +78,24 @@ TEST_SUITE("certificate::PrivateKey") {
     CHECK_FALSE(holds_key());
   }
 
+  TEST_CASE("a secret text that is copied, grows or is assigned over leaves nothing behind") {
+    const Watch watch(kSecret.substr(1));
+    {
+      SecretBytes text{std::string(kSecret)};
+      SecretBytes copy = text;
+      CHECK(copy == text);
+      for (int i = 0; i < 100; ++i) copy.append(" and more of it");
+      CHECK(copy.text().starts_with(kSecret));
+      CHECK(copy.text().size() == kSecret.size() + 1500);
+      copy = text;
+      CHECK(copy.text() == kSecret);
+      text = SecretBytes();
+      std::string plain(kSecret);
+      const EraseOnExit erased(plain);
+    }
+    CHECK(watch.leaked() == 0);
+  }
+
   TEST_CASE("issuing a certificate leaves its key nowhere but in its holder's hand") {
     const SystemClock clock;
     testing::FakeCa unused(clock);
@@ -91,11 +109,7 @@ TEST_SUITE("certificate::PrivateKey") {
     osm::testing::CapturingMetrics metrics;
     RandomRng rng(osm::testing::seed());
     const auto manager = make_manager({.issuer = std::move(issuer).value(),
-                                       .executor = executor,
-                                       .clock = clock,
-                                       .rng = rng,
-                                       .log = log,
-                                       .metrics = metrics});
+                                       .runtime = {executor, executor, clock, rng, log, metrics}});
     const Subject subject = testing::workload("buyer");
     auto issued = manager->issue_certificate(subject, std::chrono::hours(48));
     REQUIRE(issued.ok());

@@ -83,12 +83,8 @@ struct Rig {
   std::unique_ptr<certificate::Manager> make() {
     auto made = std::make_unique<ChangingIssuer>(clock);
     issuer = made.get();
-    return certificate::make_manager({.issuer = std::move(made),
-                                      .executor = executor,
-                                      .clock = clock,
-                                      .rng = rng,
-                                      .log = log,
-                                      .metrics = metrics});
+    return certificate::make_manager(
+        {.issuer = std::move(made), .runtime = {executor, executor, clock, rng, log, metrics}});
   }
   certificate::Subject subject(const Workload& of) const {
     return {model::proxy_common_name(of.proxy_id, {of.name.ns, of.name.name}),

@@ -33,7 +33,8 @@ struct Host {
       : executor(lent), domain(domain_name) {
     auto ca = certificate::load_or_create_directory_ca({directory.file("ca"), domain, clock});
     REQUIRE(ca.ok());
-    certificates = certificate::make_manager({*std::move(ca), executor, clock, rng, log, metrics});
+    certificates =
+        certificate::make_manager({*std::move(ca), {executor, executor, clock, rng, log, metrics}});
     Service service;
     service.name = {"shop", domain_name.substr(0, domain_name.find('.'))};
     service.cluster_ip = "10.96.0.1";

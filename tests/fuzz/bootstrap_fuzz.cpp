@@ -95,12 +95,13 @@ const std::string& content(const std::vector<BootstrapFile>& files, std::string_
   std::abort();
 }
 
+const std::string kRoots = "roots\n";
+
 certificate::Certificate certificate_for(const std::string& common_name) {
   certificate::Certificate certificate;
   certificate.subject.common_name = CommonName(common_name);
   certificate.chain_pem = "chain\n";
   certificate.private_key = certificate::PrivateKey("key\n");
-  certificate.trust_bundle_pem = "roots\n";
   return certificate;
 }
 
@@ -110,7 +111,8 @@ const std::vector<BootstrapFile>& plain_files() {
                                                   .account = {"b", "server"},
                                                   .controller = "10.0.0.1:15128",
                                                   .directory = "/etc/osm",
-                                                  .certificate = certificate});
+                                                  .certificate = certificate,
+                                                  .trust_bundle_pem = kRoots});
   require(files.ok(), "a plain machine can be bootstrapped");
   return *files;
 }
@@ -173,6 +175,7 @@ void run(Choices choices) {
                                .controller = controller,
                                .directory = directory,
                                .certificate = certificate,
+                               .trust_bundle_pem = kRoots,
                                .services = {service},
                                .interception = options};
   const auto files = inject::vm_bootstrap(input);

@@ -19,7 +19,6 @@ certificate::Certificate proxy_certificate(const std::string& common_name) {
   certificate.subject.common_name = CommonName{common_name};
   certificate.chain_pem = "-----the chain-----\n";
   certificate.private_key = certificate::PrivateKey{"-----the key-----\n"};
-  certificate.trust_bundle_pem = "-----the roots-----\n";
   return certificate;
 }
 
@@ -33,12 +32,14 @@ Service service(const std::string& ns, const std::string& name, const std::strin
 
 struct Case {
   certificate::Certificate certificate = proxy_certificate(kUuid + ".bookstore.bookstore");
+  std::string trust_bundle_pem = "-----the roots-----\n";
   VmBootstrapInput input{.workload = {"bookstore", "bookstore-v1"},
                          .account = {"bookstore", "bookstore"},
                          .trust_domain = TrustDomain{"cluster.local"},
                          .controller = "10.0.0.1:15128",
                          .directory = "/etc/osm",
                          .certificate = certificate,
+                         .trust_bundle_pem = trust_bundle_pem,
                          .services = {},
                          .interception = {}};
 
@@ -252,7 +253,7 @@ TEST_SUITE("inject::vm_bootstrap") {
     chainless.certificate.chain_pem.clear();
     CHECK(chainless.failure() == "certificate: has no chain");
     Case rootless;
-    rootless.certificate.trust_bundle_pem.clear();
+    rootless.trust_bundle_pem.clear();
     CHECK(rootless.failure() == "trust bundle: is empty");
   }
 }

@@ -119,7 +119,6 @@ inline certificate::Certificate proxy_certificate(const std::string& common_name
   certificate.subject.common_name = CommonName{common_name};
   certificate.chain_pem = "-----the chain-----\n";
   certificate.private_key = certificate::PrivateKey{"-----the key-----\n"};
-  certificate.trust_bundle_pem = "-----the roots-----\n";
   return certificate;
 }
 
@@ -127,10 +126,12 @@ inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedP
                                                           const MeshConfig& config = {}) {
   const certificate::Certificate certificate =
       proxy_certificate(kProxy.str() + '.' + patched.account.ns);
+  const std::string roots = "-----the roots-----\n";
   auto files = inject::pod_bootstrap({.account = patched.account,
                                       .trust_domain = TrustDomain{"cluster.local"},
                                       .osm_namespace = "osm-system",
                                       .certificate = certificate,
+                                      .trust_bundle_pem = roots,
                                       .probes = patched.probes,
                                       .tls = config.proxy.tls});
   REQUIRE_MESSAGE(files.ok(), files.error().message);

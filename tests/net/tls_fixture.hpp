@@ -49,7 +49,6 @@ class TestCa {
         .subject = {certificate_name(), SpiffeId("spiffe://cluster.local/x"), {}},
         .chain_pem = x509::to_pem(*leaf).value(),
         .private_key = x509::to_pem(*key).value(),
-        .trust_bundle_pem = root_pem(),
         .serial_number = std::to_string(serial_),
         .fingerprint = x509::fingerprint(*leaf).value(),
         .not_before = valid.not_before,

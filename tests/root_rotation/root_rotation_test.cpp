@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "certificate/key_id.hpp"
 #include "certificate/local_issuer.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/notifier.hpp"
@@ -137,12 +136,9 @@ struct Replica {
                                     .trust_domain = kDomain,
                                     .proxy_recall_interval = seconds(5)})
                    .value();
-    manager = certificate::make_manager({.issuer = rotation->issuer(),
-                                         .executor = executor,
-                                         .clock = mesh.clock,
-                                         .rng = mesh.rng,
-                                         .log = mesh.log,
-                                         .metrics = mesh.metrics});
+    manager = certificate::make_manager(
+        {.issuer = rotation->issuer(),
+         .runtime = {executor, executor, mesh.clock, mesh.rng, mesh.log, mesh.metrics}});
     REQUIRE(manager->issue_certificate(subject(rotation->trust_domains().signing), hours(24)).ok());
     if (served) REQUIRE(rotation->attach(*served).ok());
     rotation->follow({.manager = *manager,
@@ -204,7 +200,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     Replica a(mesh, "a"), b(mesh, "b");
     b.leads = false;
     run(mesh, {&a, &b}, 3);
-    CHECK(a.leaf()->trust_bundle_pem == mesh.own->trust_bundle_pem());
+    CHECK(a.manager->trust_bundle_pem() == mesh.own->trust_bundle_pem());
 
     mesh.wish("next", RootRole::kActive);
     run(mesh, {&a, &b});
@@ -212,7 +208,7 @@ TEST_SUITE("root_rotation::RootRotation") {
                                                             {"next", RootState::kSigning}});
     for (Replica* replica : {&a, &b}) {
       CHECK(replica->leaf()->issuer_id == mesh.cas.at("next")->id());
-      CHECK(replica->leaf()->trust_bundle_pem == mesh.cas.at("next")->trust_bundle_pem());
+      CHECK(replica->manager->trust_bundle_pem() == mesh.cas.at("next")->trust_bundle_pem());
     }
   }
 
@@ -248,8 +244,7 @@ TEST_SUITE("root_rotation::RootRotation") {
                                                             {"next", RootState::kSigning}});
     served.recalled.clear();
     run(mesh, {&a}, 20);  // the interval is 5 s
-    CHECK(served.recalled ==
-          std::vector<std::string>(4, certificate::issuer_key_id(a.leaf()->chain_pem)));
+    CHECK(served.recalled == std::vector<std::string>(4, a.leaf()->issuer_key_id));
     CHECK(mesh.states().at(kOwnRoot) == RootState::kDraining);
 
     served.progress.leaf_lag = 0;
@@ -287,12 +282,9 @@ TEST_SUITE("root_rotation::RootRotation") {
                                  -> Result<std::shared_ptr<certificate::Issuer>> { return next; },
                              .trust_domain = kDomain})
             .value();
-    const auto manager = certificate::make_manager({.issuer = rotation->issuer(),
-                                                    .executor = executor,
-                                                    .clock = mesh.clock,
-                                                    .rng = mesh.rng,
-                                                    .log = mesh.log,
-                                                    .metrics = mesh.metrics});
+    const auto manager = certificate::make_manager(
+        {.issuer = rotation->issuer(),
+         .runtime = {executor, executor, mesh.clock, mesh.rng, mesh.log, mesh.metrics}});
     rotation->follow({.manager = *manager});
     mesh.wish("next", RootRole::kActive);
     for (int i = 0; i < 30; ++i) {
@@ -332,7 +324,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     mesh.wish("first", RootRole::kActive);
     run(mesh, {a.get(), &b});
     REQUIRE(mesh.states().at(kOwnRoot) == RootState::kInactive);
-    const std::string first = certificate::issuer_key_id(a->leaf()->chain_pem);
+    const std::string first = a->leaf()->issuer_key_id;
     mesh.wish("first", RootRole::kInactive);
     mesh.wish("second", RootRole::kActive);
     for (int i = 0; i < 60 && mesh.states()["second"] != RootState::kSigning; ++i)
@@ -340,13 +332,13 @@ TEST_SUITE("root_rotation::RootRotation") {
     REQUIRE(mesh.states().at("first") == RootState::kDraining);
     a = nullptr;
     a = std::make_unique<Replica>(mesh, "a");
-    CHECK(certificate::issuer_key_id(a->leaf()->chain_pem) != first);
+    CHECK(a->leaf()->issuer_key_id != first);
     const auto shown = a->manager->issue_certificate(
         {CommonName("osm-controller.osm-system"), SpiffeId("spiffe://cluster.local/osm/controller"),
          certificate::Usage::kController},
         hours(24));
     REQUIRE(shown.ok());
-    CHECK(certificate::issuer_key_id((*shown)->chain_pem) == first);
+    CHECK((*shown)->issuer_key_id == first);
   }
 
   TEST_CASE("two replicas that both believe to lead take one step, not two") {
@@ -416,7 +408,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     for (Replica* replica : {a.get(), &b}) {
       CHECK(replica->rotation->trust_domains() == TrustDomains(next));
       CHECK(replica->leaf()->subject == Replica::subject(next));
-      CHECK(replica->leaf()->trust_bundle_pem == mesh.cas.at("next")->trust_bundle_pem());
+      CHECK(replica->manager->trust_bundle_pem() == mesh.cas.at("next")->trust_bundle_pem());
       // Names that end are still let through until the other replica has followed, too.
       const TrustDomains closing = replica->told.at(replica->told.size() - 2);
       CHECK(closing.controller == next);

@@ -18,7 +18,6 @@
 #include "ads/peer.hpp"
 #include "cert_manager/signer.hpp"
 #include "certificate/issuance.hpp"
-#include "certificate/key_id.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/made_ca.hpp"
 #include "lib/run.hpp"
@@ -51,10 +50,10 @@ const std::string kNotBase64 = block("CERTIFICATE", "????");
 // A server that shakes hands with whoever its CA certified.
 class Server : grpc::CallbackGenericService {
  public:
-  explicit Server(const Certificate& own) {
+  Server(const Certificate& own, const std::string& trust_bundle_pem) {
     grpc::SslServerCredentialsOptions tls(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    tls.pem_root_certs = own.trust_bundle_pem;
+    tls.pem_root_certs = trust_bundle_pem;
     tls.pem_key_cert_pairs.push_back({own.private_key.pem(), own.chain_pem});
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port_);
@@ -115,11 +114,7 @@ struct World {
   RandomRng rng{osm::testing::seed()};
   std::unique_ptr<Manager> manager =
       make_manager({.issuer = make_local_issuer(root.pem(), kDomain, clock).value(),
-                    .executor = executor,
-                    .clock = clock,
-                    .rng = rng,
-                    .log = log,
-                    .metrics = metrics});
+                    .runtime = {executor, executor, clock, rng, log, metrics}});
 
   bool answer_fails(const std::string& chain, const std::string& bundle) const {
     return !check_answer({kBuyer, asked.request_pem, chain, bundle, hours(48)}, clock).ok();
@@ -183,7 +178,6 @@ const std::vector<Call> kCertificateCalls{
      [](World& w) {
        return !import_ca(w.store, PrivateKey(block("PRIVATE KEY", "AAAA")), w.clock).ok();
      }},
-    {"issuer_key_id", [](World&) { return issuer_key_id(kNotDer).empty(); }},
 };
 
 const std::vector<Call> kOtherCalls{
@@ -208,8 +202,9 @@ const std::vector<Call> kOtherCalls{
 };
 
 // A handshake of gRPC whose client's side is worked on by this thread, in here.
-bool shakes_hands(const Server& server, const Certificate& own) {
-  const auto channel = ads_test::channel(server.address(), own.trust_bundle_pem, &own);
+bool shakes_hands(const Server& server, const Certificate& own,
+                  const std::string& trust_bundle_pem) {
+  const auto channel = ads_test::channel(server.address(), trust_bundle_pem, &own);
   return channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
 }
 
@@ -222,13 +217,14 @@ struct WholeGrpc {
 void check(const std::vector<Call>& calls) {
   const WholeGrpc grpc;
   World world;
-  const Server server(world.own);
-  REQUIRE(shakes_hands(server, world.own));
+  const std::string roots = world.issuer->trust_bundle_pem();
+  const Server server(world.own, roots);
+  REQUIRE(shakes_hands(server, world.own, roots));
   for (const Call& call : calls) {
     CAPTURE(call.name);
     CHECK(call.fails(world));
     CHECK(ERR_peek_error() == 0);
-    CHECK(shakes_hands(server, world.own));
+    CHECK(shakes_hands(server, world.own, roots));
   }
 }
 

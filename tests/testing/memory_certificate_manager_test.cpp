@@ -77,15 +77,33 @@ TEST_SUITE("testing::MemoryCertificateManager") {
     CHECK(manager.rotate_certificate(kBuyer.common_name).ok());
   }
 
-  TEST_CASE_FIXTURE(Fixture, "new roots are announced with every certificate, keys unchanged") {
+  TEST_CASE_FIXTURE(Fixture,
+                    "new roots and another CA are announced once, certificates unchanged") {
     const CertificatePtr first = issue();
+    int changes = 0;
+    const Subscription changed = manager.subscribe_ca([&] { ++changes; });
     manager.set_trust_bundle_pem("other roots");
-    REQUIRE(announced.size() == 1);
-    CHECK(announced[0]->trust_bundle_pem == "other roots");
-    CHECK(announced[0]->private_key.pem() == first->private_key.pem());
-    CHECK(announced[0]->fingerprint == first->fingerprint);
+    CHECK(changes == 1);
     CHECK(manager.trust_bundle_pem() == "other roots");
     manager.set_trust_bundle_pem("other roots");
-    CHECK(announced.size() == 1);
+    CHECK(changes == 1);
+    manager.set_issuer_id("other CA");
+    CHECK(changes == 2);
+    CHECK(issue() == first);
+    CHECK(announced.empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a certificate that is to be kept is made when it can be") {
+    const auto keep = [&] { return manager.keep_certificate(kBuyer, [] { return 1h; }); };
+    manager.set_failure(Error{ErrorCode::kUnavailable, "the CA is down"});
+    CHECK(keep().value() == nullptr);
+    manager.set_failure({});
+    const CertificatePtr kept = keep().value();
+    REQUIRE(kept);
+    CHECK(issue() == kept);
+    Subject other = kBuyer;
+    other.spiffe_id = SpiffeId("spiffe://cluster.local/ns/shop/sa/thief");
+    CHECK(manager.keep_certificate(other, [] { return 1h; }).error().code ==
+          ErrorCode::kInvalidArgument);
   }
 }

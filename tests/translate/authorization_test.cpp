@@ -200,7 +200,7 @@ class Rig {
     const std::string target = std::to_string(number(target_port_));
     const translate::ProxyClass server{kServer, {{entry.ports[0]}}};
     server_ = std::make_unique<RealEnvoy>(
-        mesh_, server, issue(kServer),
+        mesh_, server, issue(kServer), roots(),
         Replacements{{"\"address\":\"0.0.0.0\",\"port_value\":15003",
                       "\"address\":\"127.0.0.1\",\"port_value\":" + target},
                      {"\"address\":\"127.0.0.1\",\"port_value\":" + target + "}}}}]}]",
@@ -212,7 +212,7 @@ class Rig {
       const std::string address = "127.0.0." + std::to_string(2 + clients_.size());
       clients_[client].address = address;
       clients_[client].envoy = std::make_unique<RealEnvoy>(
-          mesh_, translate::ProxyClass{client, {}}, issue(client),
+          mesh_, translate::ProxyClass{client, {}}, issue(client), roots(),
           Replacements{
               {"\"address\":\"0.0.0.0\",\"port_value\":15001",
                "\"address\":\"" + address +
@@ -235,15 +235,20 @@ class Rig {
   RealEnvoy& client(const ServiceIdentity& identity) { return *clients_.at(identity).envoy; }
 
  private:
+  // One for all domains.
+  std::unique_ptr<certificate::Issuer> ca(const TrustDomain& domain) {
+    auto ca = certificate::load_or_create_directory_ca({directory_.file("ca"), domain, clock_});
+    REQUIRE(ca.ok());
+    return *std::move(ca);
+  }
+  std::string roots() { return ca(TrustDomain("cluster.local"))->trust_bundle_pem(); }
+
   certificate::Certificate issue(const ServiceIdentity& identity) {
     const TrustDomain& domain =
         domains_.try_emplace(identity, TrustDomain("cluster.local")).first->second;
-    auto ca =
-        certificate::load_or_create_directory_ca({directory_.file("ca"), domain, clock_});  // one
-    REQUIRE(ca.ok());
     certificate::Subject subject{CommonName(identity.name), spiffe_id(domain, identity),
                                  certificate::Usage::kWorkload};
-    auto issued = certificate::issue(**ca, subject, std::chrono::hours(1), {}, clock_);
+    auto issued = certificate::issue(*ca(domain), subject, std::chrono::hours(1), {}, clock_);
     REQUIRE(issued.ok());
     return *std::move(issued);
   }

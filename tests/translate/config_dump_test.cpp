@@ -70,7 +70,7 @@ TEST_SUITE("translate::config_dump") {
     REQUIRE(issued.ok());
     const certificate::Certificate& own = *issued;
     std::vector<translate::DumpedResource> secrets;
-    for (const auto& secret : translate::encode_secrets(own)) {
+    for (const auto& secret : secrets_of(own, (*ca)->trust_bundle_pem())) {
       secrets.push_back(dumped(XdsType::kSecret, secret.name, secret.any, true));
       secrets.push_back(dumped(XdsType::kSecret, secret.name, secret.any, false, "refused"));
     }

@@ -59,7 +59,6 @@ certificate::Certificate specimen() {
   certificate::Certificate out;
   out.chain_pem = "<chain>";
   out.private_key = certificate::PrivateKey("<private key>");
-  out.trust_bundle_pem = "<roots>";
   return out;
 }
 
@@ -104,7 +103,7 @@ TEST_SUITE("translate golden") {
         for (const XdsType type : kXdsTypes) {
           std::vector<translate::EncodedResource> resources;
           for (const auto& input : mesh.inputs(of, type)) resources.push_back(input->encode());
-          if (type == XdsType::kSecret) resources = translate::encode_secrets(specimen());
+          if (type == XdsType::kSecret) resources = secrets_of(specimen(), "<roots>");
           compare(folder / file_name(type), text_of(resources), read);
         }
       }
@@ -129,7 +128,7 @@ TEST_SUITE("translate golden") {
                                      certificate::Usage::kWorkload};
         const auto own = certificate::issue(**ca, subject, std::chrono::hours(1), {}, clock);
         REQUIRE(own.ok());
-        RealEnvoy envoy(mesh, of, *own,
+        RealEnvoy envoy(mesh, of, *own, (*ca)->trust_bundle_pem(),
                         {{"\"port_value\":15001", "\"port_value\":0"},
                          {"\"port_value\":15003", "\"port_value\":0"},
                          // Nobody knows that name here, which Envoy counts as a failed update.

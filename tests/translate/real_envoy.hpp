@@ -91,17 +91,24 @@ inline int free_port() {
 
 using osm::testing::TemporaryDirectory;
 
+// Both secrets of a proxy.
+inline std::vector<translate::EncodedResource> secrets_of(const certificate::Certificate& own,
+                                                          const std::string& trust_bundle_pem) {
+  return {translate::encode_root_cert(trust_bundle_pem), translate::encode_service_cert(own)};
+}
+
 class RealEnvoy {
  public:
   // `changes` are made to the JSON text of every resource: where a test stands in for interception.
   RealEnvoy(const Mesh& mesh, const translate::ProxyClass& of,
-            const certificate::Certificate& certificate, const Replacements& changes) {
+            const certificate::Certificate& certificate, const std::string& trust_bundle_pem,
+            const Replacements& changes) {
     REQUIRE_MESSAGE(std::filesystem::exists(OSM_ENVOY),
                     "no Envoy at " OSM_ENVOY ": run tools/setup");
     std::map<XdsType, std::vector<translate::EncodedResource>> resources;
     for (const XdsType type : kXdsTypes)
       for (const auto& input : mesh.inputs(of, type)) resources[type].push_back(input->encode());
-    resources[XdsType::kSecret] = translate::encode_secrets(certificate);
+    resources[XdsType::kSecret] = secrets_of(certificate, trust_bundle_pem);
     for (const XdsType type : kXdsTypes) {
       expected_[type] = resources[type].size();
       const bool whole = type == XdsType::kCluster || type == XdsType::kListener;

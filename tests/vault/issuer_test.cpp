@@ -12,11 +12,7 @@ using namespace testing;
 
 certificate::ManagerOptions manager_options(VaultFixture& f) {
   return {.issuer = std::move(f.issuer),
-          .executor = f.executor,
-          .clock = f.clock,
-          .rng = f.rng,
-          .log = f.log,
-          .metrics = f.metrics};
+          .runtime = {f.executor, f.executor, f.clock, f.rng, f.log, f.metrics}};
 }
 
 TEST_SUITE("vault::make_vault_issuer: signing") {
@@ -29,7 +25,7 @@ TEST_SUITE("vault::make_vault_issuer: signing") {
     const auto manager = certificate::make_manager(manager_options(f));
     const auto issued = manager->issue_certificate(workload("bookstore"), 1h);
     REQUIRE_MESSAGE(issued.ok(), issued.error().text());
-    CHECK((*issued)->trust_bundle_pem == f.vault.root_pem());
+    CHECK(manager->trust_bundle_pem() == f.vault.root_pem());
     CHECK((*issued)->chain_pem.ends_with(f.vault.intermediate_pem()));
     CHECK((*issued)->subject.spiffe_id.str() == "spiffe://cluster.local/ns/default/sa/bookstore");
   }

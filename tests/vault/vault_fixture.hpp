@@ -41,11 +41,7 @@ struct VaultFixture {
             .token = [this] { return token(); },
             .start_timeout = 0ms,
             .io = io.executor,
-            .executor = executor,
-            .clock = clock,
-            .rng = rng,
-            .log = log,
-            .metrics = metrics};
+            .runtime = {executor, executor, clock, rng, log, metrics}};
   }
   IssuerOptions kubernetes_options() {
     IssuerOptions options = this->options();

@@ -12,12 +12,11 @@
 #include <string>
 
 #include "osm/certificate/issuer.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
 #include "osm/kubernetes/cluster.hpp"
-#include "osm/log.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::cert_manager {
 
@@ -31,9 +30,7 @@ struct IssuerRef {
 // Which issuer signs, and what it is asked with.
 struct IssuerOptions {
   kubernetes::Cluster& cluster;  // these outlive the issuer
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
+  Runtime runtime;
   TrustDomain trust_domain;
   std::string osm_namespace = "osm-system";  // where requests are made
   IssuerRef issuer{};

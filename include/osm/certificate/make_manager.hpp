@@ -9,11 +9,8 @@
 
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::certificate {
 
@@ -23,11 +20,7 @@ namespace osm::inline v1::certificate {
 // half; meanwhile the old certificate is served.
 struct ManagerOptions {
   std::unique_ptr<Issuer> issuer;
-  Executor& executor;  // renewals block its threads, one at a time
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  Runtime runtime;  // what is issued in the background blocks its `blocking`, one at a time
   // Read at every issuance; any thread. ECDSA P-256 when empty.
   std::function<KeyParameters()> key_parameters = {};
 };

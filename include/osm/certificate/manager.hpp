@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "osm/certificate/secret_bytes.hpp"
 #include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
@@ -20,20 +22,18 @@ class OSM_API PrivateKey {
  public:
   PrivateKey() = default;
   // Leaves nothing of the key in `pem`. A copy that the caller made is the caller's to erase.
-  explicit PrivateKey(std::string pem) noexcept;
-  PrivateKey(PrivateKey&& other) noexcept;
-  PrivateKey& operator=(PrivateKey&& other) noexcept;
-  PrivateKey(const PrivateKey&) = delete;
-  PrivateKey& operator=(const PrivateKey&) = delete;
-  ~PrivateKey();
+  explicit PrivateKey(std::string pem) noexcept : pem_(std::move(pem)) { erase(pem); }
+  explicit PrivateKey(SecretBytes pem) noexcept : pem_(std::move(pem)) {}
+  PrivateKey(PrivateKey&&) noexcept = default;
+  PrivateKey& operator=(PrivateKey&&) noexcept = default;
 
   // PKCS#8 PEM. Hand it only to a TLS context or to a file of mode 0600.
-  const std::string& pem() const noexcept { return pem_; }
-  // Whether there is no key: moved from, or never set.
+  const std::string& pem() const noexcept { return pem_.text(); }
+  // True if there is no key: moved from, or never set.
   bool empty() const noexcept { return pem_.empty(); }
 
  private:
-  std::string pem_;
+  SecretBytes pem_;
 };
 
 // What a certificate may be used for.
@@ -55,15 +55,16 @@ struct Subject {
   friend bool operator==(const Subject&, const Subject&) = default;
 };
 
-// A certificate with its key and the roots to verify its peers with. Immutable once handed out.
+// A certificate with its key. Immutable once handed out. Its peers are verified with
+// Manager::trust_bundle_pem().
 struct Certificate {
   Subject subject;
   std::string chain_pem;  // leaf first, then intermediates, without the root
   PrivateKey private_key;
-  std::string trust_bundle_pem;  // the roots to verify peers with
-  std::string serial_number;     // hex
-  std::string fingerprint;       // SHA-256 of the leaf, hex: safe to show
-  std::string issuer_id{};       // which CA signed it: Issuer::id() of then
+  std::string serial_number;    // hex
+  std::string fingerprint;      // SHA-256 of the leaf, hex: safe to show
+  std::string issuer_id{};      // the CA that signed it: Issuer::id() at that time
+  std::string issuer_key_id{};  // authorityKeyIdentifier, hex; empty if it has none
   WallTime not_before;
   WallTime not_after;
 };
@@ -96,6 +97,13 @@ class OSM_API Manager {
   virtual Result<CertificatePtr> issue_certificate(const Subject& subject,
                                                    std::chrono::seconds validity) = 0;
 
+  // Keeps a certificate of this subject cached until release_certificate(): issues it in the
+  // background and repeats failed attempts. `validity` is read before every issuance, on any
+  // thread. Result: the cached certificate; null until there is one, which subscribers are told of.
+  // Failure: kInvalidArgument (a common name held by another subject). Thread: any. Blocking: no.
+  virtual Result<CertificatePtr> keep_certificate(
+      const Subject& subject, std::function<std::chrono::seconds()> validity) = 0;
+
   // Result: a new certificate with a new key in place of the cached one; subscribers are told.
   // Failure: kNotFound when none is cached under that name; as above. Thread, blocking: as above.
   virtual Result<CertificatePtr> rotate_certificate(const CommonName& common_name) = 0;
@@ -118,13 +126,19 @@ class OSM_API Manager {
   // The roots every peer of the mesh is verified with, PEM. Thread: any. Blocking: no.
   virtual std::string trust_bundle_pem() const = 0;
 
-  // Which CA signs now: Issuer::id(). Thread: any. Blocking: no.
+  // The CA that signs now: Issuer::id(). Thread: any. Blocking: no.
   virtual std::string issuer_id() const = 0;
 
-  // Calls `on_rotated` with each certificate that replaces one already issued: renewed, rotated, or
-  // the same one with a new trust bundle.
+  // Calls `on_issued` with each certificate that replaces one already issued, and with each that
+  // keep_certificate() did not return yet.
   // Thread: the manager's, one call at a time; must not block. Lifetime: until the handle dies.
-  virtual Subscription subscribe(std::function<void(const CertificatePtr& rotated)> on_rotated) = 0;
+  virtual Subscription subscribe(std::function<void(const CertificatePtr& issued)> on_issued) = 0;
+
+  // Calls `on_change` when trust_bundle_pem() or issuer_id() changed: once, whatever is cached.
+  // Certificates stay as they are; those of another CA are renewed afterwards.
+  // Thread: the manager's, one call at a time and none beside one of subscribe(); must not block.
+  // Lifetime: until the handle dies.
+  virtual Subscription subscribe_ca(std::function<void()> on_change) = 0;
 };
 
 }  // namespace osm::inline v1::certificate

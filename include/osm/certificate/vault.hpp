@@ -15,14 +15,11 @@
 #include <string>
 
 #include "osm/certificate/issuer.hpp"
-#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
-#include "osm/executor.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
 #include "osm/net/address.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/asio_executor.hpp"
+#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::vault {
 
@@ -54,13 +51,9 @@ struct IssuerOptions {
   std::chrono::milliseconds deadline{10000};       // of each request
   std::chrono::milliseconds start_timeout{10000};  // how long the first answer is tried for
   net::AsioExecutor& io;                           // these outlive the issuer
-  // Of two threads at least, not shared with those who sign: one waits for Vault (the token's
-  // renewal, the CA's chain), another looks its name up. They end before the io_context does.
-  Executor& executor;
-  const Clock& clock;
-  Rng& rng;
-  LogSink& log;
-  MetricsSink& metrics;
+  // Its `blocking` has two threads at least that never call sign(): one waits for Vault (to renew
+  // the token, to read the CA's chain), another looks its name up. They end before the io_context.
+  Runtime runtime;
 };
 
 // Result: an issuer that has read the CA's chain and holds a token that Vault takes. It looks after
@@ -73,8 +66,8 @@ struct IssuerOptions {
 // Failure: kInvalidArgument (an option, naming it; no such mount), kUnavailable (for all of
 // `start_timeout`), kPermissionDenied, kInvalidCertificate (a chain without its root),
 // kUnreadableSource (a file), kInternal (no answer of Vault's). Errors and log lines never hold a
-// token. Thread: any but those of `io` and `executor`. Blocking: until Vault has answered.
-// Lifetime: its destructor waits for what runs in `executor`, at most as long as the deadline.
+// token. Thread: any but those of `io` and `runtime.blocking`. Blocking: until Vault has answered.
+// Lifetime: its destructor waits for what runs in `blocking`, at most as long as the deadline.
 OSM_API Result<std::unique_ptr<certificate::Issuer>> make_vault_issuer(
     const IssuerOptions& options);
 

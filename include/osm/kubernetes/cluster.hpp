@@ -95,7 +95,7 @@ struct Secret {
   std::string name;
   std::map<std::string, std::string> labels{};
   std::map<std::string, std::string> annotations{};
-  std::map<std::string, std::string> data{};
+  std::map<std::string, SecretBytes> data{};
 };
 
 // Failure: kAlreadyExists; kPermissionDenied, kUnavailable, ... in the server's words.

@@ -26,10 +26,11 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   // none.
   void set_failure(std::optional<Error> failure);
 
-  // Replaces the roots: every cached certificate is announced again with them, its key unchanged.
+  // Replaces the roots, and calls the subscribers of subscribe_ca() once.
   void set_trust_bundle_pem(std::string pem);
 
-  // Sets the CA of certificates that are made from now on. Default: "memory".
+  // Sets the CA of certificates that are made from now on, and calls the subscribers of
+  // subscribe_ca(). Default: "memory".
   void set_issuer_id(std::string id);
 
   // Number of certificates made.
@@ -39,6 +40,9 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   Result<certificate::CertificatePtr> issue_certificate(const certificate::Subject& subject,
                                                         std::chrono::seconds validity) override;
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& common_name) override;
+  // Makes the certificate at once. After a failure nothing is cached: call it again.
+  Result<certificate::CertificatePtr> keep_certificate(
+      const certificate::Subject& subject, std::function<std::chrono::seconds()> validity) override;
   // Accepts every request. The name is neither cached nor announced.
   Result<certificate::CertificatePtr> certify_request(const certificate::Subject& subject,
                                                       const std::string& request_pem,
@@ -48,7 +52,8 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   std::string trust_bundle_pem() const override;
   std::string issuer_id() const override;
   Subscription subscribe(
-      std::function<void(const certificate::CertificatePtr& rotated)> on_rotated) override;
+      std::function<void(const certificate::CertificatePtr& issued)> on_issued) override;
+  Subscription subscribe_ca(std::function<void()> on_change) override;
 
  private:
   struct State;

@@ -20,8 +20,8 @@ constexpr std::chrono::hours kFirstValidity{1};
 class CertManagerIssuer final : public certificate::Issuer {
  public:
   CertManagerIssuer(const IssuerOptions& options, const Sleep& sleep)
-      : clock_(options.clock),
-        log_(options.log),
+      : clock_(options.runtime.clock),
+        log_(options.runtime.log),
         trust_domain_(options.trust_domain),
         given_bundle_(!options.trust_bundle_pem.empty()),
         requester_(options, sleep),

@@ -57,7 +57,7 @@ std::string Requester::new_name() {
   std::string name = "osm-";
   std::lock_guard lock(mutex_);
   for (int word = 0; word < 2; ++word) {
-    std::uint64_t bits = options_.rng.next();
+    std::uint64_t bits = options_.runtime.rng.next();
     for (int i = 0; i < 10; ++i, bits >>= 4U) name += kDigits[bits & 15U];
   }
   return name;
@@ -73,12 +73,12 @@ Status Requester::create(const std::string& name,
 }
 
 Result<Progress> Requester::wait(const std::string& name) const {
-  const SteadyTime end = options_.clock.steady_now() + options_.deadline;
+  const SteadyTime end = options_.runtime.clock.steady_now() + options_.deadline;
   std::chrono::milliseconds delay = kFirstLook;
   std::string why = "nobody has looked at it: is cert-manager running?";
   for (;;) {
     const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - options_.clock.steady_now());
+        std::chrono::ceil<std::chrono::milliseconds>(end - options_.runtime.clock.steady_now());
     if (left <= std::chrono::milliseconds(0)) return late(name, why);
     sleep_(std::min(delay, left));
     delay = std::min(delay * 2, kLastLook);
@@ -138,14 +138,14 @@ void Requester::remove(const std::string& name) const {
   const Status removed =
       kubernetes::delete_object(options_.cluster, request_kind(), options_.osm_namespace, name);
   if (!removed.ok() && removed.error().code != ErrorCode::kNotFound)
-    options_.log.debug("a CertificateRequest is left for later",
-                       {{"request", name}, {"cause", removed.error().message}});
+    options_.runtime.log.debug("a CertificateRequest is left for later",
+                               {{"request", name}, {"cause", removed.error().message}});
 }
 
 void Requester::collect_now_and_then() {
   {
     std::lock_guard lock(mutex_);
-    const SteadyTime now = options_.clock.steady_now();
+    const SteadyTime now = options_.runtime.clock.steady_now();
     if (ever_collected_ && now - collected_ < kLeftBehind) return;
     ever_collected_ = true;
     collected_ = now;
@@ -157,15 +157,16 @@ void Requester::collect_now_and_then() {
 void Requester::collect() const {
   const auto old =
       kubernetes::list_older_objects(options_.cluster, request_kind(), options_.osm_namespace,
-                                     kLabels, options_.clock.wall_now() - kLeftBehind);
+                                     kLabels, options_.runtime.clock.wall_now() - kLeftBehind);
   if (!old.ok()) {
-    options_.log.debug("CertificateRequests cannot be listed", {{"cause", old.error().message}});
+    options_.runtime.log.debug("CertificateRequests cannot be listed",
+                               {{"cause", old.error().message}});
     return;
   }
   for (const std::string& name : *old) remove(name);
   if (!old->empty())
-    options_.log.info("CertificateRequests that were left behind are deleted",
-                      {{"count", std::to_string(old->size())}});
+    options_.runtime.log.info("CertificateRequests that were left behind are deleted",
+                              {{"count", std::to_string(old->size())}});
 }
 
 }  // namespace osm::inline v1::cert_manager

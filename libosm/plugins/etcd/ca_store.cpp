@@ -1,5 +1,3 @@
-#include <openssl/crypto.h>
-
 #include <boost/json.hpp>
 #include <optional>
 #include <string_view>
@@ -15,24 +13,6 @@ namespace {
 
 namespace json = boost::json;
 using certificate::PrivateKey;
-
-// The string at `name`; zeroed on destruction.
-class Taken {
- public:
-  Taken(json::object& map, std::string_view name) {
-    json::value* const value = map.if_contains(name);
-    text_ = value ? value->if_string() : nullptr;
-  }
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
-  ~Taken() {
-    if (text_) OPENSSL_cleanse(text_->data(), text_->size());
-  }
-  std::string_view text() const { return text_ ? std::string_view(*text_) : std::string_view(); }
-
- private:
-  json::string* text_ = nullptr;
-};
 
 class EtcdCaStore final : public certificate::CaStore {
  public:
@@ -56,8 +36,9 @@ class EtcdCaStore final : public certificate::CaStore {
           if (!pairs || pairs->empty()) return {};  // zero is left out
           json::object* const pair = pairs->front().if_object();
           if (!pair) return unreadable();
-          const Taken value(*pair, "value");
-          auto bytes = from_base64(value.text());
+          const json::value* const value = pair->if_contains("value");
+          const json::string* const text = value ? value->if_string() : nullptr;
+          auto bytes = from_base64(text ? std::string_view(*text) : std::string_view());
           if (!bytes) return unreadable();
           pem.emplace(*std::move(bytes));
           return {};
@@ -69,22 +50,19 @@ class EtcdCaStore final : public certificate::CaStore {
   Status create(const PrivateKey& pem) override {
     if (pem.empty()) return Error{ErrorCode::kInternal, name_ + ": no key was made"};
     const std::string key = base64(key_);
-    const Erased value(base64(pem.pem()));
+    const SecretBytes value(base64(pem.pem()));
     // One transaction: it writes the key only if it was never written (create_revision 0). Another
     // writer may have been first, and repeating the transaction at another endpoint does no harm.
-    std::string text;
-    text.reserve(value.text.size() + 2 * key.size() +
-                 200);  // grown once, so that no old buffer with the key remains
-    text.append(R"({"compare":[{"target":"CREATE","result":"EQUAL","create_revision":"0","key":")")
+    SecretBytes body;
+    body.append(R"({"compare":[{"target":"CREATE","result":"EQUAL","create_revision":"0","key":")")
         .append(key)
         .append(R"("}],"success":[{"request_put":{"key":")")
         .append(key)
         .append(R"(","value":")")
-        .append(value.text)
+        .append(value.text())
         .append(R"("}}]})");
-    const Erased body(std::move(text));
     const Status done =
-        gateway_.post("kv/txn", body.text, [](const json::object&) { return Status(); });
+        gateway_.post("kv/txn", body.text(), [](const json::object&) { return Status(); });
     if (!done.ok()) return done.error().with_context(name_);
     return {};
   }

@@ -1,7 +1,5 @@
 #include "etcd/files.hpp"
 
-#include <openssl/crypto.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -29,7 +27,5 @@ Result<std::string> read_file(const std::string& path) {
     return Error{ErrorCode::kUnreadableSource, path + ": cannot be read"};
   return text;
 }
-
-Erased::~Erased() { OPENSSL_cleanse(text.data(), text.size()); }
 
 }  // namespace osm::inline v1::etcd

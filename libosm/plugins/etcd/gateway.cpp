@@ -1,11 +1,10 @@
 #include "etcd/gateway.hpp"
 
-#include <openssl/crypto.h>
-
 #include <boost/json.hpp>
 #include <memory>
 #include <utility>
 
+#include "base/secret_json.hpp"
 #include "etcd/files.hpp"
 
 namespace osm::inline v1::etcd {
@@ -34,10 +33,10 @@ std::string text_of(const json::object& map, std::string_view name) {
 }
 
 Status read_answer(net::Response& response, const std::function<Status(json::object&)>& read) {
-  Result<json::object> answer = parse(response.body);
-  OPENSSL_cleanse(response.body.data(), response.body.size());
-  if (!answer.ok()) return answer.error();
-  return read(*answer);
+  const EraseOnExit erased(response.body);
+  OSM_TRY(json::object answer, parse(response.body));
+  const EraseJsonOnExit parsed(answer);
+  return read(answer);
 }
 
 // True if another endpoint may succeed.
@@ -89,7 +88,7 @@ Status Gateway::ask(const Endpoint& endpoint, std::string_view path, const std::
   http.blocking = &options_.blocking;
   const auto client = net::HttpClient::create(std::move(http), options_.io);
 
-  std::string token;
+  SecretBytes token;
   if (!options_.user.empty()) {
     OSM_TRY(token, log_in(*client, endpoint));
   }
@@ -97,16 +96,18 @@ Status Gateway::ask(const Endpoint& endpoint, std::string_view path, const std::
   return read_answer(response, read);
 }
 
-Result<std::string> Gateway::log_in(net::HttpClient& client, const Endpoint& endpoint) const {
+Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& endpoint) const {
   OSM_TRY(std::string password, read_file(options_.password_file));
+  const EraseOnExit erased(password);
   while (password.ends_with('\n') || password.ends_with('\r')) password.pop_back();
-  Erased body(json::serialize(json::object{{"name", options_.user}, {"password", password}}));
-  OPENSSL_cleanse(password.data(), password.size());
-  OSM_TRY(net::Response response, send(client, endpoint, "auth/authenticate", body.text, ""));
-  std::string token;
+  json::object login{{"name", options_.user}, {"password", password}};
+  const EraseJsonOnExit built(login);
+  const SecretBytes body(json::serialize(login));
+  OSM_TRY(net::Response response, send(client, endpoint, "auth/authenticate", body.text(), {}));
+  SecretBytes token;
   if (Status read = read_answer(response,
                                 [&](json::object& answer) {
-                                  token = text_of(answer, "token");
+                                  token = SecretBytes(text_of(answer, "token"));
                                   return Status();
                                 });
       !read.ok())
@@ -118,14 +119,14 @@ Result<std::string> Gateway::log_in(net::HttpClient& client, const Endpoint& end
 
 Result<net::Response> Gateway::send(net::HttpClient& client, const Endpoint& endpoint,
                                     std::string_view path, const std::string& body,
-                                    const std::string& token) const {
+                                    const SecretBytes& token) const {
   net::HttpRequest request{.method = "POST",
                            .target = "/v3/" + std::string(path),
                            .headers = {{"Content-Type", "application/json"}},
                            .body = body,
                            .deadline = options_.deadline,
                            .max_response_bytes = kMaxAnswer};
-  if (!token.empty()) request.headers.emplace_back("Authorization", token);
+  if (!token.empty()) request.headers.emplace_back("Authorization", token.text());
   OSM_TRY(net::Response response, client.call(std::move(request)));
   if (response.status < 300) return response;
   return refusal(endpoint, response);

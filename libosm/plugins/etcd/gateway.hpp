@@ -35,10 +35,10 @@ class Gateway {
  private:
   Status ask(const Endpoint& endpoint, std::string_view path, const std::string& body,
              const std::function<Status(boost::json::object&)>& read) const;
-  Result<std::string> log_in(net::HttpClient& client, const Endpoint& endpoint) const;
+  Result<SecretBytes> log_in(net::HttpClient& client, const Endpoint& endpoint) const;
   Result<net::Response> send(net::HttpClient& client, const Endpoint& endpoint,
                              std::string_view path, const std::string& body,
-                             const std::string& token) const;
+                             const SecretBytes& token) const;
   Error refusal(const Endpoint& endpoint, const net::Response& response) const;
 
   const CaStoreOptions options_;

@@ -91,7 +91,7 @@ void take_out(std::string& text, std::string_view secret) {
 
 Error Api::error(const Call& call, ErrorCode code, std::string_view cause) const {
   std::string text(cause);
-  take_out(text, call.token);
+  take_out(text, call.token.text());
   take_out(text, text_of(call.body, "jwt"));
   return {code, "Vault " + options_.server + ": " + call.path + ": " + text};
 }
@@ -102,7 +102,7 @@ Result<json::object> Api::read(const Call& call, const net::Response& response) 
   if (status != 200) {
     // Remove tokens before cutting: half a token would not be found.
     std::string words = words_of(response);
-    take_out(words, call.token);
+    take_out(words, call.token.text());
     take_out(words, text_of(call.body, "jwt"));
     words = quotable(words);
     if (words.empty()) words = "answered " + std::to_string(status);
@@ -121,7 +121,7 @@ Result<json::object> Api::call(const Call& call) {
   request.method = call.body.empty() ? "GET" : "PUT";
   request.target = "/v1/" + call.path;
   request.headers = {{"Accept", "application/json"}, {"X-Vault-Request", "true"}};
-  if (!call.token.empty()) request.headers.emplace_back("X-Vault-Token", call.token);
+  if (!call.token.empty()) request.headers.emplace_back("X-Vault-Token", call.token.text());
   if (!options_.vault_namespace.empty())
     request.headers.emplace_back("X-Vault-Namespace", options_.vault_namespace);
   if (!call.body.empty()) {
@@ -132,7 +132,7 @@ Result<json::object> Api::call(const Call& call) {
   request.max_response_bytes = kMaxAnswer;
 
   const SteadyTime start = options_.clock.steady_now();
-  const auto response = options_.http.call(std::move(request));
+  auto response = options_.http.call(std::move(request));
   const std::chrono::duration<double> took = options_.clock.steady_now() - start;
   const std::string code = response ? std::to_string(response->status)
                                     : std::string(error_code_text(response.error().code));
@@ -140,7 +140,10 @@ Result<json::object> Api::call(const Call& call) {
                        1);
   options_.metrics.observe("osm_vault_request_seconds", {{"operation", call.operation}},
                            took.count());
-  if (response) return read(call, *response);
+  if (response) {
+    const EraseOnExit erased(response->body);
+    return read(call, *response);
+  }
   const ErrorCode failed = response.error().code;
   return error(call, failed == ErrorCode::kDeadlineExceeded ? ErrorCode::kUnavailable : failed,
                response.error().message);

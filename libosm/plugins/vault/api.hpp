@@ -18,7 +18,7 @@ struct Call {
   // Empty: GET. Otherwise PUT, which Vault treats like POST, and which the client may repeat on
   // another connection if a kept one turns out to be closed.
   boost::json::object body{};
-  std::string token{};  // empty: none is needed
+  SecretBytes token{};  // empty: none is needed
 };
 
 struct ApiOptions {

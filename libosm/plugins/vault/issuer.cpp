@@ -36,7 +36,7 @@ net::HttpClientOptions client_options(const IssuerOptions& options) {
   net::HttpClientOptions http;
   http.address = options.address;
   http.connect_timeout = std::min<milliseconds>(kConnectTimeout, options.deadline);
-  http.blocking = &options.executor;
+  http.blocking = &options.runtime.blocking;
   if (options.tls)
     http.tls = [ca = options.ca_pem, name = options.server_name]() -> Result<net::ClientTls> {
       net::ClientTls tls;
@@ -57,26 +57,23 @@ class VaultIssuer final : public certificate::Issuer {
       : mount_(options.mount),
         role_(options.role),
         server_((options.tls ? "https://" : "http://") + options.address.str()),
-        clock_(options.clock),
-        rng_(options.rng),
-        log_(options.log),
-        metrics_(options.metrics),
+        runtime_(options.runtime),
         http_(net::HttpClient::create(client_options(options), options.io)),
         api_({.http = *http_,
-              .clock = options.clock,
-              .metrics = options.metrics,
+              .clock = runtime_.clock,
+              .metrics = runtime_.metrics,
               .server = server_,
               .vault_namespace = options.vault_namespace,
               .deadline = options.deadline}),
         login_({.token = options.token,
                 .kubernetes = options.kubernetes,
                 .api = api_,
-                .rng = options.rng,
-                .log = options.log,
-                .metrics = options.metrics}),
-        gate_(options.clock, options.rng),
-        announcements_(options.executor),
-        looks_(options.executor) {}
+                .rng = runtime_.rng,
+                .log = runtime_.log,
+                .metrics = runtime_.metrics}),
+        gate_(runtime_.clock, runtime_.rng),
+        announcements_(runtime_.blocking),
+        looks_(runtime_.blocking) {}
   ~VaultIssuer() override {
     looks_.stop();
     announcements_.stop();
@@ -112,10 +109,7 @@ class VaultIssuer final : public certificate::Issuer {
   const std::string mount_;
   const std::string role_;
   const std::string server_;
-  const Clock& clock_;
-  Rng& rng_;
-  LogSink& log_;
-  MetricsSink& metrics_;
+  const Runtime runtime_;
 
   const std::unique_ptr<net::HttpClient> http_;
   Api api_;
@@ -144,15 +138,15 @@ Status VaultIssuer::start(milliseconds timeout) {
     if (looked.error().code != ErrorCode::kUnavailable || waited >= timeout) return looked.error();
     const auto half = static_cast<std::uint64_t>(pause.count() / 2);
     const milliseconds wait =
-        pause - milliseconds(static_cast<std::int64_t>(rng_.next() % (half + 1)));
+        pause - milliseconds(static_cast<std::int64_t>(runtime_.rng.next() % (half + 1)));
     std::this_thread::sleep_for(wait);
     waited += pause;
     looked = look();
   }
-  metrics_.set("osm_vault_healthy", {}, 1);
+  runtime_.metrics.set("osm_vault_healthy", {}, 1);
   const CaChain found = chain();
-  log_.info("Vault signs for the mesh",
-            {{"server", server_}, {"path", sign_path()}, {"issuer", found.fingerprint}});
+  runtime_.log.info("Vault signs for the mesh",
+                    {{"server", server_}, {"path", sign_path()}, {"issuer", found.fingerprint}});
   looks_.post([this, after = *looked] { come_again(after); });
   return {};
 }
@@ -177,8 +171,8 @@ Status VaultIssuer::read_chain() {
     const bool first = chain_.fingerprint.empty();
     chain_ = *std::move(read);
     if (first) return {};
-    log_.info("Vault's signing CA or its roots changed",
-              {{"server", server_}, {"issuer", chain_.fingerprint}});
+    runtime_.log.info("Vault's signing CA or its roots changed",
+                      {{"server", server_}, {"issuer", chain_.fingerprint}});
   }
   announcements_.post([this] { changed_.notify(); });
   return {};
@@ -202,19 +196,19 @@ void VaultIssuer::look_and_come_again() {
 // Up to a tenth earlier, so that replicas that started together drift apart.
 void VaultIssuer::come_again(seconds after) {
   const auto tenth = static_cast<std::uint64_t>(milliseconds(after).count() / 10);
-  const milliseconds early(static_cast<std::int64_t>(rng_.next() % (tenth + 1)));
+  const milliseconds early(static_cast<std::int64_t>(runtime_.rng.next() % (tenth + 1)));
   timer_ = looks_.post_after(after - early, [this] { look_and_come_again(); });
 }
 
 // Records Vault's health, and logs a change once.
 void VaultIssuer::report(const Status& status) {
   if (status) {
-    if (gate_.passed()) log_.info("Vault answers again", {{"server", server_}});
+    if (gate_.passed()) runtime_.log.info("Vault answers again", {{"server", server_}});
   } else if (gate_.failed(status.error())) {
-    log_.warning("Vault does not sign; issued certificates stay in use",
-                 {{"error", status.error().text()}});
+    runtime_.log.warning("Vault does not sign; issued certificates stay in use",
+                         {{"error", status.error().text()}});
   }
-  metrics_.set("osm_vault_healthy", {}, gate_.state().ok() ? 1 : 0);
+  runtime_.metrics.set("osm_vault_healthy", {}, gate_.state().ok() ? 1 : 0);
 }
 
 Result<std::string> VaultIssuer::sign(const SigningRequest& request) {
@@ -235,7 +229,7 @@ Result<std::string> VaultIssuer::sign_now(const SigningRequest& request) {
   if (request.validity < seconds(1))
     return refuse(ErrorCode::kInvalidArgument, "the validity must be at least one second");
   const WallTime end = chain().not_after;
-  const WallTime now = clock_.wall_now();
+  const WallTime now = runtime_.clock.wall_now();
   // Vault refuses certificates that outlive its CA by its own clock, which may be ahead of this
   // one.
   seconds left = end > now ? std::chrono::floor<seconds>(end - now) : seconds::zero();
@@ -268,7 +262,7 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
   if (!answer && answer.error().code == ErrorCode::kPermissionDenied) {
     // The token may be revoked, and a new one may be there already.
     login_.refused(call.token);
-    OSM_TRY(std::string other, login_.token());
+    OSM_TRY(SecretBytes other, login_.token());
     if (other != call.token) {
       call.token = std::move(other);
       answer = api_.call(call);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/secret_json.hpp"
+
 namespace osm::inline v1::vault {
 namespace {
 
@@ -26,50 +28,53 @@ bool is_token(const std::string& text) {
                      [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
-Result<std::string> read_token(const Source& source, std::string_view what) {
+Result<SecretBytes> read_token(const Source& source, std::string_view what) {
   OSM_TRY(std::string text, source());
+  const EraseOnExit erased(text);
   trim(text);
   if (!is_token(text))
     return Error{ErrorCode::kUnreadableSource,
                  std::string(what) + " is not a token: it must be one word of printable letters"};
-  return text;
+  return SecretBytes(std::move(text));
 }
 
 }  // namespace
 
-Result<std::string> Login::token() {
+Result<SecretBytes> Login::token() {
   const std::lock_guard taking(taking_);
   {
     const std::lock_guard lock(mutex_);
     if (!token_.empty()) return token_;
   }
-  OSM_TRY(std::string taken, options_.kubernetes ? log_in() : read());
+  OSM_TRY(SecretBytes taken, options_.kubernetes ? log_in() : read());
   const std::lock_guard lock(mutex_);
   if (std::exchange(last_, taken) != taken) ++taken_;
   token_ = taken;
   return taken;
 }
 
-void Login::refused(const std::string& token) {
+void Login::refused(const SecretBytes& token) {
   const std::lock_guard lock(mutex_);
-  if (token_ == token) token_.clear();
+  if (token_ == token) token_ = {};
 }
 
-Result<std::string> Login::read() const {
+Result<SecretBytes> Login::read() const {
   return read_token(options_.token, "what was given to log in to Vault with");
 }
 
 // https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#login
-Result<std::string> Login::log_in() {
+Result<SecretBytes> Login::log_in() {
   const KubernetesLogin& login = *options_.kubernetes;
-  OSM_TRY(const std::string jwt, read_token(login.jwt, "the ServiceAccount's token"));
-  OSM_TRY(const json::object answer,
-          options_.api.call({.operation = "login",
-                             .path = "auth/" + login.mount + "/login",
-                             .body = {{"role", login.role}, {"jwt", jwt}}}));
+  OSM_TRY(const SecretBytes jwt, read_token(login.jwt, "the ServiceAccount's token"));
+  Call call{.operation = "login",
+            .path = "auth/" + login.mount + "/login",
+            .body = {{"role", login.role}, {"jwt", jwt.text()}}};
+  const EraseJsonOnExit asked(call.body);
+  OSM_TRY(json::object answer, options_.api.call(call));
+  const EraseJsonOnExit answered(answer);
   const json::object* auth = map_of(answer, "auth");
-  std::string token = auth ? text_of(*auth, "client_token") : "";
-  if (!is_token(token))
+  SecretBytes token(auth ? text_of(*auth, "client_token") : "");
+  if (!is_token(token.text()))
     return Error{ErrorCode::kInternal, "Vault answered a login of Kubernetes auth role \"" +
                                            login.role + "\" without a token"};
   options_.log.info("logged in to Vault", {{"auth_role", login.role}});
@@ -77,7 +82,7 @@ Result<std::string> Login::log_in() {
 }
 
 // https://developer.hashicorp.com/vault/api-docs/auth/token#lookup-a-token-self
-Result<Login::Life> Login::look_up(const std::string& token) {
+Result<Login::Life> Login::look_up(const SecretBytes& token) {
   OSM_TRY(
       const json::object answer,
       options_.api.call({.operation = "lookup", .path = "auth/token/lookup-self", .token = token}));
@@ -90,7 +95,7 @@ Result<Login::Life> Login::look_up(const std::string& token) {
 }
 
 // https://developer.hashicorp.com/vault/api-docs/auth/token#renew-a-token-self
-Result<Login::Life> Login::renew(const std::string& token, const Life& life) {
+Result<Login::Life> Login::renew(const SecretBytes& token, const Life& life) {
   OSM_TRY(const json::object answer, options_.api.call({.operation = "renew",
                                                         .path = "auth/token/renew-self",
                                                         .body = {{"increment", life.whole.count()}},
@@ -115,11 +120,11 @@ void Login::report(const Life& life) {
 
 Result<seconds> Login::look_after() {
   if (!options_.kubernetes) {
-    OSM_TRY(const std::string now, read());
+    OSM_TRY(const SecretBytes now, read());
     const std::lock_guard lock(mutex_);
-    if (token_ != now) token_.clear();  // another token is in its place
+    if (token_ != now) token_ = {};  // another token is in its place
   }
-  OSM_TRY(std::string held, token());
+  OSM_TRY(SecretBytes held, token());
   auto life = look_up(held);
   if (!life && life.error().code == ErrorCode::kPermissionDenied && options_.kubernetes) {
     refused(held);

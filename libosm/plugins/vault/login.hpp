@@ -34,14 +34,14 @@ class Login {
   // The token for the next request: the present one, or a new one from the source. One caller gets
   // it, the others wait. Failure: the source's; kUnreadableSource (not a token); the Api's.
   // Thread: any. Blocking: while Vault is asked.
-  Result<std::string> token();
+  Result<SecretBytes> token();
 
   // Number of tokens obtained so far; another number means another token. Thread: any. Blocking:
   // no.
   std::uint64_t taken() const { return taken_; }
 
   // Reports that Vault refused `token`: the next call gets a new one. Thread: any.
-  void refused(const std::string& token);
+  void refused(const SecretBytes& token);
 
   // Maintains the token; call it repeatedly. It uses a new token in the file, asks Vault for the
   // life of the present one, and renews it, or logs in again, in the second half of its life.
@@ -56,10 +56,10 @@ class Login {
     bool renewable = false;
   };
 
-  Result<std::string> read() const;
-  Result<std::string> log_in();
-  Result<Life> look_up(const std::string& token);
-  Result<Life> renew(const std::string& token, const Life& life);
+  Result<SecretBytes> read() const;
+  Result<SecretBytes> log_in();
+  Result<Life> look_up(const SecretBytes& token);
+  Result<Life> renew(const SecretBytes& token, const Life& life);
   void report(const Life& life);
   bool due(const Life& life);
 
@@ -68,8 +68,8 @@ class Login {
   std::mutex taking_;  // held while a token is obtained; before mutex_
   std::atomic<std::uint64_t> taken_{0};
   std::mutex mutex_;
-  std::string token_;  // guarded by mutex_; empty: none
-  std::string last_;   // guarded by mutex_: the newest token, refused or not
+  SecretBytes token_;  // guarded by mutex_; empty: none
+  SecretBytes last_;   // guarded by mutex_: the newest token, refused or not
   bool warned_ =
       false;  // used by look_after() only: the warning was logged that the token cannot be renewed
 };

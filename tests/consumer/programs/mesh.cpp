@@ -54,12 +54,10 @@ class Mesh {
     auto ca = osm::certificate::load_or_create_directory_ca(
         {.directory = domain, .trust_domain = osm::TrustDomain(domain), .clock = around.clock});
     expect(ca.ok(), "a CA in ./" + domain);
-    certificates_ = osm::certificate::make_manager({.issuer = std::move(ca).value(),
-                                                    .executor = around.blocking,
-                                                    .clock = around.clock,
-                                                    .rng = around.rng,
-                                                    .log = around.log,
-                                                    .metrics = around.metrics});
+    certificates_ =
+        osm::certificate::make_manager({.issuer = std::move(ca).value(),
+                                        .runtime = {around.executor, around.blocking, around.clock,
+                                                    around.rng, around.log, around.metrics}});
     auto started =
         osm::ControlPlane::start({.spec = spec_,
                                   .providers = {{.provider = &provider_, .required = true}},

@@ -152,12 +152,9 @@ struct Host {
     auto ca = osm::certificate::load_or_create_directory_ca(
         {.directory = directory.file("ca"), .trust_domain = domain, .clock = clock});
     REQUIRE(ca.ok());
-    certificates = osm::certificate::make_manager({.issuer = std::move(ca).value(),
-                                                   .executor = blocking,
-                                                   .clock = clock,
-                                                   .rng = rng,
-                                                   .log = log,
-                                                   .metrics = metrics});
+    certificates =
+        osm::certificate::make_manager({.issuer = std::move(ca).value(),
+                                        .runtime = {executor, blocking, clock, rng, log, metrics}});
   }
 
   osm::ControlPlaneOptions options() {

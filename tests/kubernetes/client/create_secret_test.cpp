@@ -19,7 +19,7 @@ struct Fixture {
                                       .name = "bootstrap",
                                       .labels = {{"app", "osm"}},
                                       .annotations = {{"made", "today"}},
-                                      .data = {{"tls.key", "s3cret"}, {"empty", ""}}});
+                                      .data = {{"tls.key", SecretBytes("s3cret")}, {"empty", {}}}});
   }
 };
 

@@ -32,6 +32,11 @@ class RecordingManager final : public certificate::Manager {
     subjects.push_back(subject);
     return manager_.issue_certificate(subject, validity);
   }
+  Result<certificate::CertificatePtr> keep_certificate(
+      const certificate::Subject& subject,
+      std::function<std::chrono::seconds()> validity) override {
+    return manager_.keep_certificate(subject, std::move(validity));
+  }
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& name) override {
     return manager_.rotate_certificate(name);
   }
@@ -47,8 +52,11 @@ class RecordingManager final : public certificate::Manager {
   std::string trust_bundle_pem() const override { return manager_.trust_bundle_pem(); }
   std::string issuer_id() const override { return manager_.issuer_id(); }
   Subscription subscribe(
-      std::function<void(const certificate::CertificatePtr&)> on_rotated) override {
-    return manager_.subscribe(std::move(on_rotated));
+      std::function<void(const certificate::CertificatePtr&)> on_issued) override {
+    return manager_.subscribe(std::move(on_issued));
+  }
+  Subscription subscribe_ca(std::function<void()> on_change) override {
+    return manager_.subscribe_ca(std::move(on_change));
   }
 
   std::vector<certificate::Subject> subjects;

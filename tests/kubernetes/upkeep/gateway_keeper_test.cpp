@@ -57,7 +57,7 @@ struct Fixture : UpkeepFixture {
     const json::value& data = held.at("data");
     return text_at(data, "tls.crt") == base64(now->chain_pem) &&
            text_at(data, "tls.key") == base64(now->private_key.pem()) &&
-           text_at(data, "ca.crt") == base64(now->trust_bundle_pem) &&
+           text_at(data, "ca.crt") == base64(manager.trust_bundle_pem()) &&
            text_at(map_at(map_at(held, "metadata"), "annotations"),
                    "openservicemesh.io/certificate-fingerprint") == now->fingerprint;
   }

@@ -73,7 +73,7 @@ enum class PatchType { kMerge, kJson, kApply };
 
 struct Patch {
   PatchType type = PatchType::kMerge;
-  std::string body;             // JSON
+  std::string body;             // JSON; whoever puts a secret into it erases it
   std::string subresource{};    // "status"
   std::string field_manager{};  // kApply: required
   bool force = false;           // kApply: takes fields that others own

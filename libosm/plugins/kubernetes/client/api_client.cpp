@@ -235,15 +235,17 @@ class ApiClient final : public Api {
     net::HttpRequest request = prepare(method, target);
     if (!body.empty()) request.headers.emplace_back("Content-Type", content_type);
     request.body = std::move(body);
+    const EraseOnExit erased(request.body);  // of a Secret, it may be
     const std::string_view verb = std::string_view(what).substr(0, what.find(' '));
     bool new_token = false;
     for (int attempt = 1;; ++attempt) {
       const auto token = credentials_->token();
       if (!token.ok()) return token.error().with_context(what);
       set_token(request, *token);
-      const auto response = http_.call(request);
+      auto response = http_.call(request);
       count(verb, response);
       if (!response.ok()) return response.error().with_context(what);
+      const EraseOnExit answer(response->body);
       if (response->status < 300) return parse_json_object(response->body, what + kAnswer);
       if (response->status == 401) credentials_->refused(*token);
       if (response->status == 401 && !std::exchange(new_token, true)) {

@@ -1,5 +1,3 @@
-#include <openssl/crypto.h>
-
 #include <boost/json/object.hpp>
 
 #include "base/base64.hpp"
@@ -16,11 +14,8 @@ Status create_secret(Cluster& cluster, const Secret& secret) {
   for (const auto& [name, value] : secret.labels) labels[name] = value;
   for (const auto& [name, value] : secret.annotations) annotations[name] = value;
   json::object data;
-  for (const auto& [name, bytes] : secret.data) {
-    std::string text = base64(bytes);
-    data[name] = text;
-    OPENSSL_cleanse(text.data(), text.size());
-  }
+  for (const auto& [name, bytes] : secret.data)
+    data[name] = SecretBytes(base64(bytes.text())).text();
   json::object object{{"apiVersion", kSecrets.api_version()},
                       {"kind", kSecrets.kind},
                       {"metadata", json::object{{"namespace", secret.ns},
@@ -29,8 +24,8 @@ Status create_secret(Cluster& cluster, const Secret& secret) {
                                                 {"annotations", std::move(annotations)}}},
                       {"type", "Opaque"},
                       {"data", std::move(data)}};
+  const EraseJsonOnExit erased(object);
   Result<json::object> created = cluster.api().create(kSecrets, object);
-  erase_data(object);
   if (!created.ok()) return created.error();
   erase_data(*created);
   return {};

@@ -1,7 +1,5 @@
 #include "kubernetes/client/secret_ca.hpp"
 
-#include <openssl/crypto.h>
-
 #include <boost/json/object.hpp>
 #include <optional>
 #include <string_view>
@@ -9,6 +7,7 @@
 
 #include "base/base64.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/client/secret_text.hpp"
 #include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -19,23 +18,8 @@ using certificate::PrivateKey;
 
 constexpr const char* kCertificate = "ca.crt";
 constexpr const char* kPrivateKey = "private.key";
+constexpr std::size_t kMaxField = 64 * 1024;
 constexpr std::string_view kCertificateBegins = "-----BEGIN CERTIFICATE-----";
-
-// Text that is secret, and zeroed when it goes.
-struct Erased {
-  std::string text;
-  explicit Erased(std::string t) : text(std::move(t)) {}
-  Erased(const Erased&) = delete;
-  Erased& operator=(const Erased&) = delete;
-  ~Erased() { OPENSSL_cleanse(text.data(), text.size()); }
-};
-
-void erase(json::object& secret) {
-  json::value* const data = secret.if_contains("data");
-  if (!data || !data->is_object()) return;
-  for (auto& field : data->as_object())
-    if (json::string* text = field.value().if_string()) OPENSSL_cleanse(text->data(), text->size());
-}
 
 class SecretCaStore final : public certificate::CaStore {
  public:
@@ -52,7 +36,7 @@ class SecretCaStore final : public certificate::CaStore {
       return std::optional<PrivateKey>();
     if (!secret.ok()) return failed(secret.error());
     Result<std::optional<PrivateKey>> pem = read(*secret);
-    erase(*secret);
+    erase_data(*secret);
     return pem;
   }
 
@@ -62,6 +46,7 @@ class SecretCaStore final : public certificate::CaStore {
     const std::size_t certificate = text.find(kCertificateBegins);
     if (certificate == 0 || certificate == std::string_view::npos)
       return Error{ErrorCode::kInternal, name() + ": no key and certificate were made"};
+    const SecretBytes key(base64(text.substr(0, certificate)));
     json::object secret{
         {"apiVersion", kSecrets.api_version()},
         {"kind", kSecrets.kind},
@@ -71,11 +56,11 @@ class SecretCaStore final : public certificate::CaStore {
                       {"labels", json::object{{"app.kubernetes.io/name", "openservicemesh.io"}}}}},
         {"type", "Opaque"},
         {"data", json::object{{kCertificate, base64(text.substr(certificate))},
-                              {kPrivateKey, base64(text.substr(0, certificate))}}}};
+                              {kPrivateKey, key.text()}}}};
+    const EraseJsonOnExit erased(secret);
     Result<json::object> created = api_.create(kSecrets, secret);
-    erase(secret);
     if (created.ok()) {
-      erase(*created);
+      erase_data(*created);
       return {};
     }
     if (created.error().code == ErrorCode::kAlreadyExists) return {};
@@ -98,28 +83,19 @@ class SecretCaStore final : public certificate::CaStore {
   }
 
   Result<std::optional<PrivateKey>> read(const json::object& secret) const {
-    std::string pem;
+    SecretBytes pem;
     for (const char* field : {kCertificate, kPrivateKey}) {
       const json::value* const data = secret.if_contains("data");
       const json::object* const fields = data ? data->if_object() : nullptr;
       const json::value* const value = fields ? fields->if_contains(field) : nullptr;
       const json::string* const text = value ? value->if_string() : nullptr;
-      if (!text || text->empty()) return wiped(std::move(pem), invalid(field, "is missing"));
+      if (!text || text->empty()) return invalid(field, "is missing");
+      if (text->size() > kMaxField) return invalid(field, "is too large for a CA");
       std::optional<std::string> decoded = from_base64(*text);
-      if (!decoded) return wiped(std::move(pem), invalid(field, "is not Base64"));
-      const Erased part(*std::move(decoded));
-      // Grown once, so that no copy of the key is left behind.
-      pem.reserve(64 * 1024);
-      if (pem.size() + part.text.size() + 1 > pem.capacity())
-        return wiped(std::move(pem), invalid(field, "is too large for a CA"));
-      pem.append(part.text).append("\n");
+      if (!decoded) return invalid(field, "is not Base64");
+      pem.append(SecretBytes(*std::move(decoded)).text()).append("\n");
     }
     return std::optional<PrivateKey>(std::in_place, std::move(pem));
-  }
-
-  static Error wiped(std::string pem, Error error) {
-    OPENSSL_cleanse(pem.data(), pem.size());
-    return error;
   }
 
   Api& api_;

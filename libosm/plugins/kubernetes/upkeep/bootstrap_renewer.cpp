@@ -1,7 +1,5 @@
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
 
-#include <openssl/crypto.h>
-
 #include <boost/json.hpp>
 #include <utility>
 
@@ -34,10 +32,8 @@ bool is_away(ErrorCode code) {
 json::object data_of(inject::PodCertificate& certificate) {
   json::object data;
   for (inject::BootstrapFile& file : certificate.files) {
-    std::string text = base64(file.content);
-    data[file.name] = text;
-    OPENSSL_cleanse(text.data(), text.size());
-    OPENSSL_cleanse(file.content.data(), file.content.size());
+    data[file.name] = SecretBytes(base64(file.content)).text();
+    erase(file.content);
   }
   return data;
 }
@@ -51,7 +47,7 @@ BootstrapRenewer::BootstrapRenewer(Api& api, const Runtime& runtime,
       options_(std::move(options)),
       strand_(strand),
       rate_(runtime_.clock, kBurst, kRenewalSpacing) {
-  changes_ = options_.certificates.subscribe([this](const auto&) { wake(); });
+  changes_ = options_.certificates.subscribe_ca([this] { wake(); });
 }
 
 std::optional<std::size_t> BootstrapRenewer::stale() const {
@@ -62,8 +58,6 @@ std::optional<std::size_t> BootstrapRenewer::stale() const {
   return looked_->stale;
 }
 
-// The CA or the trust bundle may be another. Of the many certificates that are announced then the
-// first is enough.
 void BootstrapRenewer::wake() {
   if (awake_.exchange(true)) return;
   strand_.post([this] {
@@ -194,10 +188,10 @@ Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificat
                       {"annotations", std::move(annotations)}}},
                     {"data", data_of(certificate)}};
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
+  const EraseOnExit erased(patch.body);
   erase_data(body);
   const auto [ns, name] = name_of(secret);
   Result<json::object> written = api_.patch(kSecrets, ns, name, patch);
-  OPENSSL_cleanse(patch.body.data(), patch.body.size());
   if (!written.ok()) return written.error();
   erase_data(*written);
   ++renewed_;

@@ -34,13 +34,11 @@ ObjectKey secret_of(const IngressGatewayCertificate& wanted) {
   return {std::string(kSecrets.kind), wanted.secret_namespace, wanted.secret_name};
 }
 
-json::object data_of(const certificate::Certificate& certificate) {
-  std::string key = base64(certificate.private_key.pem());
-  json::object data{{"ca.crt", base64(certificate.trust_bundle_pem)},
-                    {"tls.crt", base64(certificate.chain_pem)},
-                    {"tls.key", key}};
-  OPENSSL_cleanse(key.data(), key.size());
-  return data;
+json::object data_of(const certificate::Certificate& certificate, const std::string& roots) {
+  const SecretBytes key(base64(certificate.private_key.pem()));
+  return {{"ca.crt", base64(roots)},
+          {"tls.crt", base64(certificate.chain_pem)},
+          {"tls.key", key.text()}};
 }
 
 // Somebody was faster; what is there now is looked at again.
@@ -70,6 +68,7 @@ GatewayKeeper::GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOpti
   renewals_ = options_.manager.subscribe([this](const certificate::CertificatePtr& renewed) {
     if (renewed->subject.usage == certificate::Usage::kGateway) wake();
   });
+  ca_ = options_.manager.subscribe_ca([this] { wake(); });
   wake();
 }
 
@@ -81,6 +80,7 @@ GatewayKeeper::~GatewayKeeper() {
 void GatewayKeeper::stop() {
   config_.reset();
   renewals_.reset();
+  ca_.reset();
   strand_.stop();
   timer_.reset();
 }
@@ -154,9 +154,10 @@ Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
 }
 
 Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePtr& certificate) {
+  const std::string roots = options_.manager.trust_bundle_pem();
   const auto held = secrets_.objects().get(key.ns, key.name);
   if (held && written_ && written_->key == key && written_->certificate == certificate &&
-      written_->version == held->resource_version)
+      written_->trust_bundle_pem == roots && written_->version == held->resource_version)
     return {};
   // Asked for by name, since somebody else's Secret has no label of ours.
   OSM_TRY(const ListPage found, list_page(api_, {.resource = kSecrets,
@@ -169,7 +170,7 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
     const bool known =
         written_ && written_->key == key && written_->uid == text_at(metadata, "uid");
     if (known && written_->version == text_at(metadata, "resourceVersion") &&
-        written_->certificate == certificate)
+        written_->certificate == certificate && written_->trust_bundle_pem == roots)
       return {};
     if (!known && !is_ours(*live))
       return Error{ErrorCode::kInvalidField,
@@ -183,14 +184,14 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
                         {"labels", labels()},
                         {"annotations", {{kFingerprint, certificate->fingerprint}}}}},
                       {"type", "kubernetes.io/tls"},
-                      {"data", data_of(*certificate)}};
+                      {"data", data_of(*certificate, roots)}};
   Result<json::object> done = write(key, live, secret);
   erase_data(secret);
   if (!done.ok()) return done.error();
   erase_data(*done);
   const json::object& metadata = map_at(*done, "metadata");
-  written_ =
-      Written{key, text_at(metadata, "uid"), text_at(metadata, "resourceVersion"), certificate};
+  written_ = Written{key, text_at(metadata, "uid"), text_at(metadata, "resourceVersion"),
+                     certificate, roots};
   runtime_.log.info(
       "the ingress gateway's certificate is in its Secret",
       {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
@@ -213,9 +214,8 @@ Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::obje
   for (const char* field : {"uid", "resourceVersion"})
     metadata[field] = text_at(map_at(*live, "metadata"), field);
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(secret)};
-  auto patched = api_.patch(kSecrets, key.ns, key.name, patch);
-  OPENSSL_cleanse(patch.body.data(), patch.body.size());
-  return patched;
+  const EraseOnExit erased(patch.body);
+  return api_.patch(kSecrets, key.ns, key.name, patch);
 }
 
 // Also those that a replica before this one left.

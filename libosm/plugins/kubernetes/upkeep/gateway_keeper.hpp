@@ -60,6 +60,7 @@ class GatewayKeeper {
     std::string uid;
     std::string version;
     certificate::CertificatePtr certificate;
+    std::string trust_bundle_pem;
   };
 
   void round();
@@ -95,6 +96,7 @@ class GatewayKeeper {
   Subscription timer_;
   Subscription config_;
   Subscription renewals_;
+  Subscription ca_;
 };
 
 }  // namespace osm::inline v1::kubernetes

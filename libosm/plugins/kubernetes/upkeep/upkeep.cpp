@@ -36,8 +36,7 @@ class ClusterUpkeep final : public Upkeep {
       for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd));
     want_webhooks();
     for (const auto& webhook : {options_.mutating_webhook, options_.validating_webhook})
-      if (webhook)
-        trust_.push_back(webhook->manager.subscribe([this](const auto&) { want_webhooks(); }));
+      if (webhook) trust_.push_back(webhook->manager.subscribe_ca([this] { want_webhooks(); }));
     if (needs_lease(options_)) start_writers();
   }
 
