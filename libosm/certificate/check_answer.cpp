@@ -34,15 +34,15 @@ Status check_names(const Subject& subject, X509& leaf) {
   return {};
 }
 
-// A CA may always issue for clients and servers both; it may not leave out what is needed, nor open
-// the certificate for other purposes.
+// A CA may always issue for clients and servers both. It must not omit a needed usage, nor permit
+// other purposes.
 Status check_uses(const Subject& subject, X509& leaf) {
   const std::uint32_t flags = X509_get_extension_flags(&leaf);
   if ((flags & EXFLAG_INVALID) != 0) return not_used(subject, "an extension of it cannot be read");
-  // X509_check_ca() alone takes CA:TRUE without keyCertSign for no CA.
+  // X509_check_ca() alone does not treat CA:TRUE without keyCertSign as a CA.
   if ((flags & EXFLAG_CA) != 0 || X509_check_ca(&leaf) != 0)
     return not_used(subject, "it is a CA itself");
-  const std::uint32_t bits = X509_get_key_usage(&leaf);  // all of them when there is no extension
+  const std::uint32_t bits = X509_get_key_usage(&leaf);  // all bits if there is no extension
   if ((bits & KU_DIGITAL_SIGNATURE) == 0 ||
       (bits != UINT32_MAX && (bits & (KU_KEY_CERT_SIGN | KU_CRL_SIGN)) != 0))
     return not_used(subject, "its keyUsage is not that of a TLS peer");
@@ -61,13 +61,13 @@ Status check_times(const Answer& answer, X509& leaf, WallTime now) {
     return not_used(answer.subject,
                     "it is not valid yet: compare this machine's clock with the CA's");
   if (now >= x509::not_after(leaf)) return not_used(answer.subject, "it has expired already");
-  // As seconds: a validity of centuries does not fit into nanoseconds.
+  // Compare seconds: a validity of centuries does not fit into nanoseconds.
   if (std::chrono::floor<std::chrono::seconds>((x509::not_after(leaf) - now) / 2) > answer.validity)
     return not_used(answer.subject, "it lives more than twice as long as was asked for");
   return {};
 }
 
-// Result: leaf and intermediates in their order, PEM, without the root.
+// Result: leaf and intermediates in order, PEM, without the root.
 Result<std::string> verified_chain(const Answer& answer, std::span<const X509Handle> sent,
                                    TrustedRoots& trusted, WallTime now) {
   OSM_TRY(const TrustedRoots::Roots roots, trusted.of(answer.trust_bundle_pem));

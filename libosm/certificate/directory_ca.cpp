@@ -54,7 +54,7 @@ Error storage(const std::string& path, std::string_view action, int error) {
   return storage(path, text);
 }
 
-// Whoever else can read the key, or put another in its place, is the CA.
+// Another user who can read the key, or replace it, controls the CA.
 Status check_private(const std::string& path, const struct stat& status, const char* mode) {
   if (status.st_uid != ::geteuid())
     return storage(path, "belongs to uid " + std::to_string(status.st_uid) + ": chown " +
@@ -78,10 +78,10 @@ class Directory final : public CaStore {
 
   Result<std::optional<PrivateKey>> read() const;
   Status write(const std::string& name, const std::string& text) const;
-  // Makes the name durable, whoever created it.
+  // Makes the name durable, whichever process created it.
   Status sync() const;
-  // Once a CA exists, no temporary file can become it any more, so those of creators that crashed
-  // go, and those of creators that still run may go too.
+  // Once a CA exists, no temporary file can become it any more, so all are removed: those of
+  // crashed creators and those of running ones.
   void remove_temporaries() const;
   std::string file_path() const { return path_ + "/" + kFileName; }
 
@@ -90,7 +90,7 @@ class Directory final : public CaStore {
 };
 
 Result<Directory> Directory::open(const std::string& path) {
-  std::error_code ignored;  // mkdir says what is wrong
+  std::error_code ignored;  // mkdir reports the error
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return storage(path, "cannot be created", errno);
@@ -109,7 +109,7 @@ Result<std::optional<PrivateKey>> Directory::load() {
 }
 
 Result<std::optional<PrivateKey>> Directory::read() const {
-  // Not blocking: a fifo must not stop the start.
+  // Open without blocking: a fifo must not stop the start.
   const FileDescriptor file(
       ::openat(fd_.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return std::optional<PrivateKey>();
@@ -157,8 +157,8 @@ Status Directory::create(const PrivateKey& pem) {
   const std::string name = std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "." +
                            std::to_string(random()) + std::to_string(random());
   Status written = write(name, pem.pem());
-  // link() and not rename(): the loser of a race must not overwrite the CA that others already
-  // use. ENOENT: the winner has tidied our temporary file away.
+  // link() instead of rename(): the loser of a race must not overwrite the CA that others already
+  // use. ENOENT: the winner has removed our temporary file.
   if (written && ::linkat(fd_.get(), name.c_str(), fd_.get(), kFileName, 0) != 0 &&
       errno != EEXIST && errno != ENOENT)
     written = storage(file_path(), "cannot be created", errno);

@@ -16,11 +16,11 @@ constexpr std::chrono::days kRootValidity{3650};
 
 struct Authority {
   openssl::Key key;
-  std::vector<openssl::X509Handle> chain;  // the one that signs first, the root last
-  std::string sent_pem;                    // of all but the root: what follows every leaf
+  std::vector<openssl::X509Handle> chain;  // signing certificate first, the root last
+  std::string sent_pem;                    // all but the root: follows every leaf
   std::string root_pem;
-  std::string id;      // "tresor:" and the fingerprint of the one that signs
-  WallTime not_after;  // of the one that ends first
+  std::string id;      // "tresor:" and the signing certificate's fingerprint
+  WallTime not_after;  // earliest end in the chain
 };
 
 class LocalIssuer final : public Issuer {
@@ -47,7 +47,7 @@ Result<x509::Lifetime> LocalIssuer::lifetime(const SigningRequest& request) cons
     return Error{ErrorCode::kInvalidArgument,
                  "common name \"" + name + "\": the validity must be at least one second"};
   const WallTime now = clock_.wall_now();
-  // Compared as durations: now + validity may not fit.
+  // Compare durations: now + validity may overflow.
   const auto left = std::chrono::floor<std::chrono::seconds>(ca_.not_after - now);
   if (left < std::chrono::seconds(1))
     return Error{ErrorCode::kCertificateExpired,

@@ -24,7 +24,8 @@ using std::chrono::seconds;
 
 // The longest time between two looks at the calendar.
 constexpr nanoseconds kTick = std::chrono::minutes(1);
-// More than this between two looks is a jump or a suspended host; back by more than kBackwards too.
+// A larger step between two checks is a jump or a suspended host; so is a step back by more than
+// kBackwards.
 constexpr nanoseconds kForwards = 3 * kTick;
 constexpr nanoseconds kBackwards = seconds(30);
 constexpr Backoff kBackoff{seconds(1), std::chrono::minutes(5)};
@@ -42,12 +43,12 @@ struct Entry {
   explicit Entry(Subject s) : subject(std::move(s)) {}
 
   const Subject subject;
-  std::function<seconds()> validity;  // what the newest caller asked for
+  std::function<seconds()> validity;  // requested by the newest caller
   bool kept = false;                  // by keep_certificate(): stays without a certificate too
   CertificatePtr current;             // null until the first issuance succeeds
   WallTime renew_at = kNever;         // its place in the schedule
   unsigned failures = 0;              // in a row
-  std::shared_ptr<Flight> flight;     // while an issuance is under way
+  std::shared_ptr<Flight> flight;     // the running issuance
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -122,11 +123,11 @@ class CachingManager final : public Manager {
   WallTime armed_for_ = kNever;
   std::string issuer_id_;  // the CA that signs, as far as it was noticed
 
-  WallTime last_look_;        // these three: touched on the renewals strand only
+  WallTime last_look_;        // this and the next two: used on the renewals strand only
   std::string trust_bundle_;  // as subscribers know it
   Subscription timer_;
 
-  // Renewals block; announcements must not wait for them, and both are each in order.
+  // Separate strands: renewals block, and announcements must not wait for them.
   Strand announcements_;
   Strand renewals_;
   Subscription issuer_changes_;
@@ -199,7 +200,7 @@ Result<CertificatePtr> CachingManager::rotate_certificate(const CommonName& comm
 }
 
 void CachingManager::release_certificate(const CommonName& common_name) {
-  EntryPtr released;  // outlives the lock: erasing a key takes its time
+  EntryPtr released;  // outlives the lock: erasing a key takes time
   const Lock lock(mutex_);
   const auto found = entries_.find(common_name);
   if (found == entries_.end()) return;
@@ -223,7 +224,8 @@ std::vector<CertificatePtr> CachingManager::list_certificates() const {
   return list;
 }
 
-// Joins the entry's flight or makes one. Result: what it brought, however useful the old one is.
+// Joins the entry's flight or starts one. Result: the flight's result, whatever the old certificate
+// is worth.
 Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
   if (const std::shared_ptr<Flight> other = entry->flight) {
     other->landed.wait(lock, [&] { return other->result.has_value(); });
@@ -273,8 +275,8 @@ Result<CertificatePtr> CachingManager::count(Result<Certificate> issued, SteadyT
   return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
 }
 
-// Takes over what a flight brought, unless the name was released meanwhile: then its callers get
-// the certificate and the cache does not.
+// Stores a flight's result, unless the name was released meanwhile: then its callers get the
+// certificate and the cache does not.
 Landing CachingManager::land(const EntryPtr& entry, const Result<CertificatePtr>& issued) {
   Landing landing;
   if (!cached(entry)) return landing;
@@ -334,7 +336,7 @@ void CachingManager::replace(Entry& entry, CertificatePtr certificate) {
   if (entry.current) expiring_.erase({entry.current->not_after, name});
   expiring_.emplace(certificate->not_after, name);
   entry.current = std::move(certificate);
-  // Posted under the lock, so that subscribers hear of a name's certificates in their order.
+  // Post under the lock, so that subscribers get a name's certificates in order.
   if (announce) announcements_.post([this, current = entry.current] { issued_.notify(current); });
 }
 
@@ -353,7 +355,7 @@ bool CachingManager::cached(const EntryPtr& entry) const {
   return found != entries_.end() && found->second == entry;
 }
 
-// On the renewals strand: at every tick, and when something is due.
+// Runs on the renewals strand at every tick, and when something is due.
 void CachingManager::look() {
   const WallTime now = runtime_.clock.wall_now();
   const nanoseconds passed = now - std::exchange(last_look_, now);
@@ -407,11 +409,11 @@ void CachingManager::notice_ca() {
   runtime_.log.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
   for (const auto& [name, entry] : entries_)
     if (entry->current && entry->current->issuer_id != issuer_id_ && !entry->flight)
-      schedule(*entry, now);  // adopt() looks at what a flight brings
+      schedule(*entry, now);  // adopt() handles a flight's result
 }
 
-// On the renewals strand: one renewal per task, so that an executor of one thread does its other
-// work in between.
+// Runs on the renewals strand. It renews one certificate per task, so that an executor of one
+// thread does its other work in between.
 void CachingManager::renew_next() {
   Lock lock(mutex_);
   if (!due_.empty() && due_.begin()->first <= runtime_.clock.wall_now()) {

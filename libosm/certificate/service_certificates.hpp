@@ -1,5 +1,5 @@
-// The certificates that workloads prove their service account with, for ads: the manager's, as a
-// SecretSource that never makes its caller wait. The manager caches, renews and repeats.
+// Certificates of workloads' service accounts, for ads: a SecretSource over the Manager that never
+// blocks its caller.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,20 @@ namespace osm::inline v1::certificate {
 struct ServiceCertificatesOptions {
   Manager& manager;
   Runtime runtime;           // subscribers are called on its `blocking`
-  TrustDomain trust_domain;  // to begin with
+  TrustDomain trust_domain;  // initial trust domain
   // Read before every issuance, on any thread.
   std::function<std::chrono::seconds()> validity;
 };
 
 class ServiceCertificates : public model::SecretSource {
  public:
-  // Every identity gets a certificate under its name of this domain; until it is there the one
-  // before is kept, and renewed. Thread: any. Blocking: no.
+  // Gives every identity a certificate under its name of this domain. The old one is kept and
+  // renewed until the new one is there. Thread: any. Blocking: no.
   virtual void set_trust_domain(const TrustDomain& domain) = 0;
 };
 
-// Lifetime: what `options` borrows outlives the source. Its destructor releases all certificates
-// and waits for a subscriber's callback that is running, so it must not be called from inside one.
+// Lifetime: everything that `options` borrows outlives the source. Its destructor waits for a
+// running issuance or callback, so it must not run inside one.
 std::unique_ptr<ServiceCertificates> make_service_certificates(
     const ServiceCertificatesOptions& options);
 

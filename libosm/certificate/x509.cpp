@@ -16,7 +16,7 @@ namespace {
 using openssl::failure;
 
 constexpr int kSerialBits = 128;
-constexpr std::size_t kMaxCommonName = 1024;  // longest the mesh makes: 253 + 63 + 255 and dots
+constexpr std::size_t kMaxCommonName = 1024;  // longest name of the mesh: 253 + 63 + 255 and dots
 constexpr std::size_t kMaxSpiffeId = 2048;    // SPIFFE-ID specification, section 2.3
 constexpr std::size_t kMaxDnsName = 253;
 constexpr std::size_t kMaxDnsLabel = 63;
@@ -50,7 +50,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char);
 }
 
-// One or more segments, each preceded by '/': nothing that two readers could normalize differently.
+// True for one or more segments, each preceded by '/', that no reader normalizes.
 bool is_spiffe_path(std::string_view path) {
   if (path.empty()) return false;
   while (!path.empty()) {
@@ -63,7 +63,7 @@ bool is_spiffe_path(std::string_view path) {
   return true;
 }
 
-// Lower-case labels, as RFC 1123 and the API server's clients spell them; no wildcard.
+// True for lower-case labels as in RFC 1123; no wildcard.
 bool is_dns_name(std::string_view text) {
   if (text.size() > kMaxDnsName) return false;
   while (true) {
@@ -87,7 +87,7 @@ Error not_certified(const Subject& subject, const std::string& prefix) {
 }
 
 Status add_name_entry(X509_NAME& name, int nid, std::string_view text) {
-  // By type and not by MBSTRING: only that way OpenSSL applies its string table, which refuses
+  // Use the type instead of MBSTRING: otherwise OpenSSL applies its string table, which refuses
   // common names above 64 bytes.
   if (X509_NAME_add_entry_by_NID(&name, nid, V_ASN1_UTF8STRING,
                                  reinterpret_cast<const unsigned char*>(text.data()),
@@ -211,7 +211,7 @@ Status set_public_key(X509_REQ& request, EVP_PKEY& key) {
   return {};
 }
 
-// Version, serial, lifetime and public key: what roots and leaves have in common.
+// Version, serial, lifetime and public key: common parts of roots and leaves.
 Result<openssl::X509Handle> new_certificate(EVP_PKEY& key, const Lifetime& lifetime) {
   openssl::X509Handle certificate(X509_new());
   openssl::BigNumber serial(BN_new());
@@ -227,7 +227,7 @@ Result<openssl::X509Handle> new_certificate(EVP_PKEY& key, const Lifetime& lifet
   return certificate;
 }
 
-// Edwards curves bring their own.
+// Edwards curves have a fixed digest.
 const EVP_MD* digest_for(const EVP_PKEY& key) {
   const bool edwards = EVP_PKEY_is_a(&key, "ED25519") == 1 || EVP_PKEY_is_a(&key, "ED448") == 1;
   return edwards ? nullptr : EVP_sha256();
@@ -415,7 +415,7 @@ Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem
   while (openssl::X509Handle next{
       PEM_read_bio_X509(bio.get(), nullptr, openssl::no_passphrase, nullptr)})
     all.push_back(std::move(next));
-  // The end of the text is the only reason to stop.
+  // Only the end of the text is a valid reason to stop.
   if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
     return Error{ErrorCode::kInvalidCertificate,
                  "a certificate cannot be read: " + openssl::reason()};

@@ -14,14 +14,14 @@
 
 namespace osm::inline v1::certificate::x509 {
 
-// Which extended key usages a use needs: serverAuth, clientAuth.
+// Extended key usages of a usage: serverAuth, clientAuth.
 bool for_servers(Usage usage);
 bool for_clients(Usage usage);
 
 // Failure: kInvalidArgument for RSA sizes outside 2048 to 4096.
 Result<openssl::Key> generate_key(const KeyParameters& parameters);
 
-// Whole seconds, rounded down, as X.509 knows them.
+// Whole seconds, rounded down, as in X.509.
 struct Lifetime {
   WallTime not_before;
   WallTime not_after;
@@ -39,11 +39,11 @@ Result<openssl::X509Handle> make_leaf(const Subject& subject, EVP_PKEY& subject_
 // `subject` passed validate().
 Result<openssl::Request> make_request(const Subject& subject, EVP_PKEY& key);
 
-// Whether a subject can be certified: a common name of letters, digits, '.', '_' and '-', a SPIFFE
-// id in canonical form, and DNS names, without wildcards, of webhooks (which need one) and gateways
+// Checks that a subject can be certified: a common name of letters, digits, '.', '_' and '-', a
+// canonical SPIFFE id, and DNS names without wildcards, for webhooks (which need one) and gateways
 // only. Failure: kInvalidArgument.
 Status validate(const Subject& subject);
-// And whether it is one of `domain`.
+// Also checks that it belongs to `domain`.
 Status validate(const Subject& subject, const TrustDomain& domain);
 
 Result<PrivateKey> to_pem(EVP_PKEY& key);  // PKCS#8
@@ -54,14 +54,14 @@ Result<std::string> to_pem(X509_REQ& request);
 Result<openssl::Key> parse_key(std::string_view pem);
 // The only certificate in a PEM text; other PEM blocks are skipped.
 Result<openssl::X509Handle> parse_certificate(std::string_view pem);
-// All of them, one at least; other PEM blocks are skipped.
+// All certificates in a PEM text, at least one; other PEM blocks are skipped.
 Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem);
 // The only request in a PEM text that holds nothing else. Failure: kInvalidArgument.
 Result<openssl::Request> parse_request(std::string_view pem);
-// Its key alone, of a request that was checked before: of P-256 in a fifth of the time.
+// The key of a request that was checked before; for P-256 in a fifth of the time.
 Result<openssl::Key> parse_request_key(std::string_view pem);
 
-// Names go into errors only as far as they are printable.
+// The printable part of a name, for errors.
 std::string quoted(std::string_view text);
 
 WallTime not_before(const X509& certificate);

@@ -21,13 +21,13 @@ namespace osm::inline v1::certificate {
 class OSM_API PrivateKey {
  public:
   PrivateKey() = default;
-  // Leaves nothing of the key in `pem`. A copy that the caller made is the caller's to erase.
+  // Erases the key in `pem`. A copy that the caller made is the caller's to erase.
   explicit PrivateKey(std::string pem) noexcept : pem_(std::move(pem)) { erase(pem); }
   explicit PrivateKey(SecretBytes pem) noexcept : pem_(std::move(pem)) {}
   PrivateKey(PrivateKey&&) noexcept = default;
   PrivateKey& operator=(PrivateKey&&) noexcept = default;
 
-  // PKCS#8 PEM. Hand it only to a TLS context or to a file of mode 0600.
+  // PKCS#8 PEM. Pass it only to a TLS context or to a file of mode 0600.
   const std::string& pem() const noexcept { return pem_.text(); }
   // True if there is no key: moved from, or never set.
   bool empty() const noexcept { return pem_.empty(); }
@@ -36,21 +36,21 @@ class OSM_API PrivateKey {
   SecretBytes pem_;
 };
 
-// What a certificate may be used for.
+// Purpose of a certificate.
 enum class Usage {
   kWorkload,    // clientAuth and serverAuth: mutual TLS between workloads
   kProxy,       // clientAuth: a proxy towards the control plane
   kController,  // serverAuth: the control plane towards proxies
-  kWebhook,     // serverAuth: towards an API server, which asks for a DNS SAN: the common name
-  kGateway,     // clientAuth: an ingress gateway towards workloads; with its DNS names
+  kWebhook,  // serverAuth: a webhook towards an API server, which needs the common name as DNS SAN
+  kGateway,  // clientAuth: an ingress gateway towards workloads; with its DNS names
 };
 
-// What a certificate says: one common name, exactly one URI SAN, one use.
+// Content of a certificate: one common name, exactly one URI SAN, one usage.
 struct Subject {
   CommonName common_name;
   SpiffeId spiffe_id;
   Usage usage = Usage::kWorkload;
-  std::vector<std::string> dns_names{};  // of kWebhook and kGateway only
+  std::vector<std::string> dns_names{};  // for kWebhook and kGateway only
 
   friend bool operator==(const Subject&, const Subject&) = default;
 };
@@ -72,7 +72,7 @@ struct Certificate {
 using CertificatePtr = std::shared_ptr<const Certificate>;
 using ServiceCertificate = CertificatePtr;  // Usage::kWorkload
 
-// A certificate handed to a proxy that may or may not have connected yet.
+// A certificate that was issued to a proxy, which may not have connected yet.
 struct ProxyCertificate {
   CommonName common_name;
   ProxyId proxy_id;
@@ -83,17 +83,18 @@ struct ProxyCertificate {
   friend bool operator==(const ProxyCertificate&, const ProxyCertificate&) = default;
 };
 
-// Issues, caches, renews and hands out the mesh's certificates.
+// Issues, caches and renews the mesh's certificates.
 class OSM_API Manager {
  public:
   virtual ~Manager() = default;
 
   // Result: the cached certificate of this subject while it need not be renewed, else a new one,
-  // cached under its common name; if the CA fails, the cached one for as long as it is valid. It
-  // lives at most `validity` (a random part less), which later renewals of the name keep to as
-  // well. Concurrent calls for one name share one issuance. Failure: kUnavailable (CA unreachable),
-  // kInvalidArgument (a name that cannot be certified, or a common name held by another subject),
-  // kInternal. Thread: any but an event loop's. Blocking: until the CA answers.
+  // cached under its common name. If the CA fails, the cached one while it is valid. A certificate
+  // lives at most `validity`, less a random part; later renewals of the name use the same value.
+  // Concurrent calls for one name share one issuance.
+  // Failure: kUnavailable (CA unreachable), kInvalidArgument (a name that cannot be certified, or a
+  // common name that another subject holds), kInternal.
+  // Thread: any but an event loop's. Blocking: until the CA answers.
   virtual Result<CertificatePtr> issue_certificate(const Subject& subject,
                                                    std::chrono::seconds validity) = 0;
 
@@ -104,26 +105,28 @@ class OSM_API Manager {
   virtual Result<CertificatePtr> keep_certificate(
       const Subject& subject, std::function<std::chrono::seconds()> validity) = 0;
 
-  // Result: a new certificate with a new key in place of the cached one; subscribers are told.
-  // Failure: kNotFound when none is cached under that name; as above. Thread, blocking: as above.
+  // Result: a new certificate with a new key in place of the cached one; subscribers are notified.
+  // Failure: kNotFound if none is cached under that name; as above. Thread, blocking: as above.
   virtual Result<CertificatePtr> rotate_certificate(const CommonName& common_name) = 0;
 
-  // Result: a certificate over the key of `request_pem` (PKCS#10), which stays with whoever made
-  // it: the result's private_key is empty. Never cached, never renewed. Failure: kInvalidArgument
-  // (names that are not exactly the subject's, a key that is not taken), kUnavailable, kInternal.
+  // Result: a certificate over the key of `request_pem` (PKCS#10). The requester keeps the key: the
+  // result's private_key is empty. Never cached, never renewed.
+  // Failure: kInvalidArgument (names that are not exactly the subject's, an unsupported key),
+  // kUnavailable, kInternal.
   // Thread, blocking: as above.
   virtual Result<CertificatePtr> certify_request(const Subject& subject,
                                                  const std::string& request_pem,
                                                  std::chrono::seconds validity) = 0;
 
-  // Forgets the certificate and zeroes its key once nobody holds it. Unknown names are ignored.
+  // Removes the certificate; its key is zeroed after its last user released it. Unknown names are
+  // ignored.
   // Thread: any. Blocking: no.
   virtual void release_certificate(const CommonName& common_name) = 0;
 
-  // What is cached now, ordered by common name. Thread: any. Blocking: no.
+  // The cached certificates, ordered by common name. Thread: any. Blocking: no.
   virtual std::vector<CertificatePtr> list_certificates() const = 0;
 
-  // The roots every peer of the mesh is verified with, PEM. Thread: any. Blocking: no.
+  // The roots that verify every peer of the mesh, PEM. Thread: any. Blocking: no.
   virtual std::string trust_bundle_pem() const = 0;
 
   // The CA that signs now: Issuer::id(). Thread: any. Blocking: no.

@@ -43,7 +43,7 @@ class OSM_API RotationRecord {
 
   // The content of the record.
   struct Text {
-    std::string text;     // empty: nothing is recorded yet
+    std::string text;     // empty: it waits for nothing
     std::string version;  // version of the text that store() replaces
   };
 

@@ -25,9 +25,9 @@
 
 namespace osm::inline v1::kubernetes {
 
-class Api;  // the library's own
+class Api;  // private
 
-// An API server, and how to log in there.
+// An API server with credentials.
 class OSM_API Cluster {
  public:
   virtual ~Cluster() = default;
@@ -35,20 +35,20 @@ class OSM_API Cluster {
   // "https://10.96.0.1:443". Thread: any. Blocking: no.
   virtual std::string server() const = 0;
 
-  // The namespace of the context or of this pod; "default" when neither names one.
+  // The namespace of the context or of this pod; "default" if there is none.
   // Thread: any. Blocking: no.
   virtual std::string ns() const = 0;
 
-  // What the rest of the library calls. Thread: any. Blocking: no.
+  // For the library's own use. Thread: any. Blocking: no.
   virtual Api& api() = 0;
 };
 
-// How to reach a cluster.
+// Address and credentials of a cluster.
 struct ClusterOptions {
   std::string kubeconfig{};  // path; empty: the ServiceAccount of the pod this runs in
-  std::string context{};     // of the kubeconfig; empty: its current one
-  // The host's environment: in a pod, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are
-  // looked up in it; exec credential plugins run in it (PATH, HOME).
+  std::string context{};     // context of the kubeconfig; empty: its current one
+  // The host's environment. In a pod it has KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT;
+  // exec credential plugins run with it (PATH, HOME).
   std::map<std::string, std::string> environment{};
   std::string service_account_dir = "/var/run/secrets/kubernetes.io/serviceaccount";
   net::AsioExecutor& io;  // these outlive the cluster
@@ -57,35 +57,35 @@ struct ClusterOptions {
   Runtime runtime;
 };
 
-// Reads where the server is and how to log in; connects when first asked.
+// Reads the server's address and credentials; connects at the first call.
 // Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context; not in a
 // cluster), naming the file, the field and the remedy. Thread: any. Blocking: reads files.
 OSM_API Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options);
 
-// Which objects of a cluster are the mesh.
+// Selects the objects of a cluster that form the mesh.
 struct StoreOptions {
   Cluster& cluster;  // these outlive the store
   Runtime runtime;
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
-  std::set<std::string> kinds{};  // "Namespace", "MeshConfig": these alone; empty: all
+  std::set<std::string> kinds{};  // "Namespace", "MeshConfig": only these kinds; empty: all
 };
 
-// The objects of a mesh, followed by informers: Namespaces by their monitored-by label, Services,
+// The objects of a mesh, followed by informers: Namespaces with the monitored-by label, Services,
 // ServiceAccounts, Pods with a proxy UUID, EndpointSlices, the SMI and OSM kinds, VirtualMachines.
-// A kind whose CRD is not installed counts as empty and is looked for again. Failure: none.
+// A kind whose CRD is not installed counts as empty and is checked again later. Failure: none.
 OSM_API std::unique_ptr<ObjectStore> make_store(const StoreOptions& options);
 
-// What a provider of pods reads, and where it reports.
+// Inputs of a provider of pods, and its sinks.
 struct ProviderOptions {
-  ObjectStore& store;   // of Pods and EndpointSlices; these outlive the provider
-  MeshSpec& mesh_spec;  // Services and namespaces, of the same store
+  ObjectStore& store;   // holds Pods and EndpointSlices; this and the rest outlive the provider
+  MeshSpec& mesh_spec;  // Services and namespaces, from the same store
   LogSink& log;
   MetricsSink& metrics;
 };
 
-// The CA in a Secret: `ca.crt` and `private.key`, PEM. Of replicas that race one creates it, the
-// others read. `cluster` outlives the store.
+// A store of the CA in a Secret: `ca.crt` and `private.key`, PEM. Of replicas that race one creates
+// it, the others read it. Lifetime: `cluster` outlives the store.
 OSM_API std::unique_ptr<certificate::CaStore> make_ca_store(Cluster& cluster, std::string ns,
                                                             std::string name);
 
@@ -98,22 +98,24 @@ struct Secret {
   std::map<std::string, SecretBytes> data{};
 };
 
-// Failure: kAlreadyExists; kPermissionDenied, kUnavailable, ... in the server's words.
+// Creates the Secret. Failure: kAlreadyExists; kPermissionDenied, kUnavailable, ... with the
+// server's message.
 // Thread: any but an event loop's. Blocking: until the server answers.
 OSM_API Status create_secret(Cluster& cluster, const Secret& secret);
 
 // The bytes of one key of a Secret. Failure: kNotFound, kInvalidField, kPermissionDenied,
-// kUnavailable, ..., naming the Secret and never what is in it. Thread, blocking: as above.
+// kUnavailable, ..., naming the Secret, never its content. Thread, blocking: as above.
 OSM_API Result<std::string> read_secret(Cluster& cluster, const std::string& ns,
                                         const std::string& name, const std::string& key);
 
 // The server's minor version: 31 of "v1.31.1". Failure: kUnavailable, kPermissionDenied,
 // kInvalidSyntax. Thread, blocking: as above.
 OSM_API Result<int> server_minor_version(Cluster& cluster);
-// Services' endpoints and the pods behind proxies, of one cluster.
+// Endpoints of Services and the pods of proxies, in one cluster.
 class OSM_API Provider : public EndpointsProvider, public WorkloadProvider {};
 
-// Its id is "kubernetes". Subscribers are called in the store's thread. Failure: none.
+// Creates a provider with the id "kubernetes". Subscribers are called in the store's thread.
+// Failure: none.
 OSM_API std::unique_ptr<Provider> make_provider(const ProviderOptions& options);
 
 }  // namespace osm::inline v1::kubernetes

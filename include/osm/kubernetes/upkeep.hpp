@@ -36,8 +36,7 @@ struct WebhookUpkeep {
   certificate::Manager& manager;
 };
 
-// Conditions and Events of the objects of `store`: whether the mesh accepts them, and how many
-// proxies have them.
+// Conditions and Events of the objects of `store`, as this control plane knows them.
 struct StatusUpkeep {
   ControlPlane& control_plane;
   ObjectStore& store;
@@ -59,9 +58,9 @@ struct SecretUpkeep {
   std::optional<ProxyCertificateUpkeep> certificates{};
 };
 
-// The client certificate of an ingress gateway: issued by `manager`, kept in the Secret that
-// spec.certificate.ingressGateway of the MeshConfig names. Failures are logged, and are Events of
-// the MeshConfig if statuses are kept up.
+// The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
+// spec.certificate.ingressGateway of `mesh_spec`'s MeshConfig names. Failures are logged and, if
+// `status_of` is set, an Event of the MeshConfig.
 struct GatewayUpkeep {
   certificate::Manager& manager;
   MeshSpec& mesh_spec;
@@ -100,8 +99,8 @@ struct UpkeepOptions {
 // Keeps the chosen parts of a cluster up while it lives.
 class OSM_API Upkeep {
  public:
-  // Ends it, and gives the Lease up. Blocking: until the calls under way have returned. Thread: not
-  // of the executors.
+  // Ends it, and releases the Lease. Blocking: until running calls have returned. Thread: not of
+  // the executors.
   virtual ~Upkeep() = default;
 
   // True while this replica holds the Lease. Thread: any. Blocking: no.
@@ -115,7 +114,7 @@ class OSM_API Upkeep {
   virtual std::optional<std::size_t> stale_secrets() const = 0;
 };
 
-// Everything borrowed outlives the board.
+// Lifetime: everything borrowed outlives the board.
 struct ReplicaBoardOptions {
   Cluster& cluster;
   Runtime runtime;      // `blocking` waits for the API server
@@ -127,10 +126,10 @@ struct ReplicaBoardOptions {
   std::set<std::string> topics{};
 };
 
-// The board of the mesh's replicas: a Lease for each in `osm_namespace`, renewed every 5 s, gone
-// after 15. The destructor leaves the board. Blocking: the destructor, for the API calls under way
-// and one more. Thread: any; the destructor not on the executors. Failure: kInvalidArgument,
-// without `replica`. Refusals of the API server are logged and retried.
+// The board of the mesh's replicas: one Lease per replica in `osm_namespace`, renewed every 5 s,
+// expired after 15 s. Destroying the board deletes the Lease. Blocking: its destructor, for running
+// calls of the API and one more. Thread: any; its destructor not on the executors.
+// Failure: kInvalidArgument, without `replica`. Errors of the API server are logged and retried.
 OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
     const ReplicaBoardOptions& options);
 

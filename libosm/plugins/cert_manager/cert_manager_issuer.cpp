@@ -14,7 +14,7 @@ namespace {
 
 using certificate::SigningRequest;
 
-// Of the certificate that is thrown away.
+// Validity of the discarded first certificate.
 constexpr std::chrono::hours kFirstValidity{1};
 
 class CertManagerIssuer final : public certificate::Issuer {
@@ -27,7 +27,7 @@ class CertManagerIssuer final : public certificate::Issuer {
         requester_(options, sleep),
         bundle_(options.trust_bundle_pem) {}
 
-  // Which CA is it? Its answer to anything says so.
+  // Identifies the CA by its first answer.
   Status start() {
     const certificate::Subject subject{
         .common_name = CommonName("init-cert." + trust_domain_.str()),
@@ -57,7 +57,7 @@ class CertManagerIssuer final : public certificate::Issuer {
 
   Result<std::string> sign(const SigningRequest& request) override {
     SigningRequest within = request;
-    // No certificate outlives its CA; one that ended may have been renewed meanwhile.
+    // No certificate outlives its CA; an expired CA may have been renewed meanwhile.
     const auto left = std::chrono::floor<std::chrono::seconds>(not_after() - clock_.wall_now());
     if (left >= std::chrono::seconds(1)) within.validity = std::min(within.validity, left);
     OSM_TRY(Progress answer, requester_.ask(within));
@@ -106,9 +106,9 @@ class CertManagerIssuer final : public certificate::Issuer {
     return signer.fingerprint == signer_.fingerprint;
   }
 
-  // Another certificate signs. Where what it signs is accepted by those who trust what was said
-  // so far (it was renewed over its key, or is another one below the root), they lose nothing, and
-  // learn of it for when the former ends.
+  // Another certificate signs. If peers that trust the known bundle accept its certificates (the CA
+  // was renewed over its key, or is another one below the root), nothing breaks, and the change is
+  // announced.
   Status follow(const SigningRequest& request, const Progress& answer, const Signer& signer) {
     if (const Status fits = check(request, answer); !fits.ok())
       return Error{ErrorCode::kUnavailable,

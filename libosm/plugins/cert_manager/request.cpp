@@ -14,9 +14,10 @@ namespace {
 namespace json = boost::json;
 using certificate::Usage;
 
-constexpr std::size_t kMaxQuoted = 1024;  // of a condition's message
+constexpr std::size_t kMaxQuoted = 1024;  // limit of a condition's message
 
-// What certificate::check_answer() insists on, and what policies of approvers usually allow.
+// The usages that certificate::check_answer() requires, and that approvers' policies usually
+// permit.
 json::array usages_of(Usage usage) {
   json::array usages{"digital signature", "key encipherment"};
   if (usage == Usage::kWorkload || usage == Usage::kController || usage == Usage::kWebhook)
@@ -26,7 +27,7 @@ json::array usages_of(Usage usage) {
   return usages;
 }
 
-// A condition of a status, with what it says.
+// A condition of a status, with its message.
 struct Condition {
   std::string status;
   std::string reason;
@@ -54,7 +55,7 @@ Result<std::string> bytes_of(const json::object& status, const char* field) {
                "status." + std::string(field) + " of the CertificateRequest is not base64"};
 }
 
-// It goes on, sooner or later; what it waits for.
+// The step that a pending request waits for.
 std::string awaited(const json::object& status, const std::optional<Condition>& ready) {
   if (ready && !ready->words().empty()) return ready->words();
   const auto approved = condition_of(status, "Approved");

@@ -6,10 +6,10 @@
 namespace osm::inline v1::cert_manager {
 namespace {
 
-// cert-manager answers within some ten milliseconds where its CA is at hand.
+// cert-manager answers within some ten milliseconds if its CA is local.
 constexpr std::chrono::milliseconds kFirstLook{50};
 constexpr std::chrono::milliseconds kLastLook{1000};
-// Nobody waits as long as this, so what is older is nobody's.
+// No caller waits as long as this, so older requests are abandoned.
 constexpr std::chrono::minutes kLeftBehind{10};
 
 std::string name_of(const IssuerRef& issuer, const std::string& ns) {
@@ -19,7 +19,7 @@ std::string name_of(const IssuerRef& issuer, const std::string& ns) {
   return issuer.group == "cert-manager.io" ? name : name + " of " + issuer.group;
 }
 
-// Deletes what may have been created, also where nobody knows whether it was.
+// Deletes a request that may have been created.
 template <class Remove>
 class AtEnd {
  public:
@@ -51,7 +51,7 @@ Result<Progress> Requester::ask(const certificate::SigningRequest& request) {
   return wait(name);
 }
 
-// Named here and not by the server, so that it can be deleted although the answer was lost.
+// The client chooses the name, so that the request can be deleted although the answer was lost.
 std::string Requester::new_name() {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string name = "osm-";
@@ -153,7 +153,7 @@ void Requester::collect_now_and_then() {
   collect();
 }
 
-// What processes left behind that were killed while they waited.
+// Deletes requests of processes that were killed while they waited.
 void Requester::collect() const {
   const auto old =
       kubernetes::list_older_objects(options_.cluster, request_kind(), options_.osm_namespace,

@@ -12,7 +12,7 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-// One user or cluster of a kubeconfig, read field by field; every error names file and field.
+// One user or cluster of a kubeconfig, read field by field. Every error names file and field.
 class Section {
  public:
   Section(std::string file, std::string field, YAML::Node node)
@@ -33,7 +33,7 @@ class Section {
             has(name) ? YAML::Node(node_[name]) : YAML::Node()};
   }
 
-  // Empty when it is absent.
+  // Empty if it is absent.
   Result<std::string> text(const char* name) const {
     if (!has(name)) return std::string();
     if (!node_[name].IsScalar()) return refuse(name, "must be a string");
@@ -48,14 +48,14 @@ class Section {
     return value;
   }
 
-  // Relative to the kubeconfig, as kubectl does it.
+  // Relative to the kubeconfig's directory, like kubectl.
   Result<std::string> path(const char* name) const {
     OSM_TRY(auto value, text(name));
     if (value.empty()) return value;
     return (std::filesystem::absolute(file_).parent_path() / value).lexically_normal().string();
   }
 
-  // Base64; empty when it is absent.
+  // Decoded base64; empty if it is absent.
   Result<std::string> data(const char* name) const {
     OSM_TRY(auto value, text(name));
     std::erase_if(value, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
@@ -64,7 +64,7 @@ class Section {
     return *std::move(bytes);
   }
 
-  // "<name>-data" in place or the file "<name>": what is in place counts, as for kubectl.
+  // The inline "<name>-data" or the file "<name>"; inline data takes precedence, like in kubectl.
   Result<PemSource> pem(const std::string& name) const {
     PemSource source;
     OSM_TRY(source.pem, data((name + "-data").c_str()));
@@ -197,7 +197,7 @@ Status read_user(const Section& user, Access& access) {
   access.client_key_file = key.path;
   if (!key.pem.empty())
     access.client_key = std::make_shared<const certificate::PrivateKey>(std::move(key.pem));
-  // A file counts more than a token in place, as for kubectl: it is the one that is renewed.
+  // A file takes precedence over an inline token, like in kubectl: the file is renewed.
   OSM_TRY(access.token_file, user.path("tokenFile"));
   OSM_TRY(access.token, user.text("token"));
   if (access.token.find_first_of("\r\n") != std::string::npos)

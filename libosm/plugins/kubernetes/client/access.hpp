@@ -1,7 +1,7 @@
-// Where an API server is and how to log in there, as a kubeconfig or a pod's own files say.
+// Address and credentials of an API server, from a kubeconfig or from a pod's own files.
 //
-// https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
-// What would weaken the connection is refused rather than done: insecure-skip-tls-verify, http://.
+// https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/ Settings
+// that weaken the connection are refused: insecure-skip-tls-verify, http://.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace osm::inline v1::kubernetes {
 
-// PEM that was written down in place, or a file of it; neither: none is given.
+// Inline PEM, or a file of it; neither: none.
 struct PemSource {
   std::string path{};
   std::string pem{};
@@ -30,7 +30,7 @@ struct PemSource {
 struct ExecPlugin {
   std::string command;  // a path, or a name to look up in PATH
   std::vector<std::string> arguments{};
-  std::vector<std::pair<std::string, std::string>> environment{};  // besides the host's
+  std::vector<std::pair<std::string, std::string>> environment{};  // in addition to the host's
   std::string api_version;
   bool provide_cluster_info = false;
   std::string install_hint{};
@@ -48,21 +48,22 @@ struct Access {
 
   PemSource client_certificate{};
   std::string client_key_file{};
-  std::shared_ptr<const certificate::PrivateKey> client_key{};  // given in place
+  std::shared_ptr<const certificate::PrivateKey> client_key{};  // inline
   std::string token{};
   std::string token_file{};
   std::optional<ExecPlugin> exec{};
 
   std::string ns = "default";
-  std::string origin{};  // what to name in errors: the kubeconfig with its context, or the pod
+  std::string origin{};  // name in errors: the kubeconfig with its context, or the pod
 };
 
 // Result: the context's cluster and user; an empty `context` is the current one. Paths are made
-// absolute. Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context),
-// naming file, field and remedy, and no value of a secret field. Blocking: reads the file.
+// absolute.
+// Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context), naming
+// file, field and remedy, without values of secret fields. Blocking: reads the file.
 Result<Access> read_kubeconfig(const std::string& path, const std::string& context);
 
-// Result: the server of the pod this runs in and its ServiceAccount's token file.
+// Result: the API server of this pod and its ServiceAccount's token file.
 // Failure: kNotFound (not in a pod). Blocking: reads files.
 Result<Access> read_service_account(const std::map<std::string, std::string>& environment,
                                     const std::string& directory);

@@ -1,6 +1,7 @@
-// The Kubernetes API as this plugin needs it: objects of resources, read, written and watched.
+// The part of the Kubernetes API that this plugin uses: objects of resources, read, written and
+// watched.
 //
-// One implementation talks to a server (api_client); tests of what stands on it have one in memory.
+// One implementation talks to a server (api_client); tests use one in memory.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -15,7 +16,7 @@
 
 namespace osm::inline v1::kubernetes {
 
-// What an API server calls a kind of objects.
+// The API server's names of a kind.
 struct Resource {
   std::string_view group;  // empty: core
   std::string_view version;
@@ -55,17 +56,18 @@ struct WatchRequest {
   std::string label_selector{};
   std::string field_selector{};
   std::string resource_version{};
-  std::chrono::seconds timeout{300};  // the server ends it then
+  std::chrono::seconds timeout{300};  // after which the server ends it
   bool metadata_only = false;         // as in ListRequest
 };
 
 enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };
 
 struct WatchHandler {
-  // The server took it up. May be empty.
+  // The server accepted the watch. May be empty.
   std::function<void()> on_open{};
   std::function<void(WatchEventType, boost::json::object)> on_event;
-  // Last, once. Ok: the server ended it, watch again from the last version. kGone: list again.
+  // The last call, once. Ok: the server ended the watch; watch again from the last version. kGone:
+  // list again.
   std::function<void(Status)> on_end;
 };
 
@@ -76,28 +78,29 @@ struct Patch {
   std::string body;             // JSON; whoever puts a secret into it erases it
   std::string subresource{};    // "status"
   std::string field_manager{};  // kApply: required
-  bool force = false;           // kApply: takes fields that others own
+  bool force = false;           // kApply: takes over fields of other owners
 };
 
 struct DeleteOptions {
-  std::string uid{};  // only this very object
+  std::string uid{};  // only the object with this uid
   std::string resource_version{};
 };
 
-// Failure of all: kNotFound, kAlreadyExists, kConflict (changed since it was read), kGone (that
-// version is too old), kPermissionDenied (401, 403, with what was refused), kInvalidField (422, the
-// server's words), kUnavailable (429, 5xx, unreachable), kDeadlineExceeded. The server's Status
-// message is in the text. Blocking calls: any thread but an event loop's.
+// Failure of all calls: kNotFound, kAlreadyExists, kConflict (changed since it was read), kGone
+// (that version is too old), kPermissionDenied (401, 403, with the refused operation),
+// kInvalidField (422, the server's message), kUnavailable (429, 5xx, unreachable),
+// kDeadlineExceeded. The text has the server's Status message.
+// Thread: blocking calls on any but an event loop's.
 class Api {
  public:
   virtual ~Api() = default;
 
   virtual Result<boost::json::object> get(const Resource& resource, const std::string& ns,
                                           const std::string& name) = 0;
-  // `object` with its metadata; a namespaced resource takes its namespace from there.
+  // Creates `object`; its metadata has the namespace of a namespaced resource.
   virtual Result<boost::json::object> create(const Resource& resource,
                                              const boost::json::object& object) = 0;
-  // Replaces it, if metadata.resourceVersion is (still) its version or is not given.
+  // Replaces the object if metadata.resourceVersion is its present version, or absent.
   virtual Result<boost::json::object> update(const Resource& resource,
                                              const boost::json::object& object,
                                              const std::string& subresource = {}) = 0;
@@ -106,12 +109,12 @@ class Api {
   virtual Status remove(const Resource& resource, const std::string& ns, const std::string& name,
                         const DeleteOptions& options = {}) = 0;
 
-  // What the server calls its version: "v1.31.1". kUnavailable where there is no server.
+  // The server's version: "v1.31.1". kUnavailable if there is no server.
   virtual Result<std::string> server_version() {
     return Error{ErrorCode::kUnavailable, "there is no server that has a version"};
   }
 
-  // For informers; callbacks on the event loop, none after the handle is destroyed.
+  // For informers. Callbacks run on the event loop; none after the handle is destroyed.
   virtual Subscription list(const ListRequest& request,
                             std::function<void(Result<ListPage>)> done) = 0;
   virtual Subscription watch(const WatchRequest& request, WatchHandler handler) = 0;

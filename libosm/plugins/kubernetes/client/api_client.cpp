@@ -258,10 +258,10 @@ class ApiClient final : public Api {
     }
   }
 
-  // Calls that are answered later.
+  // Asynchronous calls.
 
-  // Puts the token into the request; a credential plugin runs on `blocking_`. `then` gets errors
-  // inside of the gate only.
+  // Adds the token to the request; a plugin that must run for it runs on `blocking`. `then` gets
+  // errors inside run() only.
   using Then = std::function<void(const std::optional<Error>&)>;
   void authorize(const std::shared_ptr<Operation>& operation, Then then) {
     const auto proceed = [operation, then = std::move(then)](const Result<std::string>& token) {
@@ -272,14 +272,14 @@ class ApiClient final : public Api {
     };
     const auto known = credentials_->token_at_hand();
     if (known && known->ok()) return proceed(*known);
-    // `this` may be gone when the plugin has ended; the operation is cancelled then.
+    // `this` may be destroyed when the plugin ends; then the operation was cancelled.
     blocking_.post([operation, proceed, credentials = credentials_] {
       const auto token = credentials->token();
       operation->gate.run([&] { proceed(token); });
     });
   }
 
-  // Whether the token was refused and there is another one now: then it is sent again.
+  // True if the token was refused and there is another one now: the request is sent again.
   bool again_with_new_token(const std::shared_ptr<Operation>& operation, int status, Then resend) {
     if (status != 401) return false;
     credentials_->refused(operation->token);
@@ -308,7 +308,7 @@ class ApiClient final : public Api {
     begin(operation, [&] { return http_.send(operation->request, std::move(on_response)); });
   }
 
-  // Unless it was cancelled meanwhile.
+  // Sends the request, unless it was cancelled meanwhile.
   template <class Send>
   static void begin(const std::shared_ptr<Operation>& operation, const Send& send) {
     operation->gate.run([&] {
@@ -329,7 +329,7 @@ class ApiClient final : public Api {
       page.items.reserve(items->get_array().size());
       for (json::value& item : items->get_array()) {
         if (!item.is_object()) continue;
-        // Lists of built-in kinds say what their items are only once.
+        // Items of lists of built-in kinds have neither kind nor apiVersion.
         json::object& object = page.items.emplace_back(std::move(item.get_object()));
         object["apiVersion"] = resource.api_version();
         object["kind"] = resource.kind;

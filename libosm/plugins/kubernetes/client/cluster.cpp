@@ -10,7 +10,8 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-// Who waits longer for a server that swallows packets notices late that it is back.
+// A longer time-out delays the detection of a server that is back after its network dropped
+// packets.
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
 class HttpCluster final : public Cluster {
@@ -49,7 +50,7 @@ Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
           options.kubeconfig.empty()
               ? read_service_account(options.environment, options.service_account_dir)
               : read_kubeconfig(options.kubeconfig, options.context));
-  // What can be read now is checked now, rather than at the first request.
+  // Check readable inputs now rather than at the first request.
   if (const auto tls = Credentials(access, {}, options.runtime.clock).tls(); !tls.ok())
     return tls.error().with_context(access.origin);
   options.runtime.log.info("Kubernetes cluster",

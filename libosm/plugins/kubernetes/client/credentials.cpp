@@ -79,11 +79,11 @@ std::optional<Result<std::string>> Credentials::token_at_hand() {
 Result<std::string> Credentials::token() {
   if (auto known = token_at_hand()) return *std::move(known);
   std::lock_guard running(running_);
-  if (auto known = token_at_hand()) return *std::move(known);  // somebody else just made it
+  if (auto known = token_at_hand()) return *std::move(known);  // another caller has just made it
   auto granted = run_plugin();
   std::lock_guard lock(mutex_);
   if (!granted.ok()) {
-    // Not expired yet: it may serve on while the plugin is in trouble.
+    // Use the unexpired token while the plugin fails.
     if (granted_ && clock_.wall_now() < granted_->expires.value_or(WallTime::max()))
       return granted_->token;
     return granted.error();
@@ -94,7 +94,7 @@ Result<std::string> Credentials::token() {
 
 Result<std::string> Credentials::read_token_file() {
   const WallTime now = clock_.wall_now();
-  // A calendar that was set back must not keep an old token alive.
+  // A calendar that was set back must not prolong an old token.
   if (granted_ && granted_->expires && now < *granted_->expires &&
       *granted_->expires - now <= kReadTokenAgain)
     return granted_->token;

@@ -1,7 +1,7 @@
-// How requests and connections log in: bearer tokens that are renewed in their files or by a
-// plugin, client certificates from files, in place, or from a plugin.
+// Credentials of requests and connections: bearer tokens that are renewed in their files or by a
+// plugin, client certificates from files, inline, or from a plugin.
 //
-// Nothing here is ever logged or part of an error but where it came from.
+// Logs and errors contain only the origin of credentials.
 #pragma once
 
 #include <map>
@@ -19,20 +19,20 @@ namespace osm::inline v1::kubernetes {
 
 class Credentials {
  public:
-  // `environment` is the host's, for plugins. `clock` outlives this.
+  // `environment` is the host's, for plugins. Lifetime: `clock` outlives this.
   Credentials(Access access, std::map<std::string, std::string> environment, const Clock& clock);
 
-  // The bearer token to send now; empty: none, the connection says it all. A file is read again
-  // after a minute, a plugin is run again shortly before what it said expires; what a file held is
-  // used on when it cannot be read. One plugin runs at a time.
-  // Failure: as of run_program() and read_file(), kInvalidSyntax (what a plugin printed).
+  // The bearer token for the next request; empty: none, the connection authenticates. A file is
+  // read again after a minute, a plugin runs again shortly before its token expires. If a file
+  // cannot be read, its last content stays in use. One plugin runs at a time.
+  // Failure: as of run_program() and read_file(), kInvalidSyntax (a plugin's output).
   // Thread: any. Blocking: while a plugin runs, at most a minute.
   Result<std::string> token();
 
-  // token(), unless a plugin would have to be run. Thread: any. Blocking: no; reads a small file.
+  // token(), unless a plugin would have to run. Thread: any. Blocking: no; reads a small file.
   std::optional<Result<std::string>> token_at_hand();
 
-  // The server refused this token (401): the next one is read or made anew.
+  // Reports that the server refused this token (401): the next one is read or made again.
   void refused(const std::string& token);
 
   // For a new connection: roots and certificates are read from their files again.
@@ -44,10 +44,10 @@ class Credentials {
     std::string token;
     std::string certificate_pem;
     std::shared_ptr<const certificate::PrivateKey> key;
-    std::optional<WallTime> expires;  // plugins: when; files: when to read again
+    std::optional<WallTime> expires;  // plugins: its end; files: time to read again
   };
 
-  // Precondition: mutex_ held. The token that needs nothing to be run.
+  // The token, if no plugin must run for it. Precondition: mutex_ held.
   std::optional<Result<std::string>> at_hand();
   Result<std::string> read_token_file();
   Result<Granted> run_plugin() const;
@@ -59,7 +59,7 @@ class Credentials {
 
   std::mutex running_;  // held while a plugin runs; before mutex_
   mutable std::mutex mutex_;
-  std::optional<Granted> granted_;  // by a plugin or a file; nullopt: nothing yet, or refused
+  std::optional<Granted> granted_;  // from a plugin or a file; nullopt: none yet, or refused
 };
 
 }  // namespace osm::inline v1::kubernetes

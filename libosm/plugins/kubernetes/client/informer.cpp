@@ -14,16 +14,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A server that is back is noticed by then, at the cost of one request per kind.
+// Longest delay until a server that is back is noticed, at the cost of one request per kind.
 constexpr Backoff kBackoff{milliseconds(500), seconds(4)};
-// A controller that installs the kinds itself has them a few seconds after it looked first.
+// A controller that installs the kinds itself has them a few seconds after its first look.
 constexpr Backoff kMissingBackoff{seconds(2), seconds(60)};
 constexpr auto kBelieveMissingAfter = seconds(10);
-// The server ends a watch by then; a dead one is noticed soon after.
+// The server ends a watch after this time; a dead one is noticed soon after.
 constexpr auto kWatchTimeout = seconds(120);
 constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds take turns
 constexpr auto kSilenceSlack = seconds(15);
-constexpr auto kUsefulWatch = seconds(10);  // a watch that lasts so long resets the back-off
+constexpr auto kUsefulWatch = seconds(10);  // a watch of this duration resets the back-off
 constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
 
@@ -80,7 +80,7 @@ void Informer::stop() {
 }
 
 void Informer::refresh(std::function<void(bool)> done) {
-  // A list that began before may have missed what was changed before this call.
+  // A list that began earlier may have missed changes before this call.
   refresh_next_.push_back(std::move(done));
   if (!started()) {
     settle_refreshes(false);
@@ -120,7 +120,7 @@ void Informer::deliver(Message message) {
   {
     std::lock_guard lock(inbox_->mutex);
     inbox_->messages.push_back(std::move(message));
-    if (inbox_->messages.size() > 1) return;  // the task that takes them is under way
+    if (inbox_->messages.size() > 1) return;  // the task that handles them is posted
   }
   options_.executor.post([weak = std::weak_ptr(self_)] {
     if (const auto self = weak.lock()) (*self)->drain();
@@ -134,7 +134,7 @@ void Informer::drain() {
     messages.swap(inbox_->messages);
   }
   for (Message& message : messages) {
-    if (message.epoch != epoch_) continue;  // its call was given up
+    if (message.epoch != epoch_) continue;  // its call was cancelled
     std::visit([this](auto& content) { take(std::move(content)); }, message.content);
   }
   tell();
@@ -263,7 +263,7 @@ void Informer::on_silence() {
   const auto idle = options_.runtime.clock.steady_now() - last_event_;
   if (idle < silence_limit_) return arm_alarm(silence_limit_ - idle);
   count_restart("silent");
-  failures_ = 0;  // it has lived for long
+  failures_ = 0;  // it lived long enough
   fail({ErrorCode::kDeadlineExceeded,
         "watch " + std::string(options_.resource.plural) + ": silent past its timeout"},
        after_watch());
@@ -351,7 +351,7 @@ void Informer::fail(const Error& error, Phase then) {
       tell();
     });
   }
-  // A refusal does not pass by itself.
+  // Permissions do not return quickly.
   if (error.code == ErrorCode::kPermissionDenied ||
       options_.runtime.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
     show_failure();

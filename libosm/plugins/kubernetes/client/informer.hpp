@@ -39,7 +39,7 @@ struct InformerOptions {
   std::string label_selector{};
   std::string index_label{};
   bool metadata_only = false;  // see reduce_to_metadata
-  // With the keys that are different; with none when only has_synced(), missing() or problem() is.
+  // Called with the changed keys; with none if only has_synced(), missing() or problem() changed.
   // Thread: of the executor. Must not destroy the informer.
   std::function<void(const std::vector<ObjectKey>& changed)> on_change;
 };
@@ -47,12 +47,12 @@ struct InformerOptions {
 class Informer {
  public:
   explicit Informer(InformerOptions options);
-  // Not in a callback of its own. Waits for callbacks of `api` that run.
+  // Must not run in a callback of this informer. Waits for running callbacks of `api`.
   ~Informer();
   Informer(const Informer&) = delete;
   Informer& operator=(const Informer&) = delete;
 
-  // Any thread. has_synced: it has been listed once, or is missing.
+  // Thread: any. has_synced: it has been listed once, or is missing.
   const ObjectTable& objects() const { return table_; }
   bool has_synced() const;
   bool missing() const;
@@ -60,18 +60,18 @@ class Informer {
 
   // On the executor:
 
-  // Begins / ends, forgetting everything. Both do nothing the second time.
+  // Starts, and stops and forgets everything. Both do nothing the second time.
   void start();
   void stop();
   bool started() const { return phase_ != Phase::kStopped; }
-  // Lists anew, from now on, and calls `done` once, after `on_change`: with false when that failed.
+  // Starts a new list now and calls `done` once, after `on_change`: with false on failure.
   void refresh(std::function<void(bool)> done);
-  // Sets the gauges, which age by themselves.
+  // Sets the gauges, whose values change with time.
   void report() const;
 
  private:
   enum class Phase { kStopped, kListing, kWatching, kWaiting };
-  // What the Api calls back with, on its threads; taken up on the executor in that order.
+  // Messages from the Api's threads, handled on the executor in the same order.
   struct Page {
     Result<std::vector<VersionedObject>> items;
     std::string version;
@@ -80,13 +80,13 @@ class Informer {
   struct Opened {};
   struct Event {
     WatchEventType type;
-    VersionedObject entry;  // of a bookmark the version only
+    VersionedObject entry;  // of a bookmark: the version only
   };
   struct Ended {
     Status status;
   };
   struct Message {
-    std::uint64_t epoch;  // of the call it belongs to
+    std::uint64_t epoch;  // identifies its call
     std::variant<Page, Opened, Event, Ended> content;
   };
   struct Inbox {
@@ -124,7 +124,7 @@ class Informer {
   const std::string kind_;
   ObjectTable table_;
 
-  mutable std::mutex mutex_;  // of these, which any thread reads
+  mutable std::mutex mutex_;  // guards the following, which any thread reads
   bool synced_ = false;
   bool missing_ = false;
   std::optional<Problem> problem_;
@@ -133,26 +133,26 @@ class Informer {
   Phase phase_ = Phase::kStopped;
   std::uint64_t epoch_ = 0;
   bool paged_ = true;
-  std::vector<VersionedObject> fresh_;  // of the list that is under way
+  std::vector<VersionedObject> fresh_;  // objects of the running list
   std::string version_;
   SteadyTime watch_since_{};
   SteadyTime last_event_{};
   std::chrono::seconds silence_limit_{};
   bool opened_ = false;      // the server accepted the watch
   bool progressed_ = false;  // the watch had an event or a bookmark
-  // Since when it is missing, though it was there.
+  // Time since which the kind is missing, though it was there.
   std::optional<SteadyTime> doubted_since_;
   std::optional<SteadyTime> failing_since_;
   std::optional<Error> last_error_;
   unsigned failures_ = 0;                              // in a row
   unsigned misses_ = 0;                                // in a row: the resource is missing
-  std::vector<ObjectKey> changed_;                     // not told yet
-  bool news_ = false;                                  // has_synced() and the like
-  std::vector<std::function<void(bool)>> refreshing_;  // waits for the list under way
+  std::vector<ObjectKey> changed_;                     // not announced yet
+  bool news_ = false;                                  // has_synced() or similar changed
+  std::vector<std::function<void(bool)>> refreshing_;  // callers that wait for the running list
   std::vector<std::function<void(bool)>> refresh_next_;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  // What was posted finds out by it that the informer is gone.
+  // Tells posted tasks that the informer is gone.
   std::shared_ptr<Informer*> self_;
   Subscription retry_;
   Subscription problem_timer_;

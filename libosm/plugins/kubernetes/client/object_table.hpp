@@ -27,13 +27,14 @@ class ObjectTable {
  public:
   explicit ObjectTable(std::string index_label = {}) : index_label_(std::move(index_label)) {}
 
-  // Ordered by namespace and name: all, of a namespace, with this value of the index label.
+  // Objects ordered by namespace and name: all, those of a namespace, those with this value of the
+  // index label.
   std::vector<std::shared_ptr<const Object>> list() const;
   std::vector<std::shared_ptr<const Object>> list_in(const std::string& ns) const;
   std::vector<std::shared_ptr<const Object>> list_labelled(const std::string& value) const;
   // Null: none.
   std::shared_ptr<const Object> get(const std::string& ns, const std::string& name) const;
-  // The object, if it is known in exactly this version of the server's.
+  // The object, if it is known in exactly this version.
   std::shared_ptr<const Object> get_version(const std::string& ns, const std::string& name,
                                             const std::string& version) const;
   // The server's version of an object; empty: none.
@@ -43,7 +44,7 @@ class ObjectTable {
   // Result: true if the kept part differs now.
   bool put(VersionedObject entry);
   bool remove(const std::string& ns, const std::string& name);
-  // Result: the keys that are new, different or gone.
+  // Result: the keys of new, changed and removed objects.
   std::vector<ObjectKey> replace(std::vector<VersionedObject> entries);
 
  private:

@@ -22,7 +22,7 @@ json::object* map_of(json::object& map, std::string_view name) {
 
 using Names = std::initializer_list<std::string_view>;
 
-// The members of `map` with these names, where they are.
+// The existing members of `map` with these names.
 json::object pick(const json::object& map, Names names) {
   json::object out;
   for (const std::string_view name : names)
@@ -31,7 +31,7 @@ json::object pick(const json::object& map, Names names) {
   return out;
 }
 
-// Of each element of the list `map[name]`, the members with these names.
+// Keeps these members of each element of the list `map[name]`.
 void pick_each(json::object& out, const json::object& map, std::string_view name, Names names) {
   if (member(map, name) == nullptr) return;
   json::array picked;
@@ -89,7 +89,7 @@ void reduce_pod(json::object& pod) {
   }
 }
 
-// Their annotations say when they last changed, which is no change.
+// Drop annotations: they contain the time of the last change, which is no change itself.
 void reduce_slice(json::object& slice) {
   if (json::object* metadata = map_of(slice, "metadata"))
     *metadata = pick(*metadata, {"name", "namespace", "uid", "labels", "ownerReferences",

@@ -41,7 +41,7 @@ class SecretCaStore final : public certificate::CaStore {
   }
 
   Status create(const PrivateKey& pem) override {
-    // One text holds the key, then the certificate; Kubernetes' habit is a field for each.
+    // `pem` has the key, then the certificate; a Kubernetes Secret has a field for each.
     const std::string_view text = pem.pem();
     const std::size_t certificate = text.find(kCertificateBegins);
     if (certificate == 0 || certificate == std::string_view::npos)

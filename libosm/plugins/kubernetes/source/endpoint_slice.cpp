@@ -33,7 +33,7 @@ std::vector<ListedEndpoint> endpoints_of(const json::value& root, const std::str
   std::vector<ListedEndpoint> endpoints;
   for (const json::value& entry : list_at(root, "endpoints")) {
     const json::array& addresses = list_at(entry, "addresses");
-    // The API gives no meaning to any address but the first.
+    // The API defines only the first address.
     const auto* address = addresses.empty() ? nullptr : addresses.front().if_string();
     if (address == nullptr) continue;
     ListedEndpoint& out = endpoints.emplace_back();

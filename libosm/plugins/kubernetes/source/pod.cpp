@@ -11,7 +11,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxPorts = 1024;  // what one object may cost (docs/adr/0019)
+constexpr std::size_t kMaxPorts = 1024;  // limit per object (docs/adr/0019)
 
 bool has_ended(const json::object& status) {
   const std::string phase = text_at(status, "phase");
@@ -25,7 +25,7 @@ bool mounts(const json::object& spec, const std::string& secret) {
   });
 }
 
-// `status.podIPs` repeats `status.podIP`; clusters of old have only the latter.
+// `status.podIPs` repeats `status.podIP`; old clusters have only the latter.
 std::vector<std::string> addresses_of(const json::object& status) {
   std::vector<std::string> addresses;
   for (const json::value& entry : list_at(status, "podIPs"))
@@ -44,14 +44,14 @@ void add_ports(const json::value& container, std::map<std::string, Port>& ports)
     const std::string name = text_at(entry, "name");
     const auto port = port_at(entry, "containerPort");
     if (name.empty() || !port || !is_tcp(entry) || ports.size() >= kMaxPorts) continue;
-    ports.emplace(name, *port);  // as a Service does, the first container's
+    ports.emplace(name, *port);  // like a Service: the first container's
   }
 }
 
 std::map<std::string, Port> ports_of(const json::object& spec) {
   std::map<std::string, Port> ports;
   for (const json::value& container : list_at(spec, "containers")) add_ports(container, ports);
-  // One that is restarted for as long as the pod lives is a sidecar, and may serve.
+  // An init container that restarts while the pod lives is a sidecar, and may serve.
   for (const json::value& container : list_at(spec, "initContainers"))
     if (text_at(container, "restartPolicy") == "Always") add_ports(container, ports);
   return ports;
@@ -87,7 +87,7 @@ DecodedPod decode_pod(const Object& object) {
   pod.uid = text_at(map_at(root, "metadata"), "uid");
   pod.created = text_at(map_at(root, "metadata"), "creationTimestamp");
   pod.labels = object.labels;
-  // Never empty on a server: admission writes "default" there. What names none is nobody.
+  // Never empty on a server: admission writes "default". A pod without an account has no identity.
   pod.account = {object.key.ns, text_at(spec, "serviceAccountName")};
   if (!is_dns_label(pod.account.name))
     return refused(object, "spec.serviceAccountName",

@@ -1,4 +1,4 @@
-// v1 Pod with a sidecar, decoded to what the mesh asks of it.
+// A v1 Pod with a sidecar, decoded to the fields that the mesh needs.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -17,12 +17,12 @@ inline constexpr const char* kProxyUuidLabel = "osm-proxy-uuid";
 struct Pod {
   WorkloadName name;
   std::string uid;
-  std::string created;  // RFC 3339, UTC: its order is that of time
+  std::string created;  // RFC 3339 in UTC; text order is time order
   std::map<std::string, std::string> labels;
   ServiceAccount account;
   ProxyId proxy_id;
-  bool mounts_bootstrap = false;       // has the Secret that belongs to `proxy_id` as a volume
-  std::vector<std::string> addresses;  // IPv4 before IPv6; empty until its node has given it one
+  bool mounts_bootstrap = false;       // mounts the Secret of `proxy_id`
+  std::vector<std::string> addresses;  // IPv4 before IPv6; empty before its node has assigned one
   std::map<std::string, Port> ports;   // named TCP ports
 
   friend bool operator==(const Pod&, const Pod&) = default;
@@ -30,7 +30,7 @@ struct Pod {
 
 struct DecodedPod {
   std::optional<Pod> value;        // absent: no sidecar, ended, or invalid
-  std::optional<Problem> problem;  // why it is invalid
+  std::optional<Problem> problem;  // reason if invalid
 };
 
 DecodedPod decode_pod(const Object& object);

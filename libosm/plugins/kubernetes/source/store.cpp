@@ -93,7 +93,7 @@ class KubernetesStore final : public ObjectStore {
       if (problem->code == ErrorCode::kUnreadableSource) ++unreadable;
       problems.push_back(*std::move(problem));
     }
-    // If nothing can be read, the cause is the server, and one problem is enough.
+    // If nothing can be read, the server is the cause, and one problem is enough.
     if (unreadable > 1 && unreadable == informers_.size()) {
       Problem all = problems.front();
       all.path = server_;

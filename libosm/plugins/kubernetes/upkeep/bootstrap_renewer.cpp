@@ -18,7 +18,7 @@ namespace json = boost::json;
 
 constexpr double kBurst = 20;                             // writes at once, then
 constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
-constexpr std::chrono::seconds kRetry{5};                 // of a CA or an API server that is away
+constexpr std::chrono::seconds kRetry{5};                 // while a CA or an API server is away
 
 std::pair<std::string, std::string> name_of(const json::object& secret) {
   const json::object& metadata = map_at(secret, "metadata");
@@ -119,7 +119,7 @@ std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const 
   return std::nullopt;
 }
 
-// Whoever may write Secrets and Pods in another namespace must not get a certificate by that.
+// A user who may write Secrets and Pods in another namespace must not get a certificate by that.
 bool BootstrapRenewer::in_mesh(const std::string& ns) const {
   const auto object = options_.store.get({std::string(kNamespaces.kind), "", ns});
   if (!object) return false;
@@ -131,12 +131,12 @@ void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
   timer_ = strand_.post_after(delay, [this] { renew_next(); });
 }
 
-// One for each task, so that the strand does its other work in between.
+// Renews one Secret per task, so that the strand does its other work in between.
 void BootstrapRenewer::renew_next() {
   if (!options_.may_write()) return forget();
   if (due_.empty()) return;
   if (!rate_.take()) return schedule(kRenewalSpacing);
-  // In turn, so that one that fails again and again keeps none of the others waiting.
+  // Take turns, so that a Secret that fails repeatedly does not delay the others.
   const auto next = due_.upper_bound(last_);
   const Name name = last_ = next == due_.end() ? *due_.begin() : *next;
   const Status done = renew(name);
@@ -156,17 +156,17 @@ void BootstrapRenewer::settle(const Name& name, const Status& done) {
     due_.erase(name);
     return;
   }
-  // Somebody changed it meanwhile: the next attempt uses the new version.
+  // It was changed meanwhile: read it again.
   if (done.error().code == ErrorCode::kConflict) return;
   if (!std::exchange(failing_, true))
     runtime_.log.warning(
         "a bootstrap Secret does not get a new proxy certificate yet",
         {{"secret", name.first + '/' + name.second}, {"detail", done.error().text()}});
-  // Of one that is refused the others know nothing.
+  // A refusal of one Secret does not concern the others.
   if (!is_away(done.error().code)) failed_.insert(due_.extract(name));
 }
 
-// Ok also when nothing is left to do.
+// Ok also if nothing is left to do.
 Status BootstrapRenewer::renew(const Name& name) {
   const auto secret = options_.find(name.first, name.second);
   if (!secret) return {};

@@ -1,9 +1,9 @@
-// Renews the proxy certificates in bootstrap Secrets while their Pods live: those that are of
-// another CA than the manager has, came with another trust bundle, or are past most of their life.
+// Renews the proxy certificates in bootstrap Secrets while their Pods live: certificates of another
+// CA than the manager's, with another trust bundle, or past most of their life.
 //
-// What a Secret holds is told by its annotations (osm/inject/injector.hpp), so no key is read.
-// Written are the certificate's files and these annotations, of a Secret that is still what was
-// looked at. Envoy takes them up from its volume, without a restart.
+// Annotations describe a Secret's certificate (osm/inject/injector.hpp), so no key is read. The
+// renewer writes the certificate's files and these annotations, if the Secret has not changed since
+// it was checked. Envoy loads them from its volume, without a restart.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@
 namespace osm::inline v1::kubernetes {
 
 struct BootstrapRenewerOptions {
-  const ObjectStore& store;  // of Namespaces, and of Pods with a proxy UUID
+  const ObjectStore& store;  // holds Namespaces, and Pods with a proxy UUID
   certificate::Manager& certificates;
-  std::function<TrustDomains()> trust_domains;  // of now
+  std::function<TrustDomains()> trust_domains;  // trust domains in effect
   std::string mesh_name;
-  std::function<bool()> may_write;  // this replica is the one that does
+  std::function<bool()> may_write;  // true on the writing replica
   // The metadata of a bootstrap Secret, by namespace and name.
   std::function<std::optional<boost::json::object>(const std::string&, const std::string&)> find;
   std::function<void()> sweep;  // calls look_at_all(), as soon as it can
@@ -46,7 +46,7 @@ class BootstrapRenewer {
   BootstrapRenewer(const BootstrapRenewer&) = delete;
   BootstrapRenewer& operator=(const BootstrapRenewer&) = delete;
 
-  // How many are to be renewed; nullopt: not known (Upkeep::stale_secrets). Thread: any.
+  // Number of Secrets to renew; nullopt: not known (Upkeep::stale_secrets). Thread: any.
   // Blocking: no.
   std::optional<std::size_t> stale() const;
 
@@ -56,7 +56,7 @@ class BootstrapRenewer {
   void look_at_all(const std::vector<boost::json::object>& secrets);
   // This Secret is new or changed, and has an owner.
   void look_at(const boost::json::object& secret);
-  // This replica does not write.
+  // Called when this replica does not write any more.
   void forget();
 
  private:
@@ -86,15 +86,15 @@ class BootstrapRenewer {
   Strand& strand_;
   std::atomic<bool> awake_{false};  // a check is to come
 
-  mutable std::mutex mutex_;  // over `looked_`
+  mutable std::mutex mutex_;  // guards `looked_`
   std::optional<Looked> looked_;
 
   // On the strand.
-  std::string source_;       // of the certificates that are wanted; empty: nothing was looked at
+  std::string source_;       // source of the wanted certificates; empty: nothing was checked
   std::set<Name> due_;       // to be renewed
-  Name last_;                // that was tried
-  std::set<Name> failed_;    // could not be: the next look at all tries again
-  std::size_t renewed_ = 0;  // since the last time that nothing was due
+  Name last_;                // the last one that was tried
+  std::set<Name> failed_;    // failed: the next check of all tries again
+  std::size_t renewed_ = 0;  // number since the last time that nothing was due
   bool failing_ = false;
   RateLimit rate_;
   Subscription timer_;

@@ -16,16 +16,16 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kController = "openservicemesh.io/osm-controller";
-constexpr std::size_t kMaxNoteBytes = 1024;  // what the API takes
+constexpr std::size_t kMaxNoteBytes = 1024;  // limit of the API
 constexpr std::size_t kMaxReplicaBytes = 128;
-constexpr std::size_t kMaxNamedBytes = 200;  // of the object, in the Event's own name
+constexpr std::size_t kMaxNamedBytes = 200;  // limit of the object's name in the Event's own name
 constexpr double kBurst = 25;
 constexpr std::chrono::seconds kPeriod{2};
 
 std::string cut(std::string text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   text.resize(bytes);
-  // Not inside a character.
+  // Do not cut inside a character.
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
   return text;
@@ -83,10 +83,10 @@ bool EventWriter::write(const Problem& problem, const Object& object) {
   if (fault) return true;
   const std::string uid = text_at(map_at(root, "metadata"), "uid");
   const std::string note = note_of(problem);
-  // The first two hold no blank, so nothing runs into the next.
+  // Unambiguous: the first two parts contain no blank.
   const Digest digest =
       digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);
-  // Of objects without a namespace, Events are in "default".
+  // Events of objects without a namespace are in "default".
   const std::string ns = object.key.ns.empty() ? "default" : object.key.ns;
   const json::object event{
       {"apiVersion", kEvents.api_version()},
@@ -116,7 +116,7 @@ bool EventWriter::write(const Problem& problem, const Object& object) {
   if (created.error().code == ErrorCode::kAlreadyExists) return true;
   runtime_.log.debug("an Event cannot be written",
                      {{"object", object.key.str()}, {"detail", created.error().text()}});
-  // What the API refuses as it is, it would refuse again.
+  // Do not retry: the API would refuse it again.
   return created.error().code == ErrorCode::kInvalidField;
 }
 

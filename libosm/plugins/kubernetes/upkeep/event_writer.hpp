@@ -1,5 +1,5 @@
-// Events (events.k8s.io/v1) for what is wrong with objects: what `kubectl describe` and
-// `kubectl events` show.
+// Events (events.k8s.io/v1) for problems of objects, shown by `kubectl describe` and `kubectl
+// events`.
 #pragma once
 
 #include <map>
@@ -23,11 +23,11 @@ class EventWriter {
   // `store` outlives it.
   EventWriter(Api& api, const Runtime& runtime, const ObjectStore& store, std::string replica);
 
-  // Writes one Event for each problem that was not told yet, as far as the rate allows; the rest
-  // is told by a later call. The name of an Event follows from what it says, so that replicas that
-  // take turns say it once. What has no effect is no Event. Blocking: for calls of the API.
+  // Writes one Event per new problem, as far as the rate allows; a later call writes the rest. The
+  // name of an Event follows from its content, so that alternating replicas write it once. Fields
+  // without effect are no Events. Blocking: for calls of the API.
   void tell(const std::vector<Problem>& problems);
-  // Whether the rate held some back.
+  // True if the rate delayed some.
   bool behind() const { return behind_; }
 
  private:
@@ -38,7 +38,7 @@ class EventWriter {
   const ObjectStore& store_;
   const std::string replica_;
   RateLimit budget_;
-  std::set<Problem> told_;  // of those that are there now
+  std::set<Problem> told_;  // reported problems among the present ones
   bool behind_ = false;
 };
 

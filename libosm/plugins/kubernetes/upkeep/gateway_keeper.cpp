@@ -41,7 +41,7 @@ json::object data_of(const certificate::Certificate& certificate, const std::str
           {"tls.key", key.text()}};
 }
 
-// Somebody was faster; what is there now is looked at again.
+// Another writer was faster; the present object is checked again.
 bool is_race(ErrorCode code) {
   return code == ErrorCode::kConflict || code == ErrorCode::kAlreadyExists;
 }
@@ -61,7 +61,7 @@ GatewayKeeper::GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOpti
                 .metadata_only = true,
                 .on_change = [this](const auto&) { wake(); }}) {
   config_ = options_.spec.subscribe([this](const std::vector<ObjectKey>& keys) {
-    // Without keys: it has synced, or problems changed, on which in_doubt() looks.
+    // An empty list: it has synced, or problems changed, which in_doubt() checks.
     if (keys.empty() || std::find(keys.begin(), keys.end(), options_.mesh_config) != keys.end())
       wake();
   });
@@ -107,7 +107,7 @@ void GatewayKeeper::round() {
     return forget();
   }
   secrets_.start();
-  if (!options_.spec.has_synced()) return;  // as if there were no MeshConfig
+  if (!options_.spec.has_synced()) return;  // otherwise it would look like a missing MeshConfig
   const auto wanted = options_.spec.get_mesh_config().certificates.ingress_gateway;
   if (!wanted && in_doubt()) return;
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
@@ -122,14 +122,14 @@ void GatewayKeeper::round() {
   } else {
     release();
   }
-  // Last, so that a gateway whose Secret gets another name has one at any time.
+  // Remove others last, so that a gateway whose Secret gets another name always has one.
   if (done.ok() && !swept_) done = remove_others();
   if (done.ok() || !is_race(done.error().code)) report(done);
   timer_ =
       strand_.post_after(jittered(done.ok() ? kLook : kRetry, runtime_.rng), [this] { wake(); });
 }
 
-// A MeshConfig that cannot be read says nothing, so it takes nothing away either.
+// A MeshConfig that cannot be read causes no removal.
 bool GatewayKeeper::in_doubt() const {
   const std::vector<Problem> problems = options_.spec.list_problems();
   return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) {
@@ -198,7 +198,7 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
   return {};
 }
 
-// In place of `live`, if that is (still) what is there; null: nothing is.
+// Replaces `live`, if that is still the present object; null: there is none.
 Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::object* live,
                                           json::object& secret) {
   if (live == nullptr) {
@@ -218,7 +218,7 @@ Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::obje
   return api_.patch(kSecrets, key.ns, key.name, patch);
 }
 
-// Also those that a replica before this one left.
+// Removes also Secrets of an earlier replica.
 Status GatewayKeeper::remove_others() {
   for (const auto& secret : secrets_.objects().list()) {
     const ObjectKey& key = secret->key;
@@ -249,14 +249,14 @@ bool GatewayKeeper::is_ours(const json::object& secret) const {
   });
 }
 
-// Only what the manager gave us: its names are not ours alone.
+// Release only our own certificate: other users share the manager's names.
 void GatewayKeeper::release() {
   if (subject_) options_.manager.release_certificate(subject_->common_name);
   subject_.reset();
   written_.reset();
 }
 
-// What was known of the cluster holds no longer: others write.
+// Forget the cluster's state: other replicas write now.
 void GatewayKeeper::forget() {
   release();
   swept_ = false;

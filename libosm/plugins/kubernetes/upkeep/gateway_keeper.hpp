@@ -1,10 +1,10 @@
 // Keeps the client certificate of an ingress gateway in the Secret that MeshConfig names
-// (spec.certificate.ingressGateway): written by whoever holds the Lease, again whenever the
-// certificate or its roots are renewed, and gone when the section is.
+// (spec.certificate.ingressGateway). The Lease holder writes it, writes it again whenever the
+// certificate or its roots are renewed, and deletes it with the section.
 //
-// A Secret is ours by its labels; no other is changed, whatever MeshConfig names. Only metadata is
-// read: no key leaves the API server. A new holder of the Lease writes a certificate of its own. A
-// Secret whose version is not the one written here is written again.
+// Labels mark our Secrets; no other Secret is ever changed, whatever MeshConfig names. Only
+// metadata is read, so keys never come from the API server: a new Lease holder writes its own
+// certificate, and a Secret with another version than the written one is written again.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ namespace osm::inline v1::kubernetes {
 struct GatewayKeeperOptions {
   certificate::Manager& manager;
   MeshSpec& spec;
-  std::function<TrustDomains()> trust_domains;  // of now
-  std::function<bool()> may_write;              // this replica is the one that does
-  std::function<void()> on_problems;            // problems() has changed. Must not block
+  std::function<TrustDomains()> trust_domains;  // trust domains in effect
+  std::function<bool()> may_write;              // true on the writing replica
+  std::function<void()> on_problems;            // called when problems() changed; must not block
   std::string mesh_name = "osm";
-  ObjectKey mesh_config;  // whose problems these are
+  ObjectKey mesh_config;  // the object of the problems
 };
 
 class GatewayKeeper {
@@ -42,19 +42,20 @@ class GatewayKeeper {
   GatewayKeeper(const GatewayKeeper&) = delete;
   GatewayKeeper& operator=(const GatewayKeeper&) = delete;
 
-  // Writes and tells nothing more. Blocking: until a call of the API or of the CA that is under way
-  // has returned.
+  // Ends writing and notifying. Blocking: until a running call of the API or of the CA has
+  // returned.
   void stop();
 
-  // MeshConfig, or a gateway's certificate, may have changed. Thread: any. Blocking: no.
+  // Called when the MeshConfig or a gateway's certificate may have changed. Thread: any. Blocking:
+  // no.
   void wake();
-  // This replica may write from now on. Thread: any. Blocking: no.
+  // Called when this replica may write from now on. Thread: any. Blocking: no.
   void on_acquired();
-  // Why the Secret is not as it should be. Thread: any. Blocking: no.
+  // Reasons why the Secret is not as configured. Thread: any. Blocking: no.
   std::vector<Problem> problems() const;
 
  private:
-  // A Secret as we left it.
+  // A Secret as it was written.
   struct Written {
     ObjectKey key;
     std::string uid;
@@ -81,16 +82,16 @@ class GatewayKeeper {
   const Runtime runtime_;
   const GatewayKeeperOptions options_;
 
-  std::atomic<bool> awake_{false};  // a round is to come
-  mutable std::mutex mutex_;        // over `problem_`
+  std::atomic<bool> awake_{false};  // a round is posted
+  mutable std::mutex mutex_;        // guards `problem_`
   std::optional<Problem> problem_;
 
   // On the strand.
-  std::optional<certificate::Subject> subject_;  // of the certificate that the manager has for us
-  std::chrono::seconds validity_{};              // which was asked for it
+  std::optional<certificate::Subject> subject_;  // subject of the manager's certificate for us
+  std::chrono::seconds validity_{};              // its requested validity
   std::optional<Written> written_;
-  std::optional<ObjectKey> secret_;  // the one that is wanted
-  bool swept_ = false;               // there is no other of ours
+  std::optional<ObjectKey> secret_;  // the configured Secret
+  bool swept_ = false;               // there is no other Secret of ours
   Strand strand_;
   Informer secrets_;
   Subscription timer_;

@@ -45,7 +45,7 @@ Lease::~Lease() {
   json::object& spec = spec_of(*lease);
   spec["holderIdentity"] = "";
   spec["renewTime"] = rfc3339(runtime_.clock.wall_now(), 6);
-  // When it fails, the Lease runs out by itself.
+  // If this fails, the Lease expires by itself.
   static_cast<void>(api_.update(kLeases, *lease));
 }
 
@@ -59,7 +59,7 @@ void Lease::tick() {
   timer_ = strand_.post_after(jittered(options_.retry, runtime_.rng), [this] { tick(); });
 }
 
-// `asked`: before the API was. What it answers was so no earlier.
+// `asked`: time before the call of the API; its answer is not older.
 void Lease::look(SteadyTime asked) {
   auto lease = api_.get(kLeases, options_.ns, options_.name);
   if (!lease.ok()) {
@@ -87,7 +87,7 @@ void Lease::look(SteadyTime asked) {
   write(*std::move(lease), asked, !ours);
 }
 
-// Whether it has stood still for as long as its holder said, as seen from here.
+// True if it has stood still for its holder's duration, by this replica's clock.
 bool Lease::expired(const json::object& lease) {
   const std::string version = text_at(map_at(lease, "metadata"), "resourceVersion");
   const SteadyTime now = runtime_.clock.steady_now();
@@ -113,7 +113,7 @@ void Lease::create(SteadyTime asked) {
                              {"acquireTime", now},
                              {"renewTime", now},
                              {"leaseTransitions", 0}}}};
-  // Somebody else may have been first: the next look says so.
+  // Another replica may have been first; the next check shows it.
   if (api_.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
 }
 

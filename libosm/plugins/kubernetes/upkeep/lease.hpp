@@ -1,8 +1,8 @@
-// Which of several replicas writes: the holder of a Lease (coordination.k8s.io/v1).
+// Leader election: the holder of a Lease (coordination.k8s.io/v1) writes.
 //
-// Whoever holds it renews it; when the Lease stands still for its duration, somebody else takes it.
-// That is judged by this replica's own monotonic clock, so that clocks that disagree decide
-// nothing; a holder that could not renew in time stops before anybody else may begin.
+// The holder renews the Lease. If the Lease stands still for its duration, another replica takes
+// it. Each replica judges that by its own monotonic clock, so clocks need not agree. A holder that
+// could not renew in time stops before another replica may begin.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace osm::inline v1::kubernetes {
 struct LeaseOptions {
   std::string ns;
   std::string name;
-  std::string identity;  // of this replica; no other has it
+  std::string identity;  // of this replica; unique
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};  // less than `duration`
   std::chrono::seconds retry{2};
@@ -28,18 +28,18 @@ struct LeaseOptions {
 
 class Lease {
  public:
-  // `on_acquired` runs on the blocking executor, after each time it is acquired.
+  // `on_acquired` runs on the blocking executor, each time after it is acquired.
   Lease(Api& api, const Runtime& runtime, LeaseOptions options, std::function<void()> on_acquired);
-  // Gives it up, so that another replica need not wait. Blocking: for some calls of the API.
+  // Releases the Lease, so that another replica need not wait. Blocking: for some calls of the API.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // Neither renews nor acquires it any more, and calls nobody back. It is held until it runs out,
-  // or this is destroyed. Blocking: until a call of the API that is under way has returned.
+  // Ends renewing, acquiring and callbacks. The Lease is held until it expires, or this is
+  // destroyed. Blocking: until a running call of the API has returned.
   void stop();
 
-  // Whether this replica holds it at this moment. Thread: any. Blocking: no.
+  // True while this replica holds it. Thread: any. Blocking: no.
   bool held() const;
 
  private:
@@ -55,7 +55,8 @@ class Lease {
   const LeaseOptions options_;
   const std::function<void()> on_acquired_;
   std::atomic<SteadyTime::rep> held_until_{SteadyTime::min().time_since_epoch().count()};
-  std::string seen_version_;  // of the Lease, and since when it stands still
+  std::string
+      seen_version_;  // version of the Lease; the next has the time since which it stands still
   SteadyTime seen_since_{};
   bool failing_ = false;
   Strand strand_;

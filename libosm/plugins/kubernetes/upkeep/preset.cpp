@@ -27,7 +27,7 @@ Result<json::object> parse_preset(const std::string& text) {
   return std::move(value.as_object());
 }
 
-// What to apply to a MeshConfig that is there; `noted`: its annotation.
+// Patch for an existing MeshConfig; `noted`: its annotation.
 json::object follow(const std::string& noted, const json::object& preset,
                     const json::object& live) {
   if (noted.empty()) return {};
@@ -48,7 +48,7 @@ json::object merge_preset(const json::object& last, const json::object& preset,
     const bool maps = value.is_object() && (is == nullptr || is->is_object()) &&
                       (was == nullptr || was->is_object());
     if (maps) {
-      // A section that somebody took away whole stays away, but for what is new in it.
+      // A section that a user removed stays removed, except for new fields in it.
       json::object section = merge_preset(map_at(last, key), value.as_object(), map_at(live, key));
       if (!section.empty()) out[key] = std::move(section);
       continue;
@@ -92,7 +92,7 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
                                  {.type = PatchType::kApply,
                                   .body = json::serialize(body),
                                   .field_manager = kPresetManager,
-                                  // Created by somebody else meanwhile: theirs is kept.
+                                  // Created by another user meanwhile: theirs is kept.
                                   .force = !absent});
   if (!written.ok()) return written.error();
   return true;

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kFirstDelay{1};
 constexpr std::chrono::minutes kLongestDelay{5};
 constexpr std::chrono::minutes kQuiet{1};
 
-// The numbers of "1.2.3"; what is no number counts as 0.
+// The numbers of "1.2.3"; other text counts as 0.
 std::vector<int> version_of(std::string_view text) {
   std::vector<int> parts;
   while (!text.empty()) {

@@ -1,10 +1,11 @@
-// Keeps a few objects of the API server as they should be: creates them, and restores them when
-// somebody deletes or changes them.
+// Keeps a few objects of the API server in their wanted state: creates missing ones, restores
+// deleted and changed ones.
 //
-// The wanted object is a part of the real one. Members that others add stay, with two exceptions:
-// an empty map or list must stay empty, and a member that is null must be absent. Lists have
-// exactly the wanted items. Objects of a newer version of the mesh are left alone. Repeated changes
-// are undone ever more slowly, so that two writers who disagree do not keep the API server busy.
+// A wanted object is a part of the real one. Members that others add stay, with two exceptions: a
+// wanted empty map or list must stay empty, and a wanted null must be absent. Lists must equal the
+// wanted ones. Objects of a newer version of the mesh are left unchanged. Repairs of an object that
+// another writer changes repeatedly get growing delays, so that the two do not overload the API
+// server.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -42,7 +43,7 @@ class Reconciler {
     boost::json::object object;
     bool seen = false;  // it was as wanted once: differences from now on are changes by others
     SteadyTime repaired{};
-    std::chrono::nanoseconds spacing{};  // from one repair to the next
+    std::chrono::nanoseconds spacing{};  // between two repairs
     std::chrono::nanoseconds backoff{};  // while the API server refuses
     Subscription retry{};
   };

@@ -25,12 +25,12 @@ constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
 constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
 constexpr std::size_t kMaxName = 253;
-constexpr std::chrono::seconds kBoardSpacing{1};  // from one writing to the next
+constexpr std::chrono::seconds kBoardSpacing{1};  // between two writes
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-// A replica's name as an object's: what a host name may have and an object may not is left out, and
-// a digest keeps two names apart.
+// The object name for a replica: characters that an object name cannot have are dropped, and a
+// digest keeps two names distinct.
 std::string lease_name(const std::string& replica) {
   std::string clean = replica;
   for (char& c : clean)
@@ -93,7 +93,7 @@ void LeaseBoard::stop() {
 
 LeaseBoard::~LeaseBoard() {
   stop();
-  // When it fails, the Lease runs out by itself.
+  // If this fails, the Lease expires by itself.
   if (written_at_) static_cast<void>(api_.remove(kLeases, options_.ns, name_));
 }
 
@@ -158,7 +158,7 @@ void LeaseBoard::tick() {
   tick_timer_ = strand_.post_after(jittered(options_.look, runtime_.rng), [this] { tick(); });
 }
 
-// At once, or when the last writing is long enough ago.
+// Writes at once, or when the last write is long enough ago.
 void LeaseBoard::write_soon() {
   if (write_waits_) return;
   const SteadyTime now = runtime_.clock.steady_now();
@@ -170,7 +170,7 @@ void LeaseBoard::write_soon() {
   });
 }
 
-// Creates it, or puts it in place of the last one, whoever may have changed or deleted that.
+// Creates the Lease, or replaces it, whatever others changed.
 void LeaseBoard::write() {
   const SteadyTime asked = runtime_.clock.steady_now();
   tried_at_ = asked;

@@ -1,9 +1,8 @@
-// The replicas' board in a cluster: each replica keeps a Lease of its own in the mesh's namespace,
-// with a topic in each annotation, and follows the Leases of the others by an informer.
+// The replica board in a cluster: each replica keeps its own Lease in the mesh's namespace, with
+// one annotation per topic, and lists the others' Leases.
 //
-// A replica is gone when its Lease has not changed for its duration, by this replica's monotonic
-// clock (as in lease.hpp). This replica's own Lease must come back by the watch: that proves that
-// the watch works. Any replica deletes Leases that have not changed for long.
+// A replica is judged as in lease.hpp, by this replica's own monotonic clock: it is gone when its
+// Lease stands still for its duration. Any replica deletes Leases that have stood still for long.
 #pragma once
 
 #include <chrono>
@@ -26,22 +25,22 @@ namespace osm::inline v1::kubernetes {
 struct LeaseBoardOptions {
   std::string ns;
   std::string mesh_name;
-  std::string replica;  // no other has it
+  std::string replica;  // unique
   std::chrono::seconds duration{15};
   std::chrono::seconds renew{5};    // less than a third of `duration`
   std::chrono::seconds look{2};     // from one judgement of who is gone to the next
   std::chrono::minutes collect{5};  // a Lease is deleted when it has not changed for so long
-  std::set<std::string> topics{};   // that this replica takes part in; empty: all
+  std::set<std::string> topics{};   // topics that this replica takes part in; empty: all
 };
 
 class LeaseBoard final : public ReplicaBoard {
  public:
   LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions options);
-  // Leaves the board, so that nobody waits for this replica. Blocking: for some calls of the API.
+  // Leaves the board, so that no replica waits for this one. Blocking: for some calls of the API.
   ~LeaseBoard() override;
 
-  // Leaves nothing behind but what is there, as a replica that was killed.
-  // Blocking: until a call of the API that is under way has returned.
+  // Stops without leaving the board, like a killed replica.
+  // Blocking: until a running call of the API has returned.
   void stop();
 
   Status publish(const std::string& topic, std::string text) override;
@@ -75,9 +74,9 @@ class LeaseBoard final : public ReplicaBoard {
   Api& api_;
   const Runtime runtime_;
   const LeaseBoardOptions options_;
-  const std::string name_;  // of our Lease
+  const std::string name_;  // name of our Lease
 
-  mutable std::mutex mutex_;  // over the next five
+  mutable std::mutex mutex_;  // guards the next five
   Topics ours_;
   bool unwritten_ = true;
   Leases leases_;                         // by name

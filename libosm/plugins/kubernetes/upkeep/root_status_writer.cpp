@@ -9,7 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kPeriod{1};       // what is waited for changes all the time
+constexpr std::chrono::seconds kPeriod{1};       // the reason of a wait changes all the time
 constexpr double kBurst = 10;                    // objects at once, then
 constexpr std::chrono::seconds kRootSpacing{1};  // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
@@ -67,7 +67,7 @@ void RootStatusWriter::write_all() {
   }
 }
 
-// True also for an object that is gone.
+// True also for a removed object.
 bool RootStatusWriter::write(const std::string& name, const Said& said) {
   const json::object body{{"status", {{"state", said.first}, {"message", said.second}}}};
   const auto patched = api_.patch(

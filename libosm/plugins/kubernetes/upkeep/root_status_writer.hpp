@@ -1,5 +1,5 @@
-// Tells the authors of MeshRootCertificates how far these are: state and message of their status.
-// By one replica at a time, only what changed, once a second at most.
+// Writes state and message into the status of MeshRootCertificates. One replica at a time writes,
+// only changes, once a second at most.
 #pragma once
 
 #include <functional>
@@ -21,19 +21,19 @@ namespace osm::inline v1::kubernetes {
 
 struct RootStatusWriterOptions {
   std::function<std::vector<RootStatus>()> roots;  // as RootRotation::status()
-  std::function<bool()> may_write;                 // this replica is the one that does
+  std::function<bool()> may_write;                 // true on the writing replica
   std::string osm_namespace;
 };
 
 class RootStatusWriter {
  public:
   RootStatusWriter(Api& api, const Runtime& runtime, RootStatusWriterOptions options);
-  // Blocking: until a call of the API that is under way has returned.
+  // Blocking: until a running call of the API has returned.
   ~RootStatusWriter();
   RootStatusWriter(const RootStatusWriter&) = delete;
   RootStatusWriter& operator=(const RootStatusWriter&) = delete;
 
-  // These objects changed. Thread: any. Blocking: no.
+  // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
 
  private:
@@ -47,8 +47,8 @@ class RootStatusWriter {
   const Runtime runtime_;
   const RootStatusWriterOptions options_;
 
-  std::mutex mutex_;               // over `touched_`
-  std::set<std::string> touched_;  // may be others of the same name, without a status
+  std::mutex mutex_;               // guards `touched_`
+  std::set<std::string> touched_;  // may be new objects of the same name, without a status
 
   // On the strand.
   std::map<std::string, Said> written_;

@@ -32,7 +32,7 @@ class ConfigMapRecord final : public RotationRecord {
     const auto written = next.version.empty() ? create(next) : replace(next);
     if (written.ok()) return {};
     const Error& error = written.error();
-    // Another replica was first, or somebody deleted it.
+    // Another replica was first, or the ConfigMap was deleted.
     if (error.code == ErrorCode::kAlreadyExists || error.code == ErrorCode::kConflict ||
         (error.code == ErrorCode::kNotFound && !next.version.empty()))
       return Error{ErrorCode::kConflict, name() + ": is not what was read any more"};

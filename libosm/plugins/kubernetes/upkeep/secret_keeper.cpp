@@ -20,7 +20,7 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::minutes kSweep{1};
-constexpr std::chrono::seconds kRetry{5};  // of one that came to nothing
+constexpr std::chrono::seconds kRetry{5};  // after a failure
 constexpr std::size_t kDeletionsPerSweep = 500;
 constexpr std::string_view kPrefix = "envoy-bootstrap-config-";
 
@@ -34,7 +34,7 @@ bool mounts(const json::value& pod, const std::string& secret) {
   return false;
 }
 
-// Of a Secret that has the name of a bootstrap Secret: its proxy's UUID.
+// The proxy's UUID in the name of a bootstrap Secret.
 std::optional<std::string> uuid_of(const json::object& secret) {
   const std::string name = name_of(secret);
   if (name.rfind(kPrefix, 0) != 0 || !is_uuid(name.substr(kPrefix.size()))) return std::nullopt;
@@ -129,7 +129,7 @@ SecretKeeper::Owners SecretKeeper::owners() const {
     if (label == object->labels.end()) continue;
     const Claim claim{object->key.ns, label->second};
     if (kept_.contains(claim)) {
-      owners.try_emplace(claim);  // it is there; who it is has been settled
+      owners.try_emplace(claim);  // it exists; its Pod is known already
       continue;
     }
     boost::system::error_code fault;
@@ -146,7 +146,7 @@ SecretKeeper::Owners SecretKeeper::owners() const {
   return owners;
 }
 
-// Pods came or went.
+// Handles added and removed Pods.
 void SecretKeeper::round() {
   {
     std::lock_guard lock(mutex_);
@@ -221,7 +221,7 @@ void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
   }
   const auto owner = present.find(claim);
   if (owner == present.end()) return collect(claim, secret);
-  // Settled before, and changed by somebody since.
+  // It had an owner before and was changed since.
   if (owner->second.uid.empty()) {
     kept_.erase(claim);
     return;
@@ -256,7 +256,8 @@ void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
   const SteadyTime since = before == orphans_.end() ? now : before->second;
   orphans_now_.emplace(claim, since);
   const json::object& metadata = map_at(secret, "metadata");
-  // Two clocks must agree: the API server's on its age, and ours in that the Pod stays away.
+  // Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the
+  // Pod.
   const std::string limit = rfc3339(runtime_.clock.wall_now() - options_.patience);
   if (text_at(metadata, "creationTimestamp") > limit || now - since < kSweep) return;
   if (deletions_left_ == 0 || pod_exists(claim)) return;
@@ -270,7 +271,7 @@ void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
                     {{"namespace", claim.first}, {"secret", name_of(secret)}});
 }
 
-// Asked of the API server itself: what this replica has read may be behind.
+// Ask the API server itself: this replica's informers may lag.
 bool SecretKeeper::pod_exists(const Claim& claim) {
   const auto page =
       list_page(api_, {.resource = kPods,

@@ -1,9 +1,10 @@
-// Looks after the bootstrap Secrets that the injector makes. A Secret gets its Pod as owner, so
-// that Kubernetes deletes both together. A Secret whose Pod never comes is deleted. Certificates
-// are renewed (bootstrap_renewer.hpp).
+// Maintains the bootstrap Secrets of the injector. Each gets its Pod as owner, so that Kubernetes
+// deletes it with the Pod. A Secret whose Pod never appears is deleted. Certificates in Secrets are
+// renewed (bootstrap_renewer.hpp).
 //
-// A Secret is ours by its labels and its name; no other is changed. Only metadata is read: no key
-// leaves the API server. The replica that may write follows the Secrets by an informer.
+// Labels and the name mark our Secrets; no other Secret is ever changed. Only metadata is read: the
+// keys stay in the API server. Pods are watched, Secrets are not; all Secrets are listed every
+// minute.
 #pragma once
 
 #include <functional>
@@ -24,24 +25,24 @@
 namespace osm::inline v1::kubernetes {
 
 struct SecretKeeperOptions {
-  const ObjectStore& store;  // of Pods with a proxy UUID
+  const ObjectStore& store;  // holds Pods with a proxy UUID
   std::function<bool()> may_write;
   std::string mesh_name;
-  std::chrono::minutes patience{10};                     // with a Secret whose Pod does not come
+  std::chrono::minutes patience{10};                     // time to wait for a Secret's Pod
   std::optional<ProxyCertificateUpkeep> certificates{};  // nullopt: they are not renewed
 };
 
 class SecretKeeper {
  public:
   SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options);
-  // Blocking: until a call of the API that is under way has returned.
+  // Blocking: until a running call of the API has returned.
   ~SecretKeeper();
   SecretKeeper(const SecretKeeper&) = delete;
   SecretKeeper& operator=(const SecretKeeper&) = delete;
 
-  // These objects changed. Thread: any. Blocking: no.
+  // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
-  // This replica may write from now on. Thread: any. Blocking: no.
+  // Called when this replica may write from now on. Thread: any. Blocking: no.
   void on_acquired();
   // As BootstrapRenewer::stale().
   std::optional<std::size_t> stale() const;
@@ -68,7 +69,7 @@ class SecretKeeper {
   Owners owners() const;
   void adopt_new(const Owners& owners);
   void look_at(const boost::json::object& secret, const Owners& owners);
-  // Ok also when nothing is left to do.
+  // Ok also if nothing is left to do.
   Status adopt(const boost::json::object& secret, const Owner& owner);
   void collect(const Claim& claim, const boost::json::object& secret);
   bool pod_exists(const Claim& claim);
@@ -77,12 +78,13 @@ class SecretKeeper {
   const Runtime runtime_;
   const SecretKeeperOptions options_;
 
-  std::mutex mutex_;  // over `touched_`
+  std::mutex mutex_;  // guards `touched_`
   bool touched_ = false;
 
   // On the strand.
-  std::set<Claim> kept_;                     // Secrets that have an owner, or are none of ours
-  std::map<Claim, SteadyTime> orphans_;      // of the last sweep, since when; and of
+  std::set<Claim> kept_;  // Secrets that have an owner, or are none of ours
+  std::map<Claim, SteadyTime>
+      orphans_;  // orphans of the last sweep with their first time; the next member:
   std::map<Claim, SteadyTime> orphans_now_;  // this one
   std::size_t deletions_left_ = 0;           // in this sweep
   bool listed_ = false;                      // since this replica may write

@@ -17,16 +17,16 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kStatusManager = "osm-status-";  // and the mesh's name
-constexpr std::chrono::seconds kPeriod{1};             // from one round of writing to the next
-constexpr std::chrono::seconds kLookAtAll{30};         // counts of proxies lag by so much
+constexpr const char* kStatusManager = "osm-status-";  // the mesh's name follows
+constexpr std::chrono::seconds kPeriod{1};             // between two rounds of writing
+constexpr std::chrono::seconds kLookAtAll{30};         // longest delay of counts of proxies
 constexpr double kBurst = 100;                         // objects at once, then
 constexpr std::chrono::milliseconds kSpacing{100};     // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 constexpr std::size_t kMaxNamed = 3;         // proxies in a message
 constexpr std::size_t kMaxShared = 100'000;  // bytes on the board: some 2,500 objects
 
-// What has a status subresource of ours.
+// Resources with our status subresource.
 const std::array<const Resource*, 6> kWithStatus{&kTrafficTargets, &kHttpRouteGroups,
                                                  &kTcpRoutes,      &kTrafficSplits,
                                                  &kMeshConfigs,    &kVirtualMachines};
@@ -56,7 +56,7 @@ Condition accepted(const ObjectStatus& status) {
   return {"Accepted", "True", "Accepted", wrong.empty() ? "in use" : "in use, but: " + wrong};
 }
 
-// Workloads, not their proxies: a few, so that a large mesh does not write a large status.
+// Names a few workloads, not all proxies, so that a large mesh does not write a large status.
 std::string laggards(const ObjectStatus& status) {
   std::string out;
   std::size_t named = 0;
@@ -84,7 +84,7 @@ Condition programmed(const Share& share, const std::string& more) {
   return {"Programmed", "False", "Pending", count};
 }
 
-// What the count does not say.
+// Information beyond the count.
 std::string more_of(const ShareSum& sum, std::size_t replicas, const std::string& refusals) {
   const auto some = [&](std::size_t count) {
     return "; " + std::to_string(count) + " of " + std::to_string(replicas) + " replicas ";
@@ -99,7 +99,7 @@ Share share_of(const ObjectStatus& status, std::int64_t generation) {
   return {generation, status.phase, status.applied, status.concerned};
 }
 
-// As the store has it; 0: an object of a store without generations.
+// The generation in the store; 0: a store without generations.
 std::int64_t generation_of(const Object& object) {
   boost::system::error_code fault;
   const json::value root = json::parse(object.json, fault);
@@ -142,7 +142,7 @@ void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
     std::lock_guard lock(mutex_);
     for (const ObjectKey& key : keys) {
       if (resource_of(key.kind) != nullptr) touched_.insert(key);
-      // It may have entered or left the mesh, with all that is in it.
+      // The namespace may have entered or left the mesh with all its objects.
       all_touched_ |= key.kind == kNamespaces.kind;
     }
     if (touched_.empty() && !all_touched_) return;
@@ -160,7 +160,7 @@ void StatusWriter::on_mesh() {
   wake();
 }
 
-// Rounds follow each other at a distance; what happens meanwhile is seen by the next.
+// Rounds have a minimum distance; the next round handles changes meanwhile.
 void StatusWriter::wake() {
   {
     std::lock_guard lock(mutex_);
@@ -181,9 +181,10 @@ void StatusWriter::run() {
   if (!options_.may_write()) {
     wrote_ = false;
     written_.clear();
-    if (options_.board == nullptr) return forget();  // nobody asks what this replica knows
+    if (options_.board == nullptr)
+      return forget();  // no other replica needs this replica's statuses
   }
-  // Before every namespace is known, each object looks as if it were outside of the mesh.
+  // Before every namespace is known, each object looks as if it were outside the mesh.
   if (!options_.store.has_synced()) return wake();
   const std::vector<Problem> problems = options_.problems();
   choose_due(mesh);
@@ -210,7 +211,7 @@ void StatusWriter::forget() {
   look_at_all_ = true;
 }
 
-// Reads what whoever wrote before has written, so that only what differs is.
+// Reads the statuses of the previous writer, so that only differences are written.
 bool StatusWriter::take_over() {
   written_.clear();
   for (const Resource* resource : kWithStatus) {
@@ -263,7 +264,7 @@ void StatusWriter::sleep() {
   if (stale_) timer_ = strand_.post_after(kLookAtAll, [this] { run(); });
 }
 
-// Objects whose problems are different now.
+// Collects objects whose problems changed.
 void StatusWriter::collect(const std::vector<Problem>& problems) {
   std::map<ObjectKey, std::vector<Problem>> now;
   for (const Problem& problem : problems)
@@ -281,7 +282,7 @@ void StatusWriter::survey() {
   std::erase_if(due_, [this](const ObjectKey& key) { return survey(key); });
 }
 
-// Whether it was known, or is known to be none of the mesh's.
+// True if it was known, or is known to be outside the mesh.
 bool StatusWriter::survey(const ObjectKey& key) {
   const auto object = options_.store.get(key);
   const auto status =
@@ -299,7 +300,7 @@ bool StatusWriter::survey(const ObjectKey& key) {
          status.error().code == ErrorCode::kInvalidArgument;
 }
 
-// The mesh's own configuration is, wherever it says who is.
+// The mesh's own configuration counts in any namespace.
 bool StatusWriter::in_mesh(const ObjectKey& key) const {
   if (key.kind == kMeshConfigs.kind) return true;
   const auto ns = options_.store.get({std::string(kNamespaces.kind), "", key.ns});
@@ -308,7 +309,7 @@ bool StatusWriter::in_mesh(const ObjectKey& key) const {
   return label != ns->labels.end() && label->second == options_.mesh_name;
 }
 
-// What the others said, and what there is to say to them. False: it is not known who they are.
+// Reads the other replicas' statuses and publishes ours. False: the live replicas are not known.
 bool StatusWriter::listen() {
   if (options_.board == nullptr) return true;
   auto said = options_.board->read(kStatusTopic);
@@ -331,7 +332,7 @@ void StatusWriter::tell() {
   std::map<std::string, Share, std::less<>> shares;
   if (!heard_.empty())
     for (const auto& [key, known] : known_) shares.emplace(known.id, known.share);
-  // To nobody, nothing.
+  // Publish nothing if there are no other replicas.
   const Status told = options_.board->publish(
       kStatusTopic, heard_.empty() ? std::string() : text_of(shares, kMaxShared));
   if (!told.ok())
@@ -354,8 +355,7 @@ void StatusWriter::write_status(const ObjectKey& key, const Known& known,
   if (silent_ > 0 && sum.share.phase == ObjectPhase::kApplied)
     sum.share.phase = ObjectPhase::kPending;
   Written& there = written_[key];
-  // A replica that has just come says in a moment how far it is; till then nothing has become less
-  // true than it was.
+  // Keep the old status until the new replica reports.
   const bool read_before = there.generation == known.share.generation && !there.conditions.empty();
   if (silent_ > 0 && read_before) return;
   Written wanted{
@@ -370,7 +370,7 @@ void StatusWriter::write_status(const ObjectKey& key, const Known& known,
   if (patch(key, wanted).ok()) there = std::move(wanted);
 }
 
-// Objects that were in the mesh and are no more: what was said of them is taken back.
+// Clears the conditions of objects that left the mesh.
 void StatusWriter::clear_others() {
   for (auto at = written_.begin(); at != written_.end();) {
     const ObjectKey& key = at->first;
@@ -389,7 +389,7 @@ bool StatusWriter::may_patch() {
   return may;
 }
 
-// Ok also for an object that is gone.
+// Ok also for a removed object.
 Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
   json::array conditions;
   for (const Condition& condition : wanted.conditions) {
@@ -406,9 +406,9 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
                           {"kind", resource.kind},
                           {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
                           {"status", {{"conditions", std::move(conditions)}}}};
-  // Of the status only these two conditions are ours, or none any more; applied with force, since
-  // nobody else's word on them counts. The spec is not in it, so that no version of the object can
-  // conflict.
+  // Only these two conditions of the status are ours (or none any more). Applied with force, since
+  // no other writer may set them. The spec is not in the patch, so no version of the object
+  // conflicts.
   auto patched = api_.patch(resource, key.ns, key.name,
                             {.type = PatchType::kApply,
                              .body = json::serialize(body),

@@ -1,9 +1,9 @@
-// Tells the authors of policies how far these have come: conditions Accepted and Programmed in the
-// objects' status, and Events for what is wrong. By one replica at a time, only what changed, and
-// no faster than an API server has it easily; never anything per proxy.
+// Writes the progress of policies: conditions Accepted and Programmed in the objects' status, and
+// Events for problems. One replica at a time writes, only changes, at a rate that an API server
+// handles easily; never anything per proxy.
 //
-// Each replica looks at how far objects have come with its own proxies and tells the others
-// (status_share.hpp); the one that writes counts those of all.
+// Each replica checks the progress on its own proxies and tells the others (status_share.hpp); the
+// writer sums up all.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -36,12 +36,12 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// What an object's receipt says to its author: Accepted, then Programmed.
+// Conditions for an object's status: Accepted, then Programmed.
 std::vector<Condition> conditions_of(const ObjectStatus& status);
 
 struct StatusWriterOptions {
-  const ObjectStore& store;  // the objects, without their status
-  // How far an object has come. As ControlPlane::object_status().
+  const ObjectStore& store;  // the objects without their status
+  // Progress of an object, as ControlPlane::object_status().
   std::function<Result<ObjectStatus>(const ObjectKey&)> status_of;
   // As ControlPlane::list_problems().
   std::function<std::vector<Problem>()> problems;
@@ -54,35 +54,35 @@ struct StatusWriterOptions {
 class StatusWriter {
  public:
   StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions options);
-  // Blocking: until a call of the API that is under way has returned.
+  // Blocking: until a running call of the API has returned.
   ~StatusWriter();
   StatusWriter(const StatusWriter&) = delete;
   StatusWriter& operator=(const StatusWriter&) = delete;
 
-  // These objects changed. Thread: any. Blocking: no.
+  // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
-  // Problems or proxies may have changed. Thread: any. Blocking: no.
+  // Called when problems or proxies may have changed. Thread: any. Blocking: no.
   void on_mesh();
-  // Other replicas said something, came or went. Thread: any. Blocking: no.
+  // Called when other replicas published, appeared or disappeared. Thread: any. Blocking: no.
   void on_replicas();
 
  private:
-  // What this replica knows of an object of the mesh.
+  // Status of an object on this replica.
   struct Known {
     std::string id{};  // on the board
     Share share{};
     Condition accepted{};
     std::string refusals{};
 
-    bool settled() const;  // no further news is expected of it by itself
+    bool settled() const;  // true if it will not change by itself
   };
-  // What an object's status says now.
+  // Present status of an object.
   struct Written {
     std::int64_t generation = 0;
     std::vector<Condition> conditions{};
     std::map<std::string, std::string> since{};  // by type: the last transition
   };
-  // What another replica said last, and what that means.
+  // Last text of another replica, and its content.
   struct Heard {
     std::string text;
     Shares shares;
@@ -114,24 +114,24 @@ class StatusWriter {
   EventWriter events_;
   RateLimit budget_;
 
-  std::mutex mutex_;  // over the next four
+  std::mutex mutex_;  // guards the next four
   std::set<ObjectKey> touched_;
   bool all_touched_ = false;
   bool mesh_touched_ = false;
   bool awake_ = false;
 
   // On the strand.
-  std::set<ObjectKey> due_;  // to be looked at
+  std::set<ObjectKey> due_;  // to be checked
   std::map<ObjectKey, Known> known_;
   std::map<std::string, Heard> heard_;  // by replica
-  std::size_t silent_ = 0;              // replicas that live and have said nothing yet
+  std::size_t silent_ = 0;              // live replicas that have published nothing yet
   std::map<ObjectKey, Written> written_;
   std::map<ObjectKey, std::vector<Problem>> problems_;
   SteadyTime looked_at_all_{};
   bool look_at_all_ = true;  // soon
   bool stale_ = false;       // counts of proxies may have changed since then
-  bool unfinished_ = false;  // this round left something to write
-  bool wrote_ = false;       // this replica is the one that writes
+  bool unfinished_ = false;  // this round left work
+  bool wrote_ = false;       // this replica is the writer
   Strand strand_;
   Subscription timer_;
 };

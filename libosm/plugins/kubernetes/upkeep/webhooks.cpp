@@ -22,8 +22,8 @@ json::object expression(std::string_view key, std::string_view op, json::array v
   return out;
 }
 
-// Namespaces of the mesh. A namespace that says it is a control plane's is left alone: some
-// providers add that very rule to every webhook.
+// Selects namespaces of the mesh. A namespace that is labelled as a control plane's is exempt: some
+// providers add that rule to every webhook.
 json::object monitored(const WebhookNames& names) {
   return {{"matchLabels", {{kMonitoredByLabel, names.mesh_name}}},
           {"matchExpressions",
@@ -41,18 +41,18 @@ json::object rule(const Resource& resource, json::array operations) {
           {"scope", "Namespaced"}};
 }
 
-// What is not said here, somebody could say in our place: a selector or a condition that no object
-// meets would switch the webhook off.
+// Set every field: a selector or a condition that another writer adds could switch the webhook off.
 json::object webhook(std::string_view name, json::object client, json::object namespaces,
                      json::array rules) {
-  return {{"name", name},
-          {"clientConfig", std::move(client)},
-          {"namespaceSelector", std::move(namespaces)},
-          {"objectSelector", json::object()},
-          {"matchConditions", nullptr},  // none; servers before 1.27 do not know the field
-          {"rules", std::move(rules)},
-          {"failurePolicy", "Fail"},
-          {"admissionReviewVersions", json::array{"v1"}}};
+  return {
+      {"name", name},
+      {"clientConfig", std::move(client)},
+      {"namespaceSelector", std::move(namespaces)},
+      {"objectSelector", json::object()},
+      {"matchConditions", nullptr},  // must be absent; servers before 1.27 do not know the field
+      {"rules", std::move(rules)},
+      {"failurePolicy", "Fail"},
+      {"admissionReviewVersions", json::array{"v1"}}};
 }
 
 json::object client(const WebhookNames& names, std::string_view service, int port,
@@ -112,7 +112,8 @@ json::object validating_webhook(const WebhookNames& names) {
     fields["sideEffects"] = "None";
     fields["timeoutSeconds"] = 10;
   }
-  // The namespace goes with the webhook in it: who waits for an answer then would wait for ever.
+  // Deleting the control plane's namespace ends the webhook's server. With "Fail", the deletion of
+  // MeshRootCertificates in it would then block for ever.
   webhooks.back().as_object()["failurePolicy"] = "Ignore";
   return configuration(kValidatingWebhooks, "osm-validator-mesh-" + names.mesh_name, names,
                        std::move(webhooks));
