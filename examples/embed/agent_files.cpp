@@ -7,6 +7,7 @@
 
 #include "osm/certificate/request.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
+#include "osm/mesh_spec.hpp"
 
 namespace vendor {
 namespace {

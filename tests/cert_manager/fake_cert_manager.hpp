@@ -22,6 +22,7 @@
 #include "osm/certificate/request.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
 
 namespace osm::cert_manager_test {
 
@@ -206,7 +207,9 @@ struct FakeCertManager {
 
   testing::ManualClock clock;
   kubernetes_test::MemoryApiCluster cluster{clock};
+  testing::ManualExecutor executor{clock};
   testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
   CountingRng rng;
   Authority authority{clock};
   certificate::Subject init_subject{.common_name = CommonName("init-cert.cluster.local"),

@@ -38,8 +38,7 @@ int main(int argc, char** argv) {
       osm::spec::make_mesh_spec({.store = *store, .log = run.log, .metrics = run.metrics});
   const auto hosts = osm::vm::make_vm_provider({*store, *spec, domain, run.log, run.metrics});
   auto ca = expect(osm::certificate::load_or_create_directory_ca({argv[3], domain, run.clock}));
-  const auto certificates = osm::certificate::make_manager(
-      {std::move(ca), run.blocking, run.clock, run.rng, run.log, run.metrics});
+  const auto certificates = osm::certificate::make_manager({std::move(ca), run});
   // It listens nowhere: it only knows who the proxy is.
   const auto mesh = expect(osm::ControlPlane::start({.spec = *spec,
                                                      .providers = {{hosts.get()}},
