@@ -25,7 +25,7 @@ class OSM_API SecretBytes {
   ~SecretBytes() { erase(text_); }
 
   const std::string& text() const noexcept { return text_; }  // lives as long as this object
-  bool empty() const noexcept { return text_.empty(); }  // true: there is no secret
+  bool empty() const noexcept { return text_.empty(); }       // true: there is no secret
 
   // Leaves no copy behind when the text needs more room.
   SecretBytes& append(std::string_view more);
