@@ -67,7 +67,7 @@ class ControllerTest(kubecase.MeshCase):
                  retry=(ApiError,))
         self.assertIn("backend server port 80 is already in IngressBackend twice/first",
                       self.refusal(backend("second")))
-        self.assertIn("name an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
+        self.assertIn("add an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
 
     def test_a_root_certificate_that_would_show_its_token_is_refused(self):
         vault = {"host": "10.0.0.1", "role": "mesh", "tokenFile": "/token", "protocol": "http"}

@@ -23,7 +23,8 @@ constexpr auto kBelieveMissingAfter = seconds(10);
 constexpr auto kWatchTimeout = seconds(120);
 constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds take turns
 constexpr auto kSilenceSlack = seconds(15);
-constexpr auto kUsefulWatch = seconds(10);  // a watch of this duration resets the back-off
+constexpr auto kBookmarkPeriod = seconds(60);  // API servers send bookmarks about this often
+constexpr auto kUsefulWatch = seconds(10);     // a watch of this duration resets the back-off
 constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
 
@@ -266,13 +267,16 @@ void Informer::on_silence() {
   failures_ = 0;  // it lived long enough
   fail({ErrorCode::kDeadlineExceeded,
         "watch " + std::string(options_.resource.plural) + ": silent past its timeout"},
-       after_watch());
+       after_watch(false));
   tell();
 }
 
-// The first step after a watch: see the header on restored servers.
-Informer::Phase Informer::after_watch() const {
-  return opened_ && !progressed_ ? Phase::kListing : Phase::kWatching;
+// The first step after a watch: see the header on restored servers. A watch that broke too early
+// for a bookmark is resumed, so that a short outage costs no list.
+Informer::Phase Informer::after_watch(bool broken) const {
+  const auto lived = options_.runtime.clock.steady_now() - watch_since_;
+  const bool suspect = opened_ && !progressed_ && (!broken || lived >= kBookmarkPeriod);
+  return suspect ? Phase::kListing : Phase::kWatching;
 }
 
 void Informer::take(Opened) {
@@ -302,8 +306,8 @@ void Informer::take(Ended ended) {
   if (useful) failures_ = 0;
   if (ended.status.ok()) {
     count_restart("ended");
-    if (!useful) return wait(kBackoff.delay(++failures_, options_.runtime.rng), after_watch());
-    return after_watch() == Phase::kWatching ? begin_watch() : begin_list();
+    if (!useful) return wait(kBackoff.delay(++failures_, options_.runtime.rng), after_watch(false));
+    return after_watch(false) == Phase::kWatching ? begin_watch() : begin_list();
   }
   switch (ended.status.error().code) {
     case ErrorCode::kGone:
@@ -313,7 +317,7 @@ void Informer::take(Ended ended) {
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kPermissionDenied:
       count_restart("broken");
-      return fail(ended.status.error(), after_watch());
+      return fail(ended.status.error(), after_watch(true));
     default:  // the server refuses the version or the request
       count_restart("refused");
       return fail(ended.status.error(), Phase::kListing);

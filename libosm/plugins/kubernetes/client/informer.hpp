@@ -5,7 +5,8 @@
 // - A watch that ends is resumed at its last version. 410 leads to a new list; in the middle of a
 //   paged list, to a list without pages, which cannot expire.
 // - A watch that ends without an event or a bookmark leads to a new list: a server whose store was
-//   restored from a backup does not know the version, and keeps such a watch open and silent.
+//   restored from a backup does not know the version, and keeps such a watch open and silent. A
+//   watch that broke within a minute, too early for a bookmark, is resumed.
 // - A watch that is silent past its timeout is given up.
 // - While the server is away, all objects stay. After a few seconds this is a problem.
 // - A server that is back is noticed within 4 s (5 s if it dropped a connection: cluster.cpp).
@@ -106,7 +107,7 @@ class Informer {
   void request_page(const std::string& continue_token);
   void finish_list(const std::string& version);
   void begin_watch();
-  Phase after_watch() const;
+  Phase after_watch(bool broken) const;
   void arm_alarm(std::chrono::nanoseconds delay);
   void on_silence();
   void wait(std::chrono::nanoseconds delay, Phase then);
