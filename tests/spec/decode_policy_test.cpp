@@ -161,9 +161,9 @@ TEST_SUITE("spec::decode_policy") {
     check_refused(
         kIngressBackend,
         {
-            {https_with("") + kAnyone, "spec.backends[0]", "name an AuthenticatedPrincipal"},
+            {https_with("") + kAnyone, "spec.backends[0]", "add an AuthenticatedPrincipal"},
             {https_with(", tls: {skipClientCertValidation: false}") + kAnyone, "spec.backends[0]",
-             "name an AuthenticatedPrincipal"},
+             "add an AuthenticatedPrincipal"},
         });
   }
 
