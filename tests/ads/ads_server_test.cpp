@@ -263,6 +263,7 @@ TEST_SUITE("ads::AdsServer") {
     configure(*world.client(world.client_certificate));
     const TestCa other(world.clock);
     world.server_certificate = other.controller();
+    world.secrets.set_trust_bundle(other.root_pem());
     configure(*world.client(other.proxy(kClientId, kClient)));
   }
 
