@@ -45,7 +45,7 @@ struct ServerWorld {
     server = std::move(*started);
   }
   std::shared_ptr<grpc::Channel> connect(const CertificatePtr& certificate) const {
-    return channel(server->address(), ca.root_pem(), certificate.get());
+    return channel(server->address(), secrets.trust_bundle_pem(), certificate.get());
   }
 };
 
