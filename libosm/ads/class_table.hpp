@@ -127,7 +127,7 @@ class ClassTable {
 
   // Origin of the identity's certificate; null until it is issued.
   const SecretFacts* secret_facts(const ServiceIdentity& identity) const;
-  // Of the text that all secrets hold; nullopt: there are none.
+  // Digest of the trust bundle that all secrets hold; nullopt: there are no secrets.
   const std::optional<Digest>& trust_bundle() const { return trust_bundle_; }
 
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);

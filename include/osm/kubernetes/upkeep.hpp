@@ -40,7 +40,7 @@ struct WebhookUpkeep {
 struct StatusUpkeep {
   ControlPlane& control_plane;
   ObjectStore& store;
-  // Where replicas publish their counts of proxies; made with the same replica name. Null:
+  // Replicas publish their counts of proxies here; made with the same replica name. Null:
   // conditions count the proxies of the replica that writes.
   ReplicaBoard* board = nullptr;
 };
