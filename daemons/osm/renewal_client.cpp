@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -88,6 +89,15 @@ std::shared_ptr<grpc::Channel> connect(const ProxyFiles& files,
   return grpc::CreateCustomChannel(files.controller, tls::TlsCredentials(options), arguments);
 }
 
+// Keeps gRPC until the end of its scope, and then waits for its threads: they may still free a
+// handshake after the channel is gone, and the process ends right after.
+struct GrpcScope {
+  GrpcScope() { grpc_init(); }
+  ~GrpcScope() { grpc_shutdown_blocking(); }
+  GrpcScope(const GrpcScope&) = delete;
+  GrpcScope& operator=(const GrpcScope&) = delete;
+};
+
 Error explain(const ProxyFiles& files, const grpc::Status& status, const std::string& stranger) {
   const std::string who = "the controller at " + files.controller;
   if (!stranger.empty())
@@ -121,6 +131,7 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
 Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
                                        std::chrono::milliseconds timeout) {
   gpr_set_log_function([](gpr_log_func_args*) {});  // what it says, the status says too
+  const GrpcScope grpc_scope;
   const auto stranger = std::make_shared<Stranger>();
   grpc::TemplatedGenericStub<RenewalRequest, RenewalResponse> stub(connect(files, stranger));
   grpc::ClientContext context;
