@@ -1,8 +1,10 @@
 #include "vm/machine_table.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "base/maps.hpp"
 #include "model/names.hpp"
 
 namespace osm::inline v1::vm {
@@ -14,34 +16,23 @@ ObjectKey key_of(const VirtualMachine& machine) {
 
 }  // namespace
 
-void MachineTable::set_machine(const std::string& name, Machine machine) {
-  machines_touched_ = true;
-  if (machine) {
-    machines_[name] = std::move(machine);
-  } else {
-    machines_.erase(name);
-  }
+void MachineTable::set_machine(const std::string& name, DecodedVirtualMachine machine) {
+  problems_touched_ |= put_or_erase(
+      invalid_, name,
+      machine.problems.empty() ? std::nullopt : std::optional(std::move(machine.problems)));
+  const VirtualMachine* former = find_in(machines_, name);
+  std::set<std::string> selected_by;
+  if (former) selected_by = selectors_.matching(former->labels);
+  if (!put_or_erase(machines_, name, std::move(machine.value))) return;
+  touched_machines_.insert(name);
+  touched_services_.merge(selected_by);
 }
 
 void MachineTable::set_service(const std::string& name, std::shared_ptr<const Service> service) {
   if (service && service->selector.empty()) service = nullptr;
-  const auto at = services_.find(name);
-  const auto former = at == services_.end() ? nullptr : at->second;
-  if (former == service) return;
-  touched_services_.insert(name);
-  if (former) former_services_.push_back(former);
-  if (service) {
-    services_[name] = std::move(service);
-  } else {
-    services_.erase(at);
-  }
-}
-
-void MachineTable::clear() {
-  cleared_ = machines_touched_ = true;
-  machines_.clear();
-  for (const auto& [name, service] : services_) touched_services_.insert(name);
-  services_.clear();
+  selectors_.set(name, service ? service->selector : endpoint::Labels());
+  if (put_or_erase(services_, name, service ? std::optional(std::move(service)) : std::nullopt))
+    touched_services_.insert(name);
 }
 
 ProxyId MachineTable::proxy_id(const VirtualMachine& machine) const {
@@ -49,58 +40,52 @@ ProxyId MachineTable::proxy_id(const VirtualMachine& machine) const {
                           : model::derived_proxy_id(trust_domain_, machine.name);
 }
 
-std::set<std::string> MachineTable::accept() {
-  std::set<std::string> different;
-  auto former = std::exchange(accepted_, {});
-  conflicts_.clear();
+bool MachineTable::accept(std::set<std::string>& touched) {
+  std::vector<Problem> conflicts;
+  std::set<std::string> accepted;
   std::map<ProxyId, std::string> owners;
   for (const auto& [name, machine] : machines_) {
-    const auto [owner, first] = owners.emplace(proxy_id(*machine), name);
-    if (!first) {
-      conflicts_.push_back({ErrorCode::kDuplicateObject, key_of(*machine), "", 0, "spec.proxyUUID",
-                            "VirtualMachine " + machine->name.ns + '/' + owner->second +
-                                " already has this proxy UUID and keeps it; give each its own"});
-      continue;
+    const auto [owner, first] = owners.emplace(proxy_id(machine), name);
+    if (first) {
+      accepted.insert(name);
+    } else {
+      conflicts.push_back({ErrorCode::kDuplicateObject, key_of(machine), "", 0, "spec.proxyUUID",
+                           "VirtualMachine " + machine.name.ns + '/' + owner->second +
+                               " already has this proxy UUID and keeps it; give each its own"});
     }
-    accepted_.emplace(name, machine);
-    const auto before = former.find(name);
-    if (before == former.end() || before->second != machine) different.insert(name);
   }
-  for (const auto& [name, machine] : former) {
-    if (!accepted_.contains(name)) different.insert(name);
-    // A Service may have selected its former labels, too.
-    if (different.contains(name))
-      for (const auto& [service_name, service] : services_)
-        if (selects(*service, *machine)) touched_services_.insert(service_name);
-  }
-  return different;
+  std::set_symmetric_difference(accepted.begin(), accepted.end(), accepted_.begin(),
+                                accepted_.end(), std::inserter(touched, touched.end()));
+  accepted_ = std::move(accepted);
+  return std::exchange(conflicts_, conflicts) != conflicts;
 }
 
 MachineTable::ServiceState MachineTable::compute(const Service& service) const {
   ServiceState state;
-  for (const auto& [name, machine] : accepted_) {
-    if (!selects(service, *machine)) continue;
+  for (const std::string& name : accepted_) {
+    const VirtualMachine& machine = machines_.at(name);
+    if (!endpoint::selects(service.selector, machine.labels)) continue;
     for (const ServicePort& port : service.ports) {
-      Endpoint endpoint;
-      endpoint.address = machine->address;
-      endpoint.service_port = port.name;
-      endpoint.identity = identity_of(machine->account);
+      Endpoint out;
+      out.address = machine.address;
+      out.service_port = port.name;
+      out.identity = identity_of(machine.account);
       if (const auto* target = std::get_if<Port>(&port.target_port)) {
-        endpoint.port = *target;
+        out.port = *target;
       } else {
         const auto& target_name = std::get<std::string>(port.target_port);
-        const auto named = machine->ports.find(target_name);
-        if (named == machine->ports.end()) {
+        const Port* named = find_in(machine.ports, target_name);
+        if (!named) {
           state.problems.push_back(
-              {ErrorCode::kDanglingReference, key_of(*machine), "", 0, "spec.ports",
+              {ErrorCode::kDanglingReference, key_of(machine), "", 0, "spec.ports",
                "Service " + service.name.str() + " sends port " +
                    std::to_string(number(port.port)) + " to the port named \"" + target_name +
                    "\", which is not here; add {name: " + target_name + ", port: ...}"});
           continue;
         }
-        endpoint.port = named->second;
+        out.port = *named;
       }
-      state.endpoints.push_back(std::move(endpoint));
+      state.endpoints.push_back(std::move(out));
     }
   }
   return state;
@@ -109,81 +94,69 @@ MachineTable::ServiceState MachineTable::compute(const Service& service) const {
 Workload MachineTable::workload_of(const VirtualMachine& machine) const {
   Workload workload{machine.name,    proxy_id(machine), machine.account,
                     machine.address, machine.ports,     {}};
-  for (const auto& [name, service] : services_)
-    if (selects(*service, machine)) workload.services.push_back(service->name);
+  for (const std::string& service : selectors_.matching(machine.labels))
+    workload.services.push_back({ns_, service});
   return workload;
 }
 
-MachineTable::Changes MachineTable::update() {
-  Changes changes;
-  std::set<std::string> touched_machines;
-  if (std::exchange(machines_touched_, false)) touched_machines = accept();
-  // A machine touches the Services that select it now; a Service touches the machines that it
-  // selects or selected.
-  for (const std::string& name : touched_machines)
-    if (const auto at = accepted_.find(name); at != accepted_.end())
-      for (const auto& [service_name, service] : services_)
-        if (selects(*service, *at->second)) touched_services_.insert(service_name);
-  const auto former = std::exchange(former_services_, {});
-  const auto touched_services = std::exchange(touched_services_, {});
-  for (const auto& [name, machine] : accepted_) {
-    const bool was =
-        std::any_of(former.begin(), former.end(),
-                    [&, m = machine](const auto& service) { return selects(*service, *m); });
-    const bool is = std::any_of(touched_services.begin(), touched_services.end(),
-                                [&, m = machine](const std::string& s) {
-                                  const auto at = services_.find(s);
-                                  return at != services_.end() && selects(*at->second, *m);
-                                });
-    if (was || is) touched_machines.insert(name);
-  }
+endpoint::TableChanges MachineTable::update() {
+  endpoint::TableChanges changes;
+  changes.problems = std::exchange(problems_touched_, false);
+  std::set<std::string> machines = std::exchange(touched_machines_, {});
+  if (!machines.empty()) changes.problems |= accept(machines);
+  // A machine touches the Services that select it; a Service touches the machines that it selects
+  // or selected.
+  for (const std::string& name : machines)
+    if (const VirtualMachine* machine = find_in(machines_, name))
+      touched_services_.merge(selectors_.matching(machine->labels));
+  if (const auto selectors = selectors_.take_changed(); !selectors.empty())
+    for (const std::string& name : accepted_)
+      if (!selectors.matching(machines_.at(name).labels).empty()) machines.insert(name);
 
-  update_services(touched_services, changes);
-  update_workloads(touched_machines, changes);
+  for (const std::string& name : std::exchange(touched_services_, {}))
+    update_service(name, changes);
+  for (const std::string& name : machines)
+    if (put_or_erase(workloads_, name,
+                     accepted_.contains(name) ? std::optional(workload_of(machines_.at(name)))
+                                              : std::nullopt))
+      changes.workloads.push_back({ns_, name});
   return changes;
 }
 
-void MachineTable::update_services(const std::set<std::string>& touched, Changes& changes) {
-  for (const std::string& name : touched) {
-    const auto service = services_.find(name);
-    if (service == services_.end()) {
-      if (states_.erase(name) > 0) changes.services.push_back({ns_, name});
-      continue;
-    }
+void MachineTable::update_service(const std::string& name, endpoint::TableChanges& changes) {
+  const auto* service = find_in(services_, name);
+  const ServiceState* known = find_in(states_, name);
+  if (!service && !known) return;
+  ServiceState next;
+  if (service) {
     ++changes.recomputed;
-    ServiceState next = compute(*service->second);
-    const auto [state, added] = states_.try_emplace(name);
-    if (added || state->second.endpoints != next.endpoints)
-      changes.services.push_back(service->second->name);
-    state->second = std::move(next);
+    next = compute(**service);
   }
-}
-
-void MachineTable::update_workloads(const std::set<std::string>& touched, Changes& changes) {
-  for (const std::string& name : touched) {
-    const auto machine = accepted_.find(name);
-    const auto before = workloads_.find(name);
-    if (machine == accepted_.end()) {
-      if (before == workloads_.end()) continue;
-      changes.workloads.push_back(before->second.name);
-      workloads_.erase(before);
-      continue;
-    }
-    Workload next = workload_of(*machine->second);
-    if (before != workloads_.end() && before->second == next) continue;
-    changes.workloads.push_back(next.name);
-    workloads_[name] = std::move(next);
+  if (!service || !known || known->endpoints != next.endpoints)
+    changes.services.push_back({ns_, name});
+  changes.problems |= (known ? known->problems : std::vector<Problem>()) != next.problems;
+  if (service) {
+    states_[name] = std::move(next);
+  } else {
+    states_.erase(name);
   }
 }
 
 std::optional<std::vector<Endpoint>> MachineTable::endpoints(const std::string& service) const {
-  const auto at = states_.find(service);
-  if (at == states_.end()) return std::nullopt;
-  return at->second.endpoints;
+  const ServiceState* state = find_in(states_, service);
+  return state ? std::optional(state->endpoints) : std::nullopt;
+}
+
+std::vector<ServiceName> MachineTable::services() const {
+  std::vector<ServiceName> out;
+  for (const auto& [name, state] : states_) out.push_back({ns_, name});
+  return out;
 }
 
 void MachineTable::add_problems(std::vector<Problem>& out) const {
   out.insert(out.end(), conflicts_.begin(), conflicts_.end());
+  for (const auto& [name, problems] : invalid_)
+    out.insert(out.end(), problems.begin(), problems.end());
   for (const auto& [name, state] : states_)
     out.insert(out.end(), state.problems.begin(), state.problems.end());
 }

@@ -1,9 +1,9 @@
 #include "vm/virtual_machine.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
 #include "osm/spec/vm_provider.hpp"
@@ -55,13 +55,6 @@ class Decoder {
     if (problems_.size() >= kMaxProblems) return;
     if (field.size() > kMaxFieldBytes) field = field.substr(0, kMaxFieldBytes) + "...";
     problems_.push_back({code, object_.key, "", 0, std::move(field), std::move(cause)});
-  }
-
-  // Null counts as absent.
-  static const json::value* member(const json::value& map, std::string_view name) {
-    const auto* fields = map.if_object();
-    const auto* value = fields == nullptr ? nullptr : fields->if_contains(name);
-    return value == nullptr || value->is_null() ? nullptr : value;
   }
 
   std::optional<std::string> text(const json::value& map, std::string_view name,
@@ -151,14 +144,6 @@ DecodedVirtualMachine decode_virtual_machine(const Object& object) { return Deco
 
 std::vector<Problem> check_virtual_machine(const Object& object) {
   return decode_virtual_machine(object).problems;
-}
-
-bool selects(const Service& service, const VirtualMachine& machine) {
-  if (service.selector.empty() || service.name.ns != machine.name.ns) return false;
-  return std::all_of(service.selector.begin(), service.selector.end(), [&](const auto& wanted) {
-    const auto at = machine.labels.find(wanted.first);
-    return at != machine.labels.end() && at->second == wanted.second;
-  });
 }
 
 }  // namespace osm::inline v1::vm

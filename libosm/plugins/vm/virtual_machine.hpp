@@ -32,8 +32,4 @@ struct DecodedVirtualMachine {
 
 DecodedVirtualMachine decode_virtual_machine(const Object& object);
 
-// True if the Service selects the machine, by the rules for pods: same namespace, every label of a
-// selector that is not empty.
-bool selects(const Service& service, const VirtualMachine& machine);
-
 }  // namespace osm::inline v1::vm

@@ -18,13 +18,6 @@ bool has_ended(const json::object& status) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-bool mounts(const json::object& spec, const std::string& secret) {
-  const json::array& volumes = list_at(spec, "volumes");
-  return std::any_of(volumes.begin(), volumes.end(), [&](const json::value& volume) {
-    return text_at(map_at(volume, "secret"), "secretName") == secret;
-  });
-}
-
 // `status.podIPs` repeats `status.podIP`; old clusters have only the latter.
 std::vector<std::string> addresses_of(const json::object& status) {
   std::vector<std::string> addresses;
@@ -65,7 +58,14 @@ DecodedPod refused(const Object& object, std::string field, std::string cause) {
 }  // namespace
 
 std::string bootstrap_secret(const ProxyId& proxy_id) {
-  return "envoy-bootstrap-config-" + proxy_id.str();
+  return std::string(kBootstrapSecretPrefix) + proxy_id.str();
+}
+
+bool mounts_secret(const json::object& spec, const std::string& secret) {
+  const json::array& volumes = list_at(spec, "volumes");
+  return std::any_of(volumes.begin(), volumes.end(), [&](const json::value& volume) {
+    return text_at(map_at(volume, "secret"), "secretName") == secret;
+  });
 }
 
 DecodedPod decode_pod(const Object& object) {
@@ -94,7 +94,7 @@ DecodedPod decode_pod(const Object& object) {
                    "an account of the mesh is a DNS label: lower-case letters, digits and '-', at "
                    "most 63; run the pod as another");
   pod.proxy_id = ProxyId(label->second);
-  pod.mounts_bootstrap = mounts(spec, bootstrap_secret(pod.proxy_id));
+  pod.mounts_bootstrap = mounts_secret(spec, bootstrap_secret(pod.proxy_id));
   pod.addresses = addresses_of(status);
   pod.ports = ports_of(spec);
   return {std::move(pod), std::nullopt};

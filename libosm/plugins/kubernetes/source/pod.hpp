@@ -1,10 +1,12 @@
 // A v1 Pod with a sidecar, decoded to the fields that the mesh needs.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "osm/object.hpp"
@@ -36,7 +38,11 @@ struct DecodedPod {
 DecodedPod decode_pod(const Object& object);
 
 // "envoy-bootstrap-config-<uuid>": the Secret that the injector makes for one proxy.
+inline constexpr std::string_view kBootstrapSecretPrefix = "envoy-bootstrap-config-";
 std::string bootstrap_secret(const ProxyId& proxy_id);
+
+// True if a pod with this spec mounts the Secret.
+bool mounts_secret(const boost::json::object& spec, const std::string& secret);
 
 // Result: true if the port of a container or slice carries TCP, the default.
 bool is_tcp(const boost::json::value& port);

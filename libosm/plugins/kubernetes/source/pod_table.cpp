@@ -1,9 +1,10 @@
 #include "kubernetes/source/pod_table.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "base/maps.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -19,28 +20,18 @@ ObjectKey key_of(const Pod& pod) { return {"Pod", pod.name.ns, pod.name.name}; }
 }  // namespace
 
 void PodTable::set_pod(const std::string& name, DecodedPod pod) {
-  const auto invalid = invalid_.find(name);
-  const auto former_problem =
-      invalid == invalid_.end() ? std::nullopt : std::optional(invalid->second);
-  if (former_problem != pod.problem) {
-    problems_touched_ = true;
-    if (pod.problem) {
-      invalid_.insert_or_assign(name, *std::move(pod.problem));
-    } else {
-      invalid_.erase(invalid);
-    }
-  }
-  const auto at = pods_.find(name);
-  const PodPtr former = at == pods_.end() ? nullptr : at->second;
-  if (former ? pod.value == *former : !pod.value) return;
-  if (former) {
-    auto& claimants = claims_[former->proxy_id];
+  problems_touched_ |= put_or_erase(invalid_, name, std::move(pod.problem));
+  const PodPtr* at = find_in(pods_, name);
+  if (at ? pod.value == **at : !pod.value) return;
+  if (at) {
+    const ProxyId id = (*at)->proxy_id;
+    auto& claimants = claims_[id];
     claimants.erase(name);
-    if (claimants.empty()) claims_.erase(former->proxy_id);
-    touched_ids_.insert(former->proxy_id);
+    if (claimants.empty()) claims_.erase(id);
+    touched_ids_.insert(id);
   }
   if (!pod.value) {
-    pods_.erase(at);
+    pods_.erase(name);
     return;
   }
   claims_[pod.value->proxy_id].insert(name);
@@ -49,15 +40,7 @@ void PodTable::set_pod(const std::string& name, DecodedPod pod) {
 }
 
 void PodTable::set_service(const std::string& name, const Service* service) {
-  Labels now = service == nullptr ? Labels() : service->selector;
-  Labels& former = selectors_[name];
-  if (former != now) {
-    for (const Labels* selector : {&former, &now})
-      touched_selectors_.set(std::to_string(touched_count_++), *selector);
-    services_.set(name, now);
-    former = std::move(now);
-  }
-  if (former.empty()) selectors_.erase(name);
+  services_.set(name, service ? service->selector : endpoint::Labels());
 }
 
 void PodTable::retire(const ProxyId& id, Changes& changes) {
@@ -75,53 +58,38 @@ void PodTable::retire(const ProxyId& id, Changes& changes) {
   owners_.erase(owner);
 }
 
-void PodTable::elect(const ProxyId& id) {
-  const auto claimants = claims_.find(id);
-  std::optional<Problem> problem;
-  if (claimants != claims_.end()) {
-    std::vector<PodPtr> order;
-    for (const std::string& name : claimants->second) order.push_back(pods_.at(name));
-    std::sort(order.begin(), order.end(),
-              [](const PodPtr& a, const PodPtr& b) { return comes_before(*a, *b); });
-    const PodPtr& first = order.front();
-    const bool served = first->mounts_bootstrap;
-    const std::string field = std::string("metadata.labels.") + kProxyUuidLabel;
-    if (served) {
-      served_[first->name.name] = first;
-      owners_[id] = first->name.name;
-      for (const std::string& address : first->addresses)
-        by_address_[address].insert(first->name.name);
-      if (order.size() > 1)
-        problem = {ErrorCode::kDuplicateObject,
-                   key_of(*order[1]),
+std::optional<Problem> PodTable::elect(const ProxyId& id) {
+  const auto* claimants = find_in(claims_, id);
+  if (!claimants) return std::nullopt;
+  std::vector<PodPtr> order;
+  for (const std::string& name : *claimants) order.push_back(pods_.at(name));
+  std::sort(order.begin(), order.end(),
+            [](const PodPtr& a, const PodPtr& b) { return comes_before(*a, *b); });
+  const PodPtr& first = order.front();
+  const std::string field = std::string("metadata.labels.") + kProxyUuidLabel;
+  if (!first->mounts_bootstrap)
+    return Problem{ErrorCode::kDanglingReference,
+                   key_of(*first),
                    "",
                    0,
                    field,
-                   "Pod " + first->name.str() + " has this proxy UUID already and keeps it; " +
-                       (order.size() == 2
-                            ? std::string("this one is")
-                            : "this one and " + std::to_string(order.size() - 2) + " more are") +
-                       " not served: leave the label to the injector and create the pod anew"};
-    } else {
-      problem = {ErrorCode::kDanglingReference,
-                 key_of(*first),
-                 "",
-                 0,
-                 field,
-                 "does not mount Secret " + bootstrap_secret(id) +
-                     ", which a pod with this proxy UUID was given, so it is not served; leave the "
-                     "label to the injector and create the pod anew"};
-    }
-  }
-  const auto former = conflicts_.find(id);
-  if ((former == conflicts_.end() ? std::nullopt : std::optional(former->second)) == problem)
-    return;
-  problems_touched_ = true;
-  if (problem) {
-    conflicts_.insert_or_assign(id, *std::move(problem));
-  } else {
-    conflicts_.erase(former);
-  }
+                   "does not mount Secret " + bootstrap_secret(id) +
+                       ", which a pod with this proxy UUID was given, so it is not served; leave "
+                       "the label to the injector and create the pod anew"};
+  served_[first->name.name] = first;
+  owners_[id] = first->name.name;
+  for (const std::string& address : first->addresses) by_address_[address].insert(first->name.name);
+  if (order.size() == 1) return std::nullopt;
+  return Problem{
+      ErrorCode::kDuplicateObject,
+      key_of(*order[1]),
+      "",
+      0,
+      field,
+      "Pod " + first->name.str() + " has this proxy UUID already and keeps it; " +
+          (order.size() == 2 ? std::string("this one is")
+                             : "this one and " + std::to_string(order.size() - 2) + " more are") +
+          " not served: leave the label to the injector and create the pod anew"};
 }
 
 PodTable::Changes PodTable::update() {
@@ -130,19 +98,17 @@ PodTable::Changes PodTable::update() {
   // A pod may change its UUID: retire all UUIDs before electing any.
   for (const ProxyId& id : ids) retire(id, changes);
   for (const ProxyId& id : ids) {
-    elect(id);
-    const auto owner = owners_.find(id);
-    if (owner == owners_.end()) continue;
-    changes.pods.insert(owner->second);
-    const auto& addresses = served_.at(owner->second)->addresses;
+    problems_touched_ |= put_or_erase(conflicts_, id, elect(id));
+    const std::string* owner = find_in(owners_, id);
+    if (!owner) continue;
+    changes.pods.insert(*owner);
+    const auto& addresses = served_.at(*owner)->addresses;
     changes.addresses.insert(addresses.begin(), addresses.end());
   }
   std::set<std::string> touched = changes.pods;
-  if (std::exchange(touched_count_, 0) > 0) {
-    const SelectorIndex selectors = std::exchange(touched_selectors_, {});
+  if (const auto selectors = services_.take_changed(); !selectors.empty())
     for (const auto& [name, pod] : served_)
-      if (selectors.matches_any(pod->labels)) touched.insert(name);
-  }
+      if (!selectors.matching(pod->labels).empty()) touched.insert(name);
   update_workloads(touched, changes);
   changes.problems = std::exchange(problems_touched_, false);
   return changes;
@@ -160,29 +126,20 @@ Workload PodTable::workload_of(const Pod& pod) const {
 void PodTable::update_workloads(const std::set<std::string>& touched, Changes& changes) {
   for (const std::string& name : touched) {
     const Pod* pod = find(name);
-    const auto before = workloads_.find(name);
-    if (pod == nullptr) {
-      if (before == workloads_.end()) continue;
-      changes.workloads.push_back(before->second.name);
-      workloads_.erase(before);
-      continue;
-    }
-    Workload next = workload_of(*pod);
-    if (before != workloads_.end() && before->second == next) continue;
-    changes.workloads.push_back(next.name);
-    workloads_[name] = std::move(next);
+    if (put_or_erase(workloads_, name, pod ? std::optional(workload_of(*pod)) : std::nullopt))
+      changes.workloads.push_back({ns_, name});
   }
 }
 
 const Pod* PodTable::find(const std::string& name) const {
-  const auto at = served_.find(name);
-  return at == served_.end() ? nullptr : at->second.get();
+  const PodPtr* pod = find_in(served_, name);
+  return pod ? pod->get() : nullptr;
 }
 
 std::vector<const Pod*> PodTable::at(const std::string& address) const {
   std::vector<const Pod*> out;
-  if (const auto names = by_address_.find(address); names != by_address_.end())
-    for (const std::string& name : names->second) out.push_back(find(name));
+  if (const auto* names = find_in(by_address_, address))
+    for (const std::string& name : *names) out.push_back(find(name));
   return out;
 }
 

@@ -7,12 +7,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "endpoint/selector_index.hpp"
 #include "kubernetes/source/pod.hpp"
-#include "kubernetes/source/selector_index.hpp"
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -47,8 +48,9 @@ class PodTable {
  private:
   using PodPtr = std::shared_ptr<const Pod>;
 
-  // Elects the owner of a UUID among the pods that claim it.
-  void elect(const ProxyId& id);
+  // Elects the owner of a UUID among the pods that claim it. Result: the problem of a claim that
+  // lost.
+  std::optional<Problem> elect(const ProxyId& id);
   void retire(const ProxyId& id, Changes& changes);
   Workload workload_of(const Pod& pod) const;
   void update_workloads(const std::set<std::string>& touched, Changes& changes);
@@ -64,12 +66,9 @@ class PodTable {
   std::map<ProxyId, Problem> conflicts_;
   std::map<std::string, Workload> workloads_;
 
-  std::map<std::string, Labels> selectors_;  // selectors of Services
-  SelectorIndex services_;
+  endpoint::ServiceSelectors services_;
 
   std::set<ProxyId> touched_ids_;
-  SelectorIndex touched_selectors_;  // former and present selectors of Services
-  std::size_t touched_count_ = 0;
   bool problems_touched_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/maps.hpp"
 #include "model/ip_address.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -92,7 +93,7 @@ class Collector {
     return problems_of(service_.name, left_out);
   }
 
-  std::set<std::string> asked_pods, asked_addresses;
+  std::set<std::string> asked;  // names of pods, and addresses
 
  private:
   struct Found {
@@ -111,7 +112,7 @@ class Collector {
   }
 
   const Pod* pod_by_name(const ListedEndpoint& listed) {
-    asked_pods.insert(listed.pod);
+    asked.insert(listed.pod);
     const Pod* pod = pods_.find(listed.pod);
     // Another pod of that name, as in a StatefulSet: the listed one is gone, its slice will follow.
     if (pod != nullptr && !listed.pod_uid.empty() && listed.pod_uid != pod->uid) return nullptr;
@@ -127,7 +128,7 @@ class Collector {
   }
 
   const Pod* pod_by_address(const std::string& address) {
-    asked_addresses.insert(address);
+    asked.insert(address);
     const std::vector<const Pod*> pods = pods_.at(address);
     const bool one_account =
         !pods.empty() && std::all_of(pods.begin(), pods.end(), [&](const Pod* pod) {
@@ -172,11 +173,7 @@ class Collector {
 
 void SliceTable::set_service(const std::string& name, std::shared_ptr<const Service> service) {
   touched_.insert(name);
-  if (service) {
-    services_[name] = std::move(service);
-  } else {
-    services_.erase(name);
-  }
+  put_or_erase(services_, name, service ? std::optional(std::move(service)) : std::nullopt);
 }
 
 void SliceTable::set_slice(const std::string& name, std::optional<EndpointSlice> slice) {
@@ -198,74 +195,64 @@ void SliceTable::set_slice(const std::string& name, std::optional<EndpointSlice>
 
 SliceTable::State SliceTable::compute(const Service& service, const PodTable& pods) const {
   State state;
-  const auto slices = slices_of_.find(service.name.name);
-  if (slices == slices_of_.end()) return state;
+  const auto* slices = find_in(slices_of_, service.name.name);
+  if (!slices) return state;
   Collector collector(service, pods);
-  for (const auto& [name, slice] : slices->second) collector.add(slice);
+  for (const auto& [name, slice] : *slices) collector.add(slice);
   state.endpoints = collector.endpoints();
   state.problems = collector.problems();
-  state.pods = std::move(collector.asked_pods);
-  state.addresses = std::move(collector.asked_addresses);
+  state.asked = std::move(collector.asked);
   return state;
 }
 
 void SliceTable::forget(const std::string& name) {
   const auto state = states_.find(name);
   if (state == states_.end()) return;
-  const auto drop = [&](Dependents& dependents, const std::set<std::string>& keys) {
-    for (const std::string& key : keys) {
-      const auto at = dependents.find(key);
-      at->second.erase(name);
-      if (at->second.empty()) dependents.erase(at);
-    }
-  };
-  drop(by_pod_, state->second.pods);
-  drop(by_address_, state->second.addresses);
+  for (const std::string& asked : state->second.asked) {
+    const auto at = dependents_.find(asked);
+    at->second.erase(name);
+    if (at->second.empty()) dependents_.erase(at);
+  }
   states_.erase(state);
 }
 
 void SliceTable::replace(const std::string& name, State next) {
   forget(name);
-  for (const std::string& pod : next.pods) by_pod_[pod].insert(name);
-  for (const std::string& address : next.addresses) by_address_[address].insert(name);
+  for (const std::string& asked : next.asked) dependents_[asked].insert(name);
   states_[name] = std::move(next);
 }
 
-SliceTable::Changes SliceTable::update(const PodTable& pods, const PodTable::Changes& changed) {
-  Changes changes;
+endpoint::TableChanges SliceTable::update(const PodTable& pods, const PodTable::Changes& changed) {
+  endpoint::TableChanges changes;
   std::set<std::string> touched = std::exchange(touched_, {});
-  const auto touch = [&](const Dependents& dependents, const std::set<std::string>& keys) {
-    for (const std::string& key : keys)
-      if (const auto at = dependents.find(key); at != dependents.end())
-        touched.insert(at->second.begin(), at->second.end());
-  };
-  touch(by_pod_, changed.pods);
-  touch(by_address_, changed.addresses);
+  for (const auto* keys : {&changed.pods, &changed.addresses})
+    for (const std::string& key : *keys)
+      if (const auto* services = find_in(dependents_, key))
+        touched.insert(services->begin(), services->end());
   for (const std::string& name : touched) {
-    const auto service = services_.find(name);
-    const auto state = states_.find(name);
-    const bool known = state != states_.end();
-    if (service == services_.end()) {
-      if (!known) continue;
-      changes.problems |= !state->second.problems.empty();
-      forget(name);
-      changes.services.push_back({ns_, name});
-      continue;
+    const auto* service = find_in(services_, name);
+    const State* known = find_in(states_, name);
+    if (!service && !known) continue;
+    State next;
+    if (service) {
+      ++changes.recomputed;
+      next = compute(**service, pods);
     }
-    ++changes.recomputed;
-    State next = compute(*service->second, pods);
-    if (!known || state->second.endpoints != next.endpoints)
+    if (!service || !known || known->endpoints != next.endpoints)
       changes.services.push_back({ns_, name});
-    changes.problems |= known ? state->second.problems != next.problems : !next.problems.empty();
-    replace(name, std::move(next));
+    changes.problems |= (known ? known->problems : std::vector<Problem>()) != next.problems;
+    if (service) {
+      replace(name, std::move(next));
+    } else {
+      forget(name);
+    }
   }
   return changes;
 }
 
 std::optional<std::vector<Endpoint>> SliceTable::endpoints(const std::string& service) const {
-  const auto at = states_.find(service);
-  if (at == states_.end()) return std::nullopt;
-  return at->second.endpoints;
+  const State* state = find_in(states_, service);
+  return state ? std::optional(state->endpoints) : std::nullopt;
 }
 
 std::vector<ServiceName> SliceTable::services() const {

@@ -13,10 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "endpoint/store_provider.hpp"
 #include "kubernetes/source/endpoint_slice.hpp"
 #include "kubernetes/source/pod_table.hpp"
-#include "osm/values/endpoint.hpp"
-#include "osm/values/service.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -29,13 +28,8 @@ class SliceTable {
   // Sets a slice; nullopt: removed.
   void set_slice(const std::string& name, std::optional<EndpointSlice> slice);
 
-  struct Changes {
-    std::vector<ServiceName> services;  // services with changed endpoints
-    std::size_t recomputed = 0;         // number of Services whose endpoints were recomputed
-    bool problems = false;              // add_problems() would add others than before
-  };
   // Recomputes everything that the changes since the last call, and these changes of pods, touch.
-  Changes update(const PodTable& pods, const PodTable::Changes& changed);
+  endpoint::TableChanges update(const PodTable& pods, const PodTable::Changes& changed);
 
   // The Service's endpoints; nullopt: no such Service.
   std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
@@ -46,11 +40,8 @@ class SliceTable {
   struct State {
     std::vector<Endpoint> endpoints;
     std::vector<Problem> problems;
-    // Pods and addresses that they depend on.
-    std::set<std::string> pods;
-    std::set<std::string> addresses;
+    std::set<std::string> asked;  // names of pods, and addresses, that they depend on
   };
-  using Dependents = std::map<std::string, std::set<std::string>>;  // pod or address → Services
 
   State compute(const Service& service, const PodTable& pods) const;
   void replace(const std::string& name, State next);
@@ -61,8 +52,7 @@ class SliceTable {
   std::map<std::string, std::string> service_of_;                          // by the name of a slice
   std::map<std::string, std::map<std::string, EndpointSlice>> slices_of_;  // by Service
   std::map<std::string, State> states_;
-  Dependents by_pod_;
-  Dependents by_address_;
+  std::map<std::string, std::set<std::string>> dependents_;  // pod or address → Services
   std::set<std::string> touched_;
 };
 

@@ -1,0 +1,266 @@
+// The part that providers over an ObjectStore share: subscriptions, namespaces that enter and leave
+// the mesh, and announcements.
+//
+// A provider keeps one Table per namespace of the mesh. A Table is plain data:
+//
+//   void set_service(const std::string& name, std::shared_ptr<const Service> service);  // null:
+//   none TableChanges update();  // recomputes everything that the changes since the last call
+//   touch std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
+//   std::vector<ServiceName> services() const;  // services with endpoints(), empty or not
+//   const std::map<std::string, Workload>& workloads() const;
+//   void add_problems(std::vector<Problem>& out) const;  // without path and line, in any order
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/maps.hpp"
+#include "osm/endpoints_provider.hpp"
+#include "osm/log.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/metrics.hpp"
+#include "osm/notifier.hpp"
+#include "osm/object_store.hpp"
+#include "osm/values/service.hpp"
+
+namespace osm::inline v1::endpoint {
+
+struct TableChanges {
+  std::vector<ServiceName> services;    // services with changed endpoints
+  std::vector<WorkloadName> workloads;  // added, changed or removed
+  std::size_t recomputed = 0;           // number of Services whose endpoints were recomputed
+  bool problems = false;                // add_problems() would add others than before
+};
+
+template <class Table>
+struct StoreProviderOptions {
+  std::string id;
+  std::set<std::string, std::less<>> kinds;  // kinds of objects that it reads
+  ObjectStore& store;
+  MeshSpec& mesh_spec;
+  LogSink& log;
+  MetricsSink& metrics;
+  const char* synced_message;     // logged once
+  const char* recomputed_metric;  // counts recomputed Services
+  std::function<Table(const std::string& ns)> make_table;
+  // Puts an object into the table of its namespace; null: it is gone.
+  std::function<void(Table& table, const ObjectKey& key, const Object* object)> read;
+  // Adds problems that do not belong to one table, in any order. May be empty.
+  std::function<void(const std::map<std::string, Table>& tables, std::vector<Problem>& out)>
+      add_problems{};
+};
+
+// `Interface` is an EndpointsProvider and a WorkloadProvider.
+template <class Interface, class Table>
+class StoreProvider final : public Interface {
+ public:
+  explicit StoreProvider(StoreProviderOptions<Table> options) : options_(std::move(options)) {
+    // Subscribe before listing, so that no change is missed.
+    store_subscription_ =
+        options_.store.subscribe([this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
+    mesh_subscription_ =
+        options_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) { on_mesh(keys); });
+    change([this](News& news) { read_namespaces(news); });
+  }
+
+  std::string id() const override { return options_.id; }
+
+  bool has_synced() const override {
+    std::lock_guard lock(mutex_);
+    return synced_;
+  }
+
+  bool healthy() const override {
+    std::lock_guard lock(mutex_);
+    return healthy_;
+  }
+
+  std::optional<std::vector<Endpoint>> list_endpoints_for_service(
+      const ServiceName& service) const override {
+    std::lock_guard lock(mutex_);
+    const Table* table = find_in(tables_, service.ns);
+    return table ? table->endpoints(service.name) : std::nullopt;
+  }
+
+  Subscription subscribe(
+      std::function<void(const std::vector<ServiceName>& changed)> on_change) override {
+    return services_changed_.subscribe(std::move(on_change));
+  }
+
+  std::vector<Workload> list_workloads() const override {
+    std::lock_guard lock(mutex_);
+    std::vector<Workload> out;
+    for (const auto& [ns, table] : tables_)
+      for (const auto& [name, workload] : table.workloads()) out.push_back(workload);
+    return out;
+  }
+
+  std::optional<Workload> find_workload(const WorkloadName& name) const override {
+    std::lock_guard lock(mutex_);
+    const Table* table = find_in(tables_, name.ns);
+    const Workload* workload = table ? find_in(table->workloads(), name.name) : nullptr;
+    return workload ? std::optional(*workload) : std::nullopt;
+  }
+
+  std::vector<Problem> list_problems() const override {
+    std::vector<Problem> problems;
+    {
+      std::lock_guard lock(mutex_);
+      problems = shared_problems_;
+      for (const auto& [ns, table] : tables_) table.add_problems(problems);
+    }
+    // Lines move without a change of the object; the store knows the present place.
+    for (Problem& problem : problems)
+      if (const auto object = options_.store.get(problem.object)) problem.locate(object->source);
+    std::sort(problems.begin(), problems.end());
+    return problems;
+  }
+
+  Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>& changed)> on_change) override {
+    return workloads_changed_.subscribe(std::move(on_change));
+  }
+
+ private:
+  struct News {
+    bool services_told = false;
+    bool workloads_told = false;
+    std::vector<ServiceName> services;
+    std::vector<WorkloadName> workloads;
+  };
+
+  void on_objects(const std::vector<ObjectKey>& keys) {
+    change([&](News&) {
+      for (const ObjectKey& key : keys)
+        if (options_.kinds.contains(key.kind)) read(key, options_.store.get(key));
+    });
+  }
+
+  void on_mesh(const std::vector<ObjectKey>& keys) {
+    change([&](News& news) {
+      bool namespaces = false;
+      for (const ObjectKey& key : keys) {
+        namespaces |= key.kind == "Namespace";
+        const ServiceName name{key.ns, key.name};
+        if (key.kind == "Service") read_service(name, options_.mesh_spec.get_service(name));
+      }
+      if (namespaces) read_namespaces(news);
+    });
+  }
+
+  // Runs `read` under the lock, and announces its effects without.
+  template <class Read>
+  void change(const Read& read) {
+    News news;
+    {
+      std::lock_guard lock(mutex_);
+      // Services come from the MeshSpec: without it no endpoint is complete.
+      const bool synced = options_.store.has_synced() && options_.mesh_spec.has_synced();
+      read(news);
+      update(synced, news);
+    }
+    if (news.services_told) services_changed_.notify(news.services);
+    if (news.workloads_told) workloads_changed_.notify(news.workloads);
+  }
+
+  // Objects of namespaces outside the mesh are not kept.
+  void read(const ObjectKey& key, const std::shared_ptr<const Object>& object) {
+    Table* table = find_in(tables_, key.ns);
+    if (!table) return;
+    touched_.insert(key.ns);
+    options_.read(*table, key, object.get());
+  }
+
+  void read_service(const ServiceName& name, const std::shared_ptr<const Service>& service) {
+    Table* table = find_in(tables_, name.ns);
+    if (!table) return;
+    touched_.insert(name.ns);
+    table->set_service(name.name, service);
+  }
+
+  // Namespaces enter and leave the mesh with all their objects.
+  void read_namespaces(News& news) {
+    const auto now = options_.mesh_spec.list_namespaces();
+    const std::set<std::string> monitored(now.begin(), now.end());
+    std::erase_if(tables_, [&](const auto& entry) {
+      const auto& [ns, table] = entry;
+      if (monitored.contains(ns)) return false;
+      const auto services = table.services();
+      news.services.insert(news.services.end(), services.begin(), services.end());
+      for (const auto& [name, workload] : table.workloads())
+        news.workloads.push_back(workload.name);
+      news.workloads_told = true;  // its problems are gone, too
+      touched_.erase(ns);
+      return true;
+    });
+    std::set<std::string> entered;
+    for (const std::string& ns : monitored)
+      if (!tables_.contains(ns)) {
+        tables_.emplace(ns, options_.make_table(ns));
+        entered.insert(ns);
+      }
+    if (entered.empty()) return;
+    for (const std::string& kind : options_.kinds)
+      for (const auto& object : options_.store.list(kind))
+        if (entered.contains(object->key.ns)) read(object->key, object);
+    for (const auto& service : options_.mesh_spec.list_services())
+      if (entered.contains(service->name.ns)) read_service(service->name, service);
+  }
+
+  void update(bool synced, News& news) {
+    for (const std::string& ns : std::exchange(touched_, {})) {
+      const TableChanges changes = tables_.at(ns).update();
+      options_.metrics.add(options_.recomputed_metric, {}, static_cast<double>(changes.recomputed));
+      news.services.insert(news.services.end(), changes.services.begin(), changes.services.end());
+      news.workloads.insert(news.workloads.end(), changes.workloads.begin(),
+                            changes.workloads.end());
+      news.workloads_told |= changes.problems;
+    }
+    if (options_.add_problems) {
+      std::vector<Problem> problems;
+      options_.add_problems(tables_, problems);
+      news.workloads_told |= problems != shared_problems_;
+      shared_problems_ = std::move(problems);
+    }
+    const bool healthy = store_is_reachable();
+    // Once synced, a provider stays synced; a later outage of a source shows in healthy().
+    news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
+    news.workloads_told |= !news.workloads.empty();
+    if (synced && !synced_) options_.log.info(options_.synced_message);
+    synced_ = synced_ || synced;
+    healthy_ = healthy;
+  }
+
+  bool store_is_reachable() const {
+    const auto problems = options_.store.list_problems();
+    return std::none_of(problems.begin(), problems.end(), [](const Problem& problem) {
+      return problem.code == ErrorCode::kUnavailable ||
+             problem.code == ErrorCode::kUnreadableSource;
+    });
+  }
+
+  const StoreProviderOptions<Table> options_;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Table> tables_;  // of the namespaces of the mesh
+  std::set<std::string> touched_;        // namespaces with something to update
+  std::vector<Problem> shared_problems_;
+  bool synced_ = false;
+  bool healthy_ = true;
+
+  Notifier<const std::vector<ServiceName>&> services_changed_;
+  Notifier<const std::vector<WorkloadName>&> workloads_changed_;
+  // Last: they end first.
+  Subscription store_subscription_;
+  Subscription mesh_subscription_;
+};
+
+}  // namespace osm::inline v1::endpoint
