@@ -41,8 +41,7 @@ envoy::config::accesslog::v3::AccessLog access_log(Direction direction) {
   fields["peer_identity"].set_string_value(
       direction == Direction::kInbound ? "%DOWNSTREAM_PEER_URI_SAN%" : "%UPSTREAM_PEER_URI_SAN%");
   envoy::config::accesslog::v3::AccessLog log;
-  log.set_name("envoy.access_loggers.stdout");
-  *log.mutable_typed_config() = pack_any(logger);
+  set_extension(log, "envoy.access_loggers.stdout", logger);
   return log;
 }
 

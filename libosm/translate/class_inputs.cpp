@@ -45,8 +45,8 @@ bool ClassView::sends_http() const {
 
 bool ClassView::receives_http() const {
   const auto& own = proxy_class.own_ports;
-  return std::any_of(own.begin(), own.end(), [](const OwnPort& port) {
-    return port.service.target_port != Port{0} && is_http(port.service.protocol);
+  return std::any_of(own.begin(), own.end(), [](const MeshService& port) {
+    return port.target_port != Port{0} && is_http(port.protocol);
   });
 }
 
@@ -122,10 +122,7 @@ std::vector<std::string> hostnames(const ServiceName& service, const std::vector
 }
 
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload) {
-  ProxyClass proxy_class{identity_of(workload.account), {}};
-  for (MeshService& port : model::own_ports_of(snapshot.services, workload).ports)
-    proxy_class.own_ports.push_back({std::move(port)});
-  return proxy_class;
+  return {identity_of(workload.account), model::own_ports_of(snapshot.services, workload).ports};
 }
 
 std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,
@@ -164,7 +161,7 @@ std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
   std::set<ServiceName> services;
   for (const model::Upstream& upstream : *snapshot.upstreams_of(proxy_class.identity))
     services.insert(upstream.service);
-  for (const OwnPort& port : proxy_class.own_ports) services.insert(port.service.name);
+  for (const MeshService& port : proxy_class.own_ports) services.insert(port.name);
   return {services.begin(), services.end()};
 }
 

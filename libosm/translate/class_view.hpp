@@ -62,6 +62,10 @@ inline constexpr const char* kPassthroughCluster = "passthrough-outbound";
 // Clusters of servers outside the mesh that MeshConfig names.
 inline constexpr const char* kTracingCluster = "envoy-tracing-cluster";
 inline constexpr const char* kAuthorizationCluster = "envoy-authorization-cluster";
+// Path and header of health checks between sidecars (ADR 0025). Client and server must agree on
+// them.
+inline constexpr const char* kProbePath = "/healthz/osm";
+inline constexpr const char* kProbeHeader = "x-osm-envoy-healthcheck";
 
 // Inputs in any order; names may repeat.
 std::vector<InputPtr> cluster_inputs(const ClassView& view);

@@ -6,7 +6,6 @@
 #include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
 #include "model/ip_address.hpp"
 #include "translate/class_view.hpp"
-#include "translate/health_probe.hpp"
 #include "translate/http_manager.hpp"
 #include "translate/input.hpp"
 #include "translate/pack_any.hpp"
@@ -20,14 +19,38 @@ namespace core = envoy::config::core::v3;
 
 constexpr int kConnectTimeoutSeconds = 5;  // Envoy's own default, made explicit
 
+using HttpProtocolOptions = envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+
+cluster::Cluster cluster_of(const std::string& name, cluster::Cluster::DiscoveryType type,
+                            cluster::Cluster::LbPolicy policy) {
+  cluster::Cluster out;
+  out.set_name(name);
+  out.set_type(type);
+  out.set_lb_policy(policy);
+  out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+  return out;
+}
+
+// Lists the only endpoint of a cluster that has no EDS.
+void set_endpoint(cluster::Cluster& out, const std::string& address, Port port) {
+  auto& endpoint = *out.mutable_load_assignment()->add_endpoints()->add_lb_endpoints();
+  auto& at = *endpoint.mutable_endpoint()->mutable_address()->mutable_socket_address();
+  at.set_address(address);
+  at.set_port_value(number(port));
+}
+
+void set_protocol(cluster::Cluster& out, const HttpProtocolOptions& options) {
+  (*out.mutable_typed_extension_protocol_options())
+      ["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"] = pack_any(options);
+}
+
+// Uses the downstream protocol upstream: HTTP/1.1, HTTP/2 and gRPC pass unchanged.
 void set_http(cluster::Cluster& out) {
-  // Use the downstream protocol upstream: HTTP/1.1, HTTP/2 and gRPC pass unchanged.
-  envoy::extensions::upstreams::http::v3::HttpProtocolOptions options;
+  HttpProtocolOptions options;
   auto& same = *options.mutable_use_downstream_protocol_config();
   same.mutable_http_protocol_options();
   same.mutable_http2_protocol_options();
-  (*out.mutable_typed_extension_protocol_options())
-      ["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"] = pack_any(options);
+  set_protocol(out, options);
 }
 
 // Envoy's default limit of 1024 would cut busy services. Limits are the operator's decision.
@@ -83,16 +106,22 @@ struct UpstreamClusterValues {
   }
 
   Encoding encode(const std::string& name) const {
-    cluster::Cluster out;
-    out.set_name(name);
+    const bool any = reach == Reach::kAnyEndpoint;
+    // An ORIGINAL_DST cluster accepts any address: the chains that lead here match endpoints'
+    // addresses only.
+    auto out =
+        any ? cluster_of(name, cluster::Cluster::EDS, cluster::Cluster::ROUND_ROBIN)
+            : cluster_of(name, cluster::Cluster::ORIGINAL_DST, cluster::Cluster::CLUSTER_PROVIDED);
     auto references = tls_references();
-    if (reach == Reach::kAnyEndpoint) {
-      set_any_endpoint(out);
+    if (any) {
+      auto& source = *out.mutable_eds_cluster_config()->mutable_eds_config();
+      source.mutable_ads();
+      source.set_resource_api_version(core::ApiVersion::V3);
       references.push_back({XdsType::kEndpoint, name});
-    } else {
-      set_dialled_address(out);
     }
-    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    if (reach == Reach::kDialledOnTarget)
+      out.mutable_original_dst_lb_config()->mutable_upstream_port_override()->set_value(
+          number(target_port));
     set_no_limits(out);
     if (http) set_http(out);
     if (probed) set_probes(out, service_fqdn(service));
@@ -100,23 +129,6 @@ struct UpstreamClusterValues {
     *out.mutable_transport_socket()->mutable_typed_config() =
         upstream_tls(domains, tls, service_fqdn(service), identities);
     return {deterministic_bytes(pack_any(out)), std::move(references)};
-  }
-
-  static void set_any_endpoint(cluster::Cluster& out) {
-    out.set_type(cluster::Cluster::EDS);
-    auto& source = *out.mutable_eds_cluster_config()->mutable_eds_config();
-    source.mutable_ads();
-    source.set_resource_api_version(core::ApiVersion::V3);
-    out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
-  }
-
-  // The cluster accepts any address: the chains that lead here match endpoints' addresses only.
-  void set_dialled_address(cluster::Cluster& out) const {
-    out.set_type(cluster::Cluster::ORIGINAL_DST);
-    out.set_lb_policy(cluster::Cluster::CLUSTER_PROVIDED);
-    if (reach == Reach::kDialledOnTarget)
-      out.mutable_original_dst_lb_config()->mutable_upstream_port_override()->set_value(
-          number(target_port));
   }
 };
 
@@ -131,22 +143,12 @@ struct LocalClusterValues {
   auto fields() const { return std::tie(target_port, http); }
 
   Encoding encode(const std::string& name) const {
-    cluster::Cluster out;
-    out.set_name(name);
-    out.set_type(cluster::Cluster::STATIC);  // a literal address needs no resolver
-    out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
-    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    // A literal address needs no resolver.
+    auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
     set_no_limits(out);
     if (http) set_http(out);
-    auto& assignment = *out.mutable_load_assignment();
-    assignment.set_cluster_name(name);
-    auto& address = *assignment.add_endpoints()
-                         ->add_lb_endpoints()
-                         ->mutable_endpoint()
-                         ->mutable_address()
-                         ->mutable_socket_address();
-    address.set_address("127.0.0.1");
-    address.set_port_value(number(target_port));
+    out.mutable_load_assignment()->set_cluster_name(name);
+    set_endpoint(out, "127.0.0.1", target_port);
     return {deterministic_bytes(pack_any(out)), {}};
   }
 };
@@ -159,11 +161,7 @@ struct PassthroughClusterValues {
   auto fields() const { return std::tuple<>(); }
 
   Encoding encode(const std::string& name) const {
-    cluster::Cluster out;
-    out.set_name(name);
-    out.set_type(cluster::Cluster::ORIGINAL_DST);
-    out.set_lb_policy(cluster::Cluster::CLUSTER_PROVIDED);
-    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    auto out = cluster_of(name, cluster::Cluster::ORIGINAL_DST, cluster::Cluster::CLUSTER_PROVIDED);
     set_no_limits(out);
     return {deterministic_bytes(pack_any(out)), {}};
   }
@@ -181,31 +179,17 @@ struct OutsideClusterValues {
   auto fields() const { return std::tie(address, port, grpc); }
 
   Encoding encode(const std::string& name) const {
-    cluster::Cluster out;
-    out.set_name(name);
-    const bool literal = model::is_ipv4(address) || model::is_ipv6(address);
-    set_discovery(out, literal || address.empty());
-    out.set_lb_policy(cluster::Cluster::ROUND_ROBIN);
-    out.mutable_connect_timeout()->set_seconds(kConnectTimeoutSeconds);
+    auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
+    if (!address.empty() && !model::is_ipv4(address) && !model::is_ipv6(address)) set_look_up(out);
     if (grpc) set_grpc(out);
-    auto& assignment = *out.mutable_load_assignment();
-    assignment.set_cluster_name(name);
-    if (!address.empty()) {
-      auto& at = *assignment.add_endpoints()
-                      ->add_lb_endpoints()
-                      ->mutable_endpoint()
-                      ->mutable_address()
-                      ->mutable_socket_address();
-      at.set_address(address);
-      at.set_port_value(number(port));
-    }
+    out.mutable_load_assignment()->set_cluster_name(name);
+    if (!address.empty()) set_endpoint(out, address, port);
     return {deterministic_bytes(pack_any(out)), {}};
   }
 
   // Requests wait for the look-up of an authorizer's name and are balanced over its addresses. No
   // request waits for a collector's name.
-  void set_discovery(cluster::Cluster& out, bool known) const {
-    if (known) return out.set_type(cluster::Cluster::STATIC);
+  void set_look_up(cluster::Cluster& out) const {
     out.set_type(grpc ? cluster::Cluster::STRICT_DNS : cluster::Cluster::LOGICAL_DNS);
     out.set_dns_lookup_family(cluster::Cluster::V4_PREFERRED);
     if (!grpc) out.mutable_wait_for_warm_on_init()->set_value(false);
@@ -214,14 +198,13 @@ struct OutsideClusterValues {
   // Removes request limits, and detects a server that stopped answering.
   static void set_grpc(cluster::Cluster& out) {
     set_no_limits(out);
-    envoy::extensions::upstreams::http::v3::HttpProtocolOptions options;
+    HttpProtocolOptions options;
     auto& keepalive = *options.mutable_explicit_http_config()
                            ->mutable_http2_protocol_options()
                            ->mutable_connection_keepalive();
     keepalive.mutable_interval()->set_seconds(30);
     keepalive.mutable_timeout()->set_seconds(10);
-    (*out.mutable_typed_extension_protocol_options())
-        ["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"] = pack_any(options);
+    set_protocol(out, options);
   }
 };
 
@@ -277,7 +260,7 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
 std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   for (const auto& seen : view.upstreams) add_upstream_clusters(view, seen, inputs);
-  for (const auto& [service] : view.proxy_class.own_ports) {
+  for (const MeshService& service : view.proxy_class.own_ports) {
     if (service.target_port == Port{0}) continue;
     inputs.push_back(
         make_input(service.local_cluster_name().str(),

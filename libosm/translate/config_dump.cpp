@@ -56,6 +56,15 @@ void set_version(const DumpedResource& resource, State& state) {
   *state.mutable_last_updated() = timestamp(resource.updated);
 }
 
+// Sets all of a state that holds one resource in the member `content`.
+template <class State>
+void set_state(const DumpedResource& resource, State& state,
+               google::protobuf::Any* (State::*content)()) {
+  set_version(resource, state);
+  set_status(resource, state);
+  set_content(resource, [&](auto any) { *(state.*content)() = std::move(any); });
+}
+
 using Resources = std::vector<const DumpedResource*>;
 
 admin::ClustersConfigDump clusters(const Resources& resources) {
@@ -63,9 +72,7 @@ admin::ClustersConfigDump clusters(const Resources& resources) {
   for (const DumpedResource* resource : resources) {
     auto& state = resource->acknowledged ? *dump.add_dynamic_active_clusters()
                                          : *dump.add_dynamic_warming_clusters();
-    set_version(*resource, state);
-    set_status(*resource, state);
-    set_content(*resource, [&](auto any) { *state.mutable_cluster() = std::move(any); });
+    set_state(*resource, state, &admin::ClustersConfigDump::DynamicCluster::mutable_cluster);
     if (resource->acknowledged) dump.set_version_info(resource->version);
   }
   return dump;
@@ -91,24 +98,18 @@ admin::ListenersConfigDump listeners(const Resources& resources) {
 }
 
 admin::RoutesConfigDump routes(const Resources& resources) {
+  using State = admin::RoutesConfigDump::DynamicRouteConfig;
   admin::RoutesConfigDump dump;
-  for (const DumpedResource* resource : resources) {
-    auto& state = *dump.add_dynamic_route_configs();
-    set_version(*resource, state);
-    set_status(*resource, state);
-    set_content(*resource, [&](auto any) { *state.mutable_route_config() = std::move(any); });
-  }
+  for (const DumpedResource* resource : resources)
+    set_state(*resource, *dump.add_dynamic_route_configs(), &State::mutable_route_config);
   return dump;
 }
 
 admin::EndpointsConfigDump endpoints(const Resources& resources) {
+  using State = admin::EndpointsConfigDump::DynamicEndpointConfig;
   admin::EndpointsConfigDump dump;
-  for (const DumpedResource* resource : resources) {
-    auto& state = *dump.add_dynamic_endpoint_configs();
-    set_version(*resource, state);
-    set_status(*resource, state);
-    set_content(*resource, [&](auto any) { *state.mutable_endpoint_config() = std::move(any); });
-  }
+  for (const DumpedResource* resource : resources)
+    set_state(*resource, *dump.add_dynamic_endpoint_configs(), &State::mutable_endpoint_config);
   return dump;
 }
 

@@ -4,7 +4,10 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <string_view>
+#include <vector>
 
+#include "base/base64.hpp"
 #include "base/hex.hpp"
 #include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
 
@@ -13,27 +16,26 @@ namespace {
 
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
 
-std::optional<std::string> fingerprint_of_base64(std::string_view armoured) {
-  std::string base64;
-  for (const char c : armoured)
-    if (c != '\n' && c != '\r' && c != ' ') base64 += c;
-  std::string der(base64.size() / 4 * 3 + 3, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(der.data()),
-                                   reinterpret_cast<const unsigned char*>(base64.data()),
-                                   static_cast<int>(base64.size()));
-  if (size < 0) return std::nullopt;
-  // EVP_DecodeBlock counts the padding as zero bytes.
-  std::size_t length = static_cast<std::size_t>(size);
-  if (base64.ends_with("=="))
-    length -= 2;
-  else if (base64.ends_with('='))
-    length -= 1;
-
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int digest_size = 0;
-  if (EVP_Digest(der.data(), length, digest.data(), &digest_size, EVP_sha256(), nullptr) != 1)
-    return std::nullopt;
-  return hex_of({digest.data(), digest_size});
+// SHA-256 of each certificate in a PEM text, in lower-case hex, as openssl prints it. Other content
+// of the text is skipped.
+std::vector<std::string> certificate_fingerprints(std::string_view pem) {
+  constexpr std::string_view kBegin = "-----BEGIN CERTIFICATE-----";
+  constexpr std::string_view kEnd = "-----END CERTIFICATE-----";
+  std::vector<std::string> fingerprints;
+  for (auto begin = pem.find(kBegin); begin != pem.npos; begin = pem.find(kBegin)) {
+    pem.remove_prefix(begin + kBegin.size());
+    const auto end = pem.find(kEnd);
+    if (end == pem.npos) break;
+    std::string text(pem.substr(0, end));
+    std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned int size = 0;
+    const auto der = from_base64(text);
+    if (der && EVP_Digest(der->data(), der->size(), digest.data(), &size, EVP_sha256(), nullptr))
+      fingerprints.push_back(hex_of({digest.data(), size}));
+    pem.remove_prefix(end + kEnd.size());
+  }
+  return fingerprints;
 }
 
 std::string fingerprint_text(const std::string& pem) {
@@ -44,21 +46,6 @@ std::string fingerprint_text(const std::string& pem) {
 }
 
 }  // namespace
-
-std::vector<std::string> certificate_fingerprints(std::string_view pem) {
-  constexpr std::string_view kBegin = "-----BEGIN CERTIFICATE-----";
-  constexpr std::string_view kEnd = "-----END CERTIFICATE-----";
-  std::vector<std::string> fingerprints;
-  for (auto begin = pem.find(kBegin); begin != pem.npos; begin = pem.find(kBegin)) {
-    pem.remove_prefix(begin + kBegin.size());
-    const auto end = pem.find(kEnd);
-    if (end == pem.npos) break;
-    if (auto fingerprint = fingerprint_of_base64(pem.substr(0, end)))
-      fingerprints.push_back(std::move(*fingerprint));
-    pem.remove_prefix(end + kEnd.size());
-  }
-  return fingerprints;
-}
 
 std::optional<google::protobuf::Struct> redacted_secret(const std::string& any) {
   google::protobuf::Any packed;

@@ -65,8 +65,7 @@ Status call(const ResourceHook& hook, const ProxyGroup& group, EnvoyResources& i
 
 Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy_class,
                                const ResourcesByType& resources) {
-  ProxyGroup group{proxy_class.identity, {}};
-  for (const OwnPort& port : proxy_class.own_ports) group.services.push_back(port.service);
+  const ProxyGroup group{proxy_class.identity, proxy_class.own_ports};
   using envoy::config::cluster::v3::Cluster;
   using envoy::config::listener::v3::Listener;
   using envoy::config::route::v3::RouteConfiguration;

@@ -8,7 +8,6 @@
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "translate/access_log.hpp"
 #include "translate/class_view.hpp"
-#include "translate/health_probe.hpp"
 #include "translate/pack_any.hpp"
 
 namespace osm::inline v1::translate {
@@ -19,7 +18,6 @@ namespace http_rbac = envoy::extensions::filters::http::rbac::v3;
 namespace ext_authz = envoy::extensions::filters::http::ext_authz::v3;
 namespace core = envoy::config::core::v3;
 
-constexpr const char* kHttpManagerFilter = "envoy.filters.network.http_connection_manager";
 constexpr std::uint32_t kMostBodyBytes = 8192;  // part of a request that the authorizer gets
 
 // Keep Envoy's timeouts: none for requests, 5 minutes for an idle stream.
@@ -44,16 +42,13 @@ void set_tracing(hcm::HttpConnectionManager& out, const std::optional<HttpTracin
   zipkin.set_collector_cluster(kTracingCluster);
   zipkin.set_collector_endpoint(tracing->endpoint);
   zipkin.set_collector_endpoint_version(envoy::config::trace::v3::ZipkinConfig::HTTP_JSON);
-  auto& provider = *out.mutable_tracing()->mutable_provider();
-  provider.set_name("envoy.tracers.zipkin");
-  *provider.mutable_typed_config() = pack_any(zipkin);
+  set_extension(*out.mutable_tracing()->mutable_provider(), "envoy.tracers.zipkin", zipkin);
   out.mutable_tracing()->set_verbose(true);
 }
 
 void add_router(hcm::HttpConnectionManager& out) {
-  auto& router = *out.add_http_filters();
-  router.set_name("http_router");
-  *router.mutable_typed_config() = pack_any(envoy::extensions::filters::http::router::v3::Router());
+  set_extension(*out.add_http_filters(), "http_router",
+                envoy::extensions::filters::http::router::v3::Router());
 }
 
 // Denies everything: rules without policies admit nobody, while no rules at all would admit
@@ -61,9 +56,7 @@ void add_router(hcm::HttpConnectionManager& out) {
 void add_closed_rbac(hcm::HttpConnectionManager& out) {
   http_rbac::RBAC closed;
   closed.mutable_rules()->set_action(envoy::config::rbac::v3::RBAC::ALLOW);
-  auto& filter = *out.add_http_filters();
-  filter.set_name(kHttpRbacFilter);
-  *filter.mutable_typed_config() = pack_any(closed);
+  set_extension(*out.add_http_filters(), kHttpRbacFilter, closed);
 }
 
 // Must be the first filter: health checks concern the proxy, and no policy covers them.
@@ -76,9 +69,7 @@ void add_probe_answer(hcm::HttpConnectionManager& out) {
   auto& mark = *answer.add_headers();
   mark.set_name(kProbeHeader);
   mark.set_present_match(true);
-  auto& filter = *out.add_http_filters();
-  filter.set_name("http_health_check");
-  *filter.mutable_typed_config() = pack_any(answer);
+  set_extension(*out.add_http_filters(), "http_health_check", answer);
   out.mutable_access_log(0)->mutable_filter()->mutable_not_health_check_filter();
 }
 
@@ -98,15 +89,12 @@ void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& autho
     check.mutable_with_request_body()->set_max_request_bytes(kMostBodyBytes);
     check.mutable_with_request_body()->set_allow_partial_message(true);
   }
-  auto& filter = *out.add_http_filters();
-  filter.set_name("http_external_authz");
-  *filter.mutable_typed_config() = pack_any(check);
+  set_extension(*out.add_http_filters(), "http_external_authz", check);
 }
 
 envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& manager) {
   envoy::config::listener::v3::Filter filter;
-  filter.set_name(kHttpManagerFilter);
-  *filter.mutable_typed_config() = pack_any(manager);
+  set_extension(filter, "envoy.filters.network.http_connection_manager", manager);
   return filter;
 }
 

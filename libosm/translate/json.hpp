@@ -12,7 +12,4 @@ namespace osm::inline v1::translate {
 // Nullopt: a nested Any has a type that is not linked in, or invalid bytes.
 std::optional<std::string> to_json(const google::protobuf::Message& message, bool indent);
 
-// JSON of the message in an Any, given its bytes as in EncodedResource; without "@type".
-std::optional<std::string> any_to_json(const std::string& any, bool indent);
-
 }  // namespace osm::inline v1::translate

@@ -39,17 +39,13 @@ listener::Listener empty_listener(const std::string& name, std::uint32_t port) {
 // Finds the destination before interception. Use this filter only: with the listener's
 // use_original_dst flag, a dial to any host's port 15003 would reach this workload.
 void add_original_dst(listener::Listener& out) {
-  auto& filter = *out.add_listener_filters();
-  filter.set_name("envoy.filters.listener.original_dst");
-  *filter.mutable_typed_config() =
-      pack_any(envoy::extensions::filters::listener::original_dst::v3::OriginalDst());
+  set_extension(*out.add_listener_filters(), "envoy.filters.listener.original_dst",
+                envoy::extensions::filters::listener::original_dst::v3::OriginalDst());
 }
 
 void add_tls_inspector(listener::Listener& out) {
-  auto& filter = *out.add_listener_filters();
-  filter.set_name("envoy.filters.listener.tls_inspector");
-  *filter.mutable_typed_config() =
-      pack_any(envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector());
+  set_extension(*out.add_listener_filters(), "envoy.filters.listener.tls_inspector",
+                envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector());
 }
 
 listener::Filter tcp_proxy(const std::string& stat_prefix, const std::string& cluster,
@@ -59,8 +55,7 @@ listener::Filter tcp_proxy(const std::string& stat_prefix, const std::string& cl
   proxy.set_cluster(cluster);
   *proxy.add_access_log() = access_log(direction);
   listener::Filter filter;
-  filter.set_name("envoy.filters.network.tcp_proxy");
-  *filter.mutable_typed_config() = pack_any(proxy);
+  set_extension(filter, "envoy.filters.network.tcp_proxy", proxy);
   return filter;
 }
 
@@ -179,7 +174,7 @@ void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const Dialle
     chains.push_back({entry.name, dialled, port.protocol, {address}, cluster, address});
 }
 
-std::vector<InputPtr> outbound_inputs(const ClassView& view) {
+void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   OutboundListenerValues values;
   values.egress = view.snapshot.config.proxy.egress;
   if (view.sends_http()) values.tracing = HttpTracing::of(view.snapshot.config.proxy);
@@ -202,12 +197,10 @@ std::vector<InputPtr> outbound_inputs(const ClassView& view) {
         for (const DialledPods& pods : dialled_pods(*entry, port))
           add_pod_chains(taken, *entry, pods, pods.port.target_port, values.chains);
   }
-  if (values.chains.empty() && !values.egress) return {};
+  if (values.chains.empty() && !values.egress) return;
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  std::vector<InputPtr> inputs;
   inputs.push_back(make_input(kOutboundListener, std::move(values)));
-  return inputs;
 }
 
 // ---- inbound: connections of peers
@@ -228,8 +221,7 @@ listener::Filter network_rbac(const Authorization& authorization) {
   rbac.set_stat_prefix("network-");
   *rbac.mutable_rules() = rbac_rules(authorization);
   listener::Filter filter;
-  filter.set_name("l4_rbac");
-  *filter.mutable_typed_config() = pack_any(rbac);
+  set_extension(filter, "l4_rbac", rbac);
   return filter;
 }
 
@@ -282,9 +274,9 @@ struct InboundListenerValues {
   }
 };
 
-std::vector<InputPtr> inbound_inputs(const ClassView& view) {
+void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   std::map<std::pair<ServiceName, Port>, InboundChain> chains;
-  for (const auto& [own] : view.proxy_class.own_ports) {
+  for (const MeshService& own : view.proxy_class.own_ports) {
     if (own.target_port == Port{0}) continue;
     auto [at, added] = chains.try_emplace({own.name, own.target_port});
     if (!added) continue;  // another service port on the same target port
@@ -294,23 +286,22 @@ std::vector<InputPtr> inbound_inputs(const ClassView& view) {
     else
       at->second.authorization = tcp_authorization(view, own.target_port);
   }
-  if (chains.empty()) return {};
+  if (chains.empty()) return;
   InboundListenerValues values{
       view.snapshot.accepted_domains, view.snapshot.config.proxy.tls, {}, {}};
   if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config.proxy);
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  std::vector<InputPtr> inputs;
   inputs.push_back(make_input(kInboundListener, std::move(values)));
-  return inputs;
 }
 
 }  // namespace
 
 std::vector<InputPtr> listener_inputs(const ClassView& view) {
-  std::vector<InputPtr> inputs = outbound_inputs(view);
-  for (InputPtr& input : inbound_inputs(view)) inputs.push_back(std::move(input));
+  std::vector<InputPtr> inputs;
+  add_outbound(view, inputs);
+  add_inbound(view, inputs);
   return inputs;
 }
 

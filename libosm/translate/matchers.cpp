@@ -6,6 +6,13 @@ namespace {
 constexpr std::string_view kMeta = R"(\.+*?()[]{}|^$)";
 constexpr std::string_view kEscapable = "./-";  // escapes that occur in paths
 
+// Sets a prefix or a regex.
+template <class Matcher>
+void set_inexact(Matcher& matcher, const Pattern& pattern) {
+  if (pattern.kind == Pattern::Kind::kPrefix) return matcher.set_prefix(pattern.text);
+  matcher.mutable_safe_regex()->set_regex(pattern.text);
+}
+
 }  // namespace
 
 Pattern pattern_of(std::string_view regex) {
@@ -30,37 +37,16 @@ Pattern pattern_of(std::string_view regex) {
 }
 
 void set_string(envoy::type::matcher::v3::StringMatcher& matcher, const Pattern& pattern) {
-  switch (pattern.kind) {
-    case Pattern::Kind::kAny:
-      matcher.mutable_safe_regex()->set_regex(".*");
-      break;
-    case Pattern::Kind::kExact:
-      matcher.set_exact(pattern.text);
-      break;
-    case Pattern::Kind::kPrefix:
-      matcher.set_prefix(pattern.text);
-      break;
-    case Pattern::Kind::kRegex:
-      matcher.mutable_safe_regex()->set_regex(pattern.text);
-      break;
-  }
+  if (pattern.kind == Pattern::Kind::kAny)
+    return set_string(matcher, {Pattern::Kind::kRegex, ".*"});
+  if (pattern.kind == Pattern::Kind::kExact) return matcher.set_exact(pattern.text);
+  set_inexact(matcher, pattern);
 }
 
 void set_path(envoy::config::route::v3::RouteMatch& match, const Pattern& pattern) {
-  switch (pattern.kind) {
-    case Pattern::Kind::kAny:
-      match.set_prefix("/");
-      break;
-    case Pattern::Kind::kExact:
-      match.set_path(pattern.text);
-      break;
-    case Pattern::Kind::kPrefix:
-      match.set_prefix(pattern.text);
-      break;
-    case Pattern::Kind::kRegex:
-      match.mutable_safe_regex()->set_regex(pattern.text);
-      break;
-  }
+  if (pattern.kind == Pattern::Kind::kAny) return set_path(match, {Pattern::Kind::kPrefix, "/"});
+  if (pattern.kind == Pattern::Kind::kExact) return match.set_path(pattern.text);
+  set_inexact(match, pattern);
 }
 
 envoy::config::route::v3::HeaderMatcher header_matcher(const std::string& name,

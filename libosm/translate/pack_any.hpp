@@ -29,4 +29,12 @@ inline google::protobuf::Any pack_any(const google::protobuf::Message& message) 
   return any;
 }
 
+// Sets the name and the configuration of a filter, a log or another extension.
+template <class Extension>
+void set_extension(Extension& out, const std::string& name,
+                   const google::protobuf::Message& configuration) {
+  out.set_name(name);
+  *out.mutable_typed_config() = pack_any(configuration);
+}
+
 }  // namespace osm::inline v1::translate

@@ -11,9 +11,17 @@ namespace rbac = envoy::config::rbac::v3;
 
 constexpr const char* kPermissivePolicy = "permissive";
 
-Authorization none_or_permissive(const ClassView& view) {
-  return {.domains = view.snapshot.allowed_domains,
-          .permissive = view.snapshot.config.proxy.permissive};
+// Calls `add_grant` for each policy of the class that admits somebody, unless the mesh is
+// permissive.
+template <class AddGrant>
+Authorization authorization_of(const ClassView& view, AddGrant add_grant) {
+  Authorization out{.domains = view.snapshot.allowed_domains,
+                    .permissive = view.snapshot.config.proxy.permissive};
+  const auto own = view.snapshot.policies.find(view.proxy_class.identity);
+  if (out.permissive || !own) return out;
+  for (const InboundTrafficPolicy& policy : own->inbound)
+    if (!policy.sources.empty()) add_grant(policy, out.grants);
+  return out;
 }
 
 // Methods are alternatives: one permission that matches any of them.
@@ -71,29 +79,19 @@ rbac::Policy permissive_policy(const std::vector<TrustDomain>& domains) {
 }  // namespace
 
 Authorization http_authorization(const ClassView& view) {
-  Authorization authorization = none_or_permissive(view);
-  if (authorization.permissive) return authorization;
-  if (const auto own = view.snapshot.policies.find(view.proxy_class.identity)) {
-    for (const InboundTrafficPolicy& policy : own->inbound)
-      if (!policy.sources.empty() && !policy.http_routes.empty())
-        authorization.grants.push_back({policy.target.str(), policy.sources, policy.http_routes});
-  }
-  return authorization;
+  return authorization_of(view, [](const InboundTrafficPolicy& policy, auto& grants) {
+    if (!policy.http_routes.empty())
+      grants.push_back({policy.target.str(), policy.sources, policy.http_routes});
+  });
 }
 
 Authorization tcp_authorization(const ClassView& view, Port target_port) {
-  Authorization authorization = none_or_permissive(view);
-  if (authorization.permissive) return authorization;
-  if (const auto own = view.snapshot.policies.find(view.proxy_class.identity)) {
-    for (const InboundTrafficPolicy& policy : own->inbound) {
-      const auto& ports = policy.tcp_ports;
-      const bool concerned =
-          ports.empty() || std::find(ports.begin(), ports.end(), target_port) != ports.end();
-      if (policy.tcp && concerned && !policy.sources.empty())
-        authorization.grants.push_back({policy.target.str(), policy.sources, {}});
-    }
-  }
-  return authorization;
+  return authorization_of(view, [&](const InboundTrafficPolicy& policy, auto& grants) {
+    const auto& ports = policy.tcp_ports;
+    const bool concerned =
+        ports.empty() || std::find(ports.begin(), ports.end(), target_port) != ports.end();
+    if (policy.tcp && concerned) grants.push_back({policy.target.str(), policy.sources, {}});
+  });
 }
 
 rbac::RBAC rbac_rules(const Authorization& authorization) {

@@ -59,6 +59,13 @@ class Finder {
     if (!name.empty()) found_.push_back({type, name});
   }
 
+  template <class Destination>
+  void add_clusters(const Destination& destination) {
+    add(XdsType::kCluster, destination.cluster());
+    for (const auto& part : destination.weighted_clusters().clusters())
+      add(XdsType::kCluster, part.name());
+  }
+
   void note(const Message& message) {
     if (const auto* cluster = dynamic_cast<const Cluster*>(&message)) {
       if (cluster->type() != Cluster::EDS) return;
@@ -67,13 +74,9 @@ class Finder {
     } else if (const auto* rds = dynamic_cast<const hcm::Rds*>(&message)) {
       add(XdsType::kRoute, rds->route_config_name());
     } else if (const auto* action = dynamic_cast<const RouteAction*>(&message)) {
-      add(XdsType::kCluster, action->cluster());
-      for (const auto& part : action->weighted_clusters().clusters())
-        add(XdsType::kCluster, part.name());
+      add_clusters(*action);
     } else if (const auto* proxy = dynamic_cast<const tcp::TcpProxy*>(&message)) {
-      add(XdsType::kCluster, proxy->cluster());
-      for (const auto& part : proxy->weighted_clusters().clusters())
-        add(XdsType::kCluster, part.name());
+      add_clusters(*proxy);
     } else if (const auto* zipkin = dynamic_cast<const ZipkinConfig*>(&message)) {
       add(XdsType::kCluster, zipkin->collector_cluster());
     } else if (const auto* grpc = dynamic_cast<const GrpcService::EnvoyGrpc*>(&message)) {

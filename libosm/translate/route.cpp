@@ -178,9 +178,8 @@ void add_headless(const ClassView& view, const model::ServiceEntry& entry, const
   }
 }
 
-std::vector<InputPtr> outbound_route_inputs(const ClassView& view) {
+void add_outbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   std::map<Port, OutboundRouteValues> by_port;
-  std::vector<InputPtr> inputs;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     const bool short_names = entry->name.ns == view.proxy_class.identity.ns;
@@ -198,7 +197,6 @@ std::vector<InputPtr> outbound_route_inputs(const ClassView& view) {
   }
   for (auto& [port, values] : by_port)
     inputs.push_back(make_input(outbound_route_name(port), std::move(values)));
-  return inputs;
 }
 
 // ---- inbound: 404 or the workload; RBAC authorizes
@@ -309,11 +307,10 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
 }
 
-std::vector<InputPtr> inbound_route_inputs(const ClassView& view) {
+void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   const Authorization authorization = http_authorization(view);
   std::map<Port, std::map<ServiceName, InboundHost>> by_target;
-  std::vector<InputPtr> inputs;
-  for (const auto& [own] : view.proxy_class.own_ports) {
+  for (const MeshService& own : view.proxy_class.own_ports) {
     if (!is_http(own.protocol) || own.target_port == Port{0}) continue;
     const auto entry = view.snapshot.services.find(own.name);
     if (entry && entry->headless) {
@@ -332,14 +329,14 @@ std::vector<InputPtr> inbound_route_inputs(const ClassView& view) {
     for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }
-  return inputs;
 }
 
 }  // namespace
 
 std::vector<InputPtr> route_inputs(const ClassView& view) {
-  std::vector<InputPtr> inputs = outbound_route_inputs(view);
-  for (InputPtr& input : inbound_route_inputs(view)) inputs.push_back(std::move(input));
+  std::vector<InputPtr> inputs;
+  add_outbound_routes(view, inputs);
+  add_inbound_routes(view, inputs);
   return inputs;
 }
 

@@ -19,18 +19,12 @@
 
 namespace osm::inline v1::translate {
 
-// A port of one of the proxy's own services, with its target port resolved on this workload.
-struct OwnPort {
-  MeshService service;
-
-  friend bool operator==(const OwnPort&, const OwnPort&) = default;
-  friend std::strong_ordering operator<=>(const OwnPort&, const OwnPort&) = default;
-};
-
 // Everything that translation may know of a proxy. Proxies of one class get the same bytes.
 struct ProxyClass {
   ServiceIdentity identity;
-  std::vector<OwnPort> own_ports;  // ordered, conflicts settled
+  // Ports of the proxy's own services, with target ports resolved on this workload. Ordered,
+  // conflicts settled.
+  std::vector<MeshService> own_ports;
 
   friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
   friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;
