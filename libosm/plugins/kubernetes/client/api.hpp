@@ -33,6 +33,19 @@ struct Resource {
   friend bool operator==(const Resource&, const Resource&) = default;
 };
 
+// The metadata that every object has; empty: absent.
+struct Metadata {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::string version;  // resourceVersion
+};
+Metadata metadata_of(const boost::json::object& object);
+
+// The members that every object needs; the caller adds the others.
+boost::json::object new_object(const Resource& resource, const std::string& ns,
+                               const std::string& name, boost::json::object labels);
+
 struct ListRequest {
   Resource resource;
   std::string ns{};  // empty: all

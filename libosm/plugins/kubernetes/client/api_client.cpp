@@ -50,8 +50,6 @@ std::string name_of(const Resource& resource, const std::string& ns, const std::
   return std::string(resource.kind) + ' ' + (ns.empty() ? "" : ns + '/') + name;
 }
 
-std::string in_namespace(const std::string& ns) { return ns.empty() ? "" : " of namespace " + ns; }
-
 bool is_retry_after(std::string_view header) {
   constexpr std::string_view kName = "retry-after";
   return std::equal(header.begin(), header.end(), kName.begin(), kName.end(), [](char a, char b) {
@@ -71,8 +69,11 @@ seconds retry_after(const net::Response& response) {
 
 // A request that is answered later. The handle given out closes the gate.
 struct Operation {
-  detail::CallGate gate;
+  std::string what;  // "list pods of namespace shop"
   net::HttpRequest request;
+  std::function<Subscription(const std::shared_ptr<Operation>&)> send;
+  std::function<void(const Error&)> fail;  // called if there is no token to send it with
+  detail::CallGate gate;
   std::string token;         // of the last attempt
   bool tried_again = false;  // with another token
   std::mutex mutex;          // over `sent`
@@ -104,14 +105,14 @@ class ApiClient final : public Api {
   }
 
   Result<json::object> create(const Resource& resource, const json::object& object) override {
-    const auto [ns, name] = names_in(object);
+    const auto [ns, name, uid, version] = metadata_of(object);
     return call("POST", resource.path(ns) + manager_query(), json::serialize(object),
                 "application/json", "create " + name_of(resource, ns, name));
   }
 
   Result<json::object> update(const Resource& resource, const json::object& object,
                               const std::string& subresource) override {
-    const auto [ns, name] = names_in(object);
+    const auto [ns, name, uid, version] = metadata_of(object);
     return call("PUT", resource.path(ns, name, subresource) + manager_query(),
                 json::serialize(object), "application/json",
                 "update " + name_of(resource, ns, name));
@@ -162,18 +163,18 @@ class ApiClient final : public Api {
         .add("fieldSelector", request.field_selector)
         .add("limit", request.limit == 0 ? "" : std::to_string(request.limit))
         .add("continue", request.continue_token);
-    auto operation = std::make_shared<Operation>();
-    operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    auto operation = operation_of("list", request, query);
     operation->request.deadline = kListDeadline;
     if (request.metadata_only) operation->request.headers.front().second = kMetadataList;
-    const std::string what =
-        "list " + std::string(request.resource.plural) + in_namespace(request.ns);
-    const Resource resource = request.resource;
-    authorize(operation, [this, operation, resource, what,
-                          done = std::move(done)](const std::optional<Error>& error) {
-      if (error) return done(error->with_context(what));
-      send_list(operation, resource, what, done);
-    });
+    operation->fail = done;
+    operation->send = [this, resource = request.resource,
+                       done = std::move(done)](const std::shared_ptr<Operation>& sent) {
+      return http_.send(sent->request,
+                        [this, sent, resource, done](Result<net::Response> response) {
+                          sent->gate.run([&] { on_list(sent, resource, response, done); });
+                        });
+    };
+    start(operation);
     return handle_of(std::move(operation));
   }
 
@@ -185,25 +186,17 @@ class ApiClient final : public Api {
         .add("timeoutSeconds", std::to_string(request.timeout.count()))
         .add("labelSelector", request.label_selector)
         .add("fieldSelector", request.field_selector);
-    auto operation = std::make_shared<Operation>();
-    operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    auto operation = operation_of("watch", request, query);
     if (request.metadata_only) operation->request.headers.front().second = kMetadataEvents;
-    const std::string what =
-        "watch " + std::string(request.resource.plural) + in_namespace(request.ns);
-    authorize(operation, [this, operation, what,
-                          handler = std::move(handler)](const std::optional<Error>& error) {
-      if (error) return handler.on_end(error->with_context(what));
-      open_watch(operation, what, handler);
-    });
+    operation->fail = handler.on_end;
+    operation->send = [this, handler = std::move(handler)](const std::shared_ptr<Operation>& sent) {
+      return open_watch(sent, handler);
+    };
+    start(operation);
     return handle_of(std::move(operation));
   }
 
  private:
-  static std::pair<std::string, std::string> names_in(const json::object& object) {
-    const json::object& metadata = map_at(object, "metadata");
-    return {text_at(metadata, "namespace"), text_at(metadata, "name")};
-  }
-
   static std::string manager_query() { return Query().add("fieldManager", kFieldManager).text(); }
 
   net::HttpRequest prepare(std::string_view method, const std::string& target) const {
@@ -260,15 +253,28 @@ class ApiClient final : public Api {
 
   // Asynchronous calls.
 
-  // Adds the token to the request; a plugin that must run for it runs on `blocking`. `then` gets
-  // errors inside run() only.
-  using Then = std::function<void(const std::optional<Error>&)>;
-  void authorize(const std::shared_ptr<Operation>& operation, Then then) {
-    const auto proceed = [operation, then = std::move(then)](const Result<std::string>& token) {
-      if (!token.ok()) return then(token.error());
+  // Request is a ListRequest or a WatchRequest.
+  template <class Request>
+  std::shared_ptr<Operation> operation_of(const std::string& verb, const Request& request,
+                                          const Query& query) const {
+    auto operation = std::make_shared<Operation>();
+    operation->what = verb + ' ' + std::string(request.resource.plural) +
+                      (request.ns.empty() ? "" : " of namespace " + request.ns);
+    operation->request = prepare("GET", request.resource.path(request.ns) + query.text());
+    return operation;
+  }
+
+  // Sends the request with a token; a plugin that must run for it runs on `blocking`.
+  void start(const std::shared_ptr<Operation>& operation) {
+    const auto proceed = [operation](const Result<std::string>& token) {
+      if (!token.ok()) return operation->fail(token.error().with_context(operation->what));
       operation->token = *token;
       set_token(operation->request, *token);
-      then(std::nullopt);
+      operation->gate.run([&] {
+        Subscription former;
+        std::lock_guard lock(operation->mutex);
+        former = std::exchange(operation->sent, operation->send(operation));
+      });
     };
     const auto known = credentials_->token_at_hand();
     if (known && known->ok()) return proceed(*known);
@@ -280,42 +286,24 @@ class ApiClient final : public Api {
   }
 
   // True if the token was refused and there is another one now: the request is sent again.
-  bool again_with_new_token(const std::shared_ptr<Operation>& operation, int status, Then resend) {
+  bool again_with_new_token(const std::shared_ptr<Operation>& operation, int status) {
     if (status != 401) return false;
     credentials_->refused(operation->token);
     if (std::exchange(operation->tried_again, true)) return false;
     const auto next = credentials_->token_at_hand();
     if (next && next->ok() && **next == operation->token) return false;
-    authorize(operation, std::move(resend));
+    start(operation);
     return true;
   }
 
-  void send_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
-                 const std::string& what, const std::function<void(Result<ListPage>)>& done) {
-    auto on_response = [this, operation, resource, what, done](Result<net::Response> response) {
-      operation->gate.run([&] {
-        count("list", response);
-        if (!response.ok()) return done(response.error().with_context(what));
-        const auto resend = [this, operation, resource, what, done](const auto& error) {
-          if (error) return done(error->with_context(what));
-          send_list(operation, resource, what, done);
-        };
-        if (again_with_new_token(operation, response->status, resend)) return;
-        done(response->status < 300 ? page_of(*response, resource, what)
-                                    : error_of_response(*response, what));
-      });
-    };
-    begin(operation, [&] { return http_.send(operation->request, std::move(on_response)); });
-  }
-
-  // Sends the request, unless it was cancelled meanwhile.
-  template <class Send>
-  static void begin(const std::shared_ptr<Operation>& operation, const Send& send) {
-    operation->gate.run([&] {
-      Subscription former;
-      std::lock_guard lock(operation->mutex);
-      former = std::exchange(operation->sent, send());
-    });
+  void on_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
+               const Result<net::Response>& response,
+               const std::function<void(Result<ListPage>)>& done) {
+    count("list", response);
+    if (!response.ok()) return done(response.error().with_context(operation->what));
+    if (again_with_new_token(operation, response->status)) return;
+    done(response->status < 300 ? page_of(*response, resource, operation->what)
+                                : error_of_response(*response, operation->what));
   }
 
   static Result<ListPage> page_of(const net::Response& response, const Resource& resource,
@@ -346,9 +334,9 @@ class ApiClient final : public Api {
     bool over = false;
   };
 
-  void open_watch(const std::shared_ptr<Operation>& operation, const std::string& what,
-                  const WatchHandler& handler) {
-    auto watch = std::make_shared<Watch>(Watch{WatchDecoder(what)});
+  Subscription open_watch(const std::shared_ptr<Operation>& operation,
+                          const WatchHandler& handler) {
+    auto watch = std::make_shared<Watch>(Watch{WatchDecoder(operation->what)});
     const auto finish = [operation, watch, handler](const Status& status) {
       if (!std::exchange(watch->over, true)) handler.on_end(status);
     };
@@ -375,23 +363,19 @@ class ApiClient final : public Api {
         if (!fed.ok()) finish(fed);
       });
     };
-    events.on_end = [this, operation, watch, what, handler, finish](const Status& status) {
+    events.on_end = [this, operation, watch, finish](const Status& status) {
       operation->gate.run([&] {
         if (!status.ok()) {
           if (!watch->opened) count("watch", std::string(error_code_text(status.error().code)));
-          return finish(status.error().with_context(what));
+          return finish(status.error().with_context(operation->what));
         }
         if (watch->head.status < 300) return finish({});
-        const auto resend = [this, operation, what, handler](const std::optional<Error>& error) {
-          if (error) return handler.on_end(error->with_context(what));
-          open_watch(operation, what, handler);
-        };
-        if (!watch->over && again_with_new_token(operation, watch->head.status, resend)) return;
+        if (!watch->over && again_with_new_token(operation, watch->head.status)) return;
         watch->head.body = std::move(watch->error_body);
-        finish(error_of_response(watch->head, what));
+        finish(error_of_response(watch->head, operation->what));
       });
     };
-    begin(operation, [&] { return http_.open_stream(operation->request, std::move(events)); });
+    return http_.open_stream(operation->request, std::move(events));
   }
 
   const std::string base_path_;

@@ -1,8 +1,8 @@
 #include "kubernetes/client/credentials.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <cstdio>
+#include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/base64.hpp"
@@ -28,28 +28,13 @@ void trim(std::string& text) {
 
 // "2026-11-21T16:00:00Z", as ExecCredential writes times; fractions are cut off.
 std::optional<WallTime> parse_time(const std::string& text) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, read = 0;
-  if (std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute,
-                  &second, &read) != 6)
-    return std::nullopt;
-  std::string_view rest = std::string_view(text).substr(static_cast<std::size_t>(read));
-  if (rest.starts_with('.'))
-    rest.remove_prefix(std::min(rest.find_first_not_of(".0123456789"), rest.size()));
-  std::chrono::minutes offset{0};
-  int offset_hours = 0, offset_minutes = 0;
-  if (rest.size() == 6 &&
-      std::sscanf(rest.data() + 1, "%2d:%2d", &offset_hours, &offset_minutes) == 2) {
-    offset = std::chrono::hours(offset_hours) + std::chrono::minutes(offset_minutes);
-    if (rest.front() == '-') offset = -offset;
-  } else if (rest != "Z") {
-    return std::nullopt;
-  }
-  const std::chrono::year_month_day date(std::chrono::year(year),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day)));
-  if (!date.ok()) return std::nullopt;
-  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-         std::chrono::seconds(second) - offset;
+  std::tm time{};
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+  if (rest && *rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
+  if (rest) rest = ::strptime(rest, "%z", &time);
+  if (!rest || *rest != '\0') return std::nullopt;
+  const std::chrono::seconds offset(time.tm_gmtoff);  // ::timegm() overwrites it
+  return std::chrono::system_clock::from_time_t(::timegm(&time)) - offset;
 }
 
 Result<std::string> pem_of(const PemSource& source) {

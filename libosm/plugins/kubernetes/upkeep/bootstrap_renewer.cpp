@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
 constexpr std::chrono::seconds kRetry{5};                 // while a CA or an API server is away
 
 std::pair<std::string, std::string> name_of(const json::object& secret) {
-  const json::object& metadata = map_at(secret, "metadata");
-  return {text_at(metadata, "namespace"), text_at(metadata, "name")};
+  Metadata metadata = metadata_of(secret);
+  return {std::move(metadata.ns), std::move(metadata.name)};
 }
 
 bool is_away(ErrorCode code) {
@@ -179,18 +179,16 @@ Status BootstrapRenewer::renew(const Name& name) {
 }
 
 Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificate certificate) {
-  const json::object& metadata = map_at(secret, "metadata");
+  const auto [ns, name, uid, version] = metadata_of(secret);
   json::object annotations;
   for (const auto& [key, value] : certificate.annotations) annotations[key] = value;
-  json::object body{{"metadata",
-                     {{"uid", text_at(metadata, "uid")},
-                      {"resourceVersion", text_at(metadata, "resourceVersion")},
-                      {"annotations", std::move(annotations)}}},
-                    {"data", data_of(certificate)}};
+  json::object body{
+      {"metadata",
+       {{"uid", uid}, {"resourceVersion", version}, {"annotations", std::move(annotations)}}},
+      {"data", data_of(certificate)}};
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
   const EraseOnExit erased(patch.body);
   erase_data(body);
-  const auto [ns, name] = name_of(secret);
   Result<json::object> written = api_.patch(kSecrets, ns, name, patch);
   if (!written.ok()) return written.error();
   erase_data(*written);

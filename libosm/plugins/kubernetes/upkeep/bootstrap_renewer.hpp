@@ -43,8 +43,6 @@ class BootstrapRenewer {
   // Works on `strand`, which is stopped before this is destroyed.
   BootstrapRenewer(Api& api, const Runtime& runtime, BootstrapRenewerOptions options,
                    Strand& strand);
-  BootstrapRenewer(const BootstrapRenewer&) = delete;
-  BootstrapRenewer& operator=(const BootstrapRenewer&) = delete;
 
   // Number of Secrets to renew; nullopt: not known (Upkeep::stale_secrets). Thread: any.
   // Blocking: no.

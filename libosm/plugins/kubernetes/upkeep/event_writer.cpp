@@ -88,26 +88,21 @@ bool EventWriter::write(const Problem& problem, const Object& object) {
       digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);
   // Events of objects without a namespace are in "default".
   const std::string ns = object.key.ns.empty() ? "default" : object.key.ns;
-  const json::object event{
-      {"apiVersion", kEvents.api_version()},
-      {"kind", kEvents.kind},
-      {"metadata",
-       {{"name", cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16)},
-        {"namespace", ns},
-        {"labels", {{kNameLabel, kNameLabelValue}}}}},
-      {"eventTime", rfc3339(runtime_.clock.wall_now(), 6)},
-      {"reportingController", kController},
-      {"reportingInstance", replica_},
-      {"type", "Warning"},
-      {"reason", reason_text(problem.code)},
-      {"action", "Configure"},
-      {"note", note},
-      {"regarding",
-       {{"apiVersion", object.api_version},
-        {"kind", object.key.kind},
-        {"namespace", object.key.ns},
-        {"name", object.key.name},
-        {"uid", uid}}}};
+  json::object event = new_object(
+      kEvents, ns, cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16),
+      name_label());
+  event["eventTime"] = rfc3339(runtime_.clock.wall_now(), 6);
+  event["reportingController"] = kController;
+  event["reportingInstance"] = replica_;
+  event["type"] = "Warning";
+  event["reason"] = reason_text(problem.code);
+  event["action"] = "Configure";
+  event["note"] = note;
+  event["regarding"] = {{"apiVersion", object.api_version},
+                        {"kind", object.key.kind},
+                        {"namespace", object.key.ns},
+                        {"name", object.key.name},
+                        {"uid", uid}};
   const auto created = api_.create(kEvents, event);
   if (created.ok()) {
     runtime_.metrics.add("osm_events_written_total", {}, 1);

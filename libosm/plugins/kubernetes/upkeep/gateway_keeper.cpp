@@ -77,14 +77,6 @@ GatewayKeeper::~GatewayKeeper() {
   release();
 }
 
-void GatewayKeeper::stop() {
-  config_.reset();
-  renewals_.reset();
-  ca_.reset();
-  strand_.stop();
-  timer_.reset();
-}
-
 void GatewayKeeper::wake() {
   if (!awake_.exchange(true)) strand_.post([this] { round(); });
 }
@@ -166,32 +158,26 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
                                                  .metadata_only = true}));
   const json::object* const live = found.items.empty() ? nullptr : &found.items.front();
   if (live != nullptr) {
-    const json::object& metadata = map_at(*live, "metadata");
-    const bool known =
-        written_ && written_->key == key && written_->uid == text_at(metadata, "uid");
-    if (known && written_->version == text_at(metadata, "resourceVersion") &&
-        written_->certificate == certificate && written_->trust_bundle_pem == roots)
+    const Metadata metadata = metadata_of(*live);
+    const bool known = written_ && written_->key == key && written_->uid == metadata.uid;
+    if (known && written_->version == metadata.version && written_->certificate == certificate &&
+        written_->trust_bundle_pem == roots)
       return {};
     if (!known && !is_ours(*live))
       return Error{ErrorCode::kInvalidField,
                    key.str() + " is there and is not the mesh's: delete it, or name another"};
   }
-  json::object secret{{"apiVersion", kSecrets.api_version()},
-                      {"kind", kSecrets.kind},
-                      {"metadata",
-                       {{"namespace", key.ns},
-                        {"name", key.name},
-                        {"labels", labels()},
-                        {"annotations", {{kFingerprint, certificate->fingerprint}}}}},
-                      {"type", "kubernetes.io/tls"},
-                      {"data", data_of(*certificate, roots)}};
+  json::object secret = new_object(kSecrets, key.ns, key.name, labels());
+  secret["metadata"].as_object()["annotations"] =
+      json::object{{kFingerprint, certificate->fingerprint}};
+  secret["type"] = "kubernetes.io/tls";
+  secret["data"] = data_of(*certificate, roots);
   Result<json::object> done = write(key, live, secret);
   erase_data(secret);
   if (!done.ok()) return done.error();
   erase_data(*done);
-  const json::object& metadata = map_at(*done, "metadata");
-  written_ = Written{key, text_at(metadata, "uid"), text_at(metadata, "resourceVersion"),
-                     certificate, roots};
+  const Metadata metadata = metadata_of(*done);
+  written_ = Written{key, metadata.uid, metadata.version, certificate, roots};
   runtime_.log.info(
       "the ingress gateway's certificate is in its Secret",
       {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
@@ -236,9 +222,7 @@ Status GatewayKeeper::remove_others() {
 }
 
 json::object GatewayKeeper::labels() const {
-  return {{kNameLabel, kNameLabelValue},
-          {kInstanceLabel, options_.mesh_name},
-          {kComponentLabel, kComponent}};
+  return component_labels(options_.mesh_name, kComponent);
 }
 
 bool GatewayKeeper::is_ours(const json::object& secret) const {

@@ -39,12 +39,10 @@ class GatewayKeeper {
   GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOptions options);
   // Blocking: as stop().
   ~GatewayKeeper();
-  GatewayKeeper(const GatewayKeeper&) = delete;
-  GatewayKeeper& operator=(const GatewayKeeper&) = delete;
 
   // Ends writing and notifying. Blocking: until a running call of the API or of the CA has
   // returned.
-  void stop();
+  void stop() { strand_.stop(); }
 
   // Called when the MeshConfig or a gateway's certificate may have changed. Thread: any. Blocking:
   // no.

@@ -1,6 +1,8 @@
 // Labels of the objects that the mesh writes.
 #pragma once
 
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
 #include <string>
 
 namespace osm::inline v1::kubernetes {
@@ -10,6 +12,14 @@ inline constexpr const char* kNameLabelValue = "openservicemesh.io";
 inline constexpr const char* kInstanceLabel = "app.kubernetes.io/instance";
 inline constexpr const char* kVersionLabel = "app.kubernetes.io/version";
 inline constexpr const char* kComponentLabel = "app.kubernetes.io/component";
+
+inline boost::json::object name_label() { return {{kNameLabel, kNameLabelValue}}; }
+
+// Labels of one component of a mesh.
+inline boost::json::object component_labels(const std::string& mesh_name,
+                                            const std::string& component) {
+  return {{kNameLabel, kNameLabelValue}, {kInstanceLabel, mesh_name}, {kComponentLabel, component}};
+}
 
 // Selects the objects of one mesh, of one component if that is not empty.
 inline std::string mesh_selector(const std::string& mesh_name, const std::string& component = {}) {

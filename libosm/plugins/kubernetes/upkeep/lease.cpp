@@ -32,11 +32,6 @@ Lease::Lease(Api& api, const Runtime& runtime, LeaseOptions options,
   strand_.post([this] { tick(); });
 }
 
-void Lease::stop() {
-  strand_.stop();
-  timer_.reset();
-}
-
 Lease::~Lease() {
   stop();
   if (!held()) return;
@@ -89,7 +84,7 @@ void Lease::look(SteadyTime asked) {
 
 // True if it has stood still for its holder's duration, by this replica's clock.
 bool Lease::expired(const json::object& lease) {
-  const std::string version = text_at(map_at(lease, "metadata"), "resourceVersion");
+  const std::string version = metadata_of(lease).version;
   const SteadyTime now = runtime_.clock.steady_now();
   if (version != seen_version_) {
     seen_version_ = version;
@@ -101,18 +96,12 @@ bool Lease::expired(const json::object& lease) {
 
 void Lease::create(SteadyTime asked) {
   const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
-  const json::object lease{{"apiVersion", kLeases.api_version()},
-                           {"kind", kLeases.kind},
-                           {"metadata",
-                            {{"name", options_.name},
-                             {"namespace", options_.ns},
-                             {"labels", {{kNameLabel, kNameLabelValue}}}}},
-                           {"spec",
-                            {{"holderIdentity", options_.identity},
-                             {"leaseDurationSeconds", options_.duration.count()},
-                             {"acquireTime", now},
-                             {"renewTime", now},
-                             {"leaseTransitions", 0}}}};
+  json::object lease = new_object(kLeases, options_.ns, options_.name, name_label());
+  lease["spec"] = {{"holderIdentity", options_.identity},
+                   {"leaseDurationSeconds", options_.duration.count()},
+                   {"acquireTime", now},
+                   {"renewTime", now},
+                   {"leaseTransitions", 0}};
   // Another replica may have been first; the next check shows it.
   if (api_.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
 }

@@ -32,12 +32,10 @@ class Lease {
   Lease(Api& api, const Runtime& runtime, LeaseOptions options, std::function<void()> on_acquired);
   // Releases the Lease, so that another replica need not wait. Blocking: for some calls of the API.
   ~Lease();
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
 
   // Ends renewing, acquiring and callbacks. The Lease is held until it expires, or this is
   // destroyed. Blocking: until a running call of the API has returned.
-  void stop();
+  void stop() { strand_.stop(); }
 
   // True while this replica holds it. Thread: any. Blocking: no.
   bool held() const;

@@ -12,7 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kMeshConfigName = "osm-mesh-config";
 constexpr const char* kPresetManager = "osm-preset";
 constexpr std::size_t kMaxPresetBytes = 64 * 1024;  // annotations end at 256 kB
 
@@ -72,10 +71,9 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
   const auto live = api.get(kMeshConfigs, osm_namespace, kMeshConfigName);
   const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
   if (!live.ok() && !absent) return live.error();
-  json::object metadata{{"name", kMeshConfigName},
-                        {"namespace", osm_namespace},
-                        {"labels", {{kNameLabel, kNameLabelValue}}},
-                        {"annotations", {{kPresetAnnotation, noted}}}};
+  json::object body = new_object(kMeshConfigs, osm_namespace, kMeshConfigName, name_label());
+  json::object& metadata = body["metadata"].as_object();
+  metadata["annotations"] = json::object{{kPresetAnnotation, noted}};
   json::object spec = preset;
   if (!absent) {
     const json::object& there = map_at(*live, "metadata");
@@ -84,9 +82,6 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
     metadata["resourceVersion"] = text_at(there, "resourceVersion");
     spec = follow(last, preset, map_at(*live, "spec"));
   }
-  json::object body{{"apiVersion", kMeshConfigs.api_version()},
-                    {"kind", kMeshConfigs.kind},
-                    {"metadata", std::move(metadata)}};
   if (!spec.empty()) body["spec"] = std::move(spec);
   const auto written = api.patch(kMeshConfigs, osm_namespace, kMeshConfigName,
                                  {.type = PatchType::kApply,

@@ -16,6 +16,7 @@
 
 namespace osm::inline v1::kubernetes {
 
+inline constexpr const char* kMeshConfigName = "osm-mesh-config";
 inline constexpr const char* kPresetConfigMap = "preset-mesh-config";
 inline constexpr const char* kPresetKey = "preset-mesh-config.json";
 inline constexpr const char* kPresetAnnotation = "openservicemesh.io/preset";

@@ -72,10 +72,6 @@ json::value without_nulls(const json::value& value) {
   return value;
 }
 
-std::string name_of(const json::object& object) {
-  return text_at(map_at(object, "metadata"), "name");
-}
-
 }  // namespace
 
 bool holds(const json::value& actual, const json::value& wanted) {
@@ -100,16 +96,10 @@ bool holds(const json::value& actual, const json::value& wanted) {
 Reconciler::Reconciler(Api& api, const Runtime& runtime)
     : api_(api), runtime_(runtime), strand_(runtime_.blocking) {}
 
-Reconciler::~Reconciler() {
-  strand_.stop();
-  informers_.clear();
-  wanted_.clear();
-}
-
 void Reconciler::want(const Resource& resource, json::object object) {
   object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = product_version();
   strand_.post([this, resource, object = std::move(object)]() mutable {
-    const Key key{resource.plural, name_of(object)};
+    const Key key{resource.plural, metadata_of(object).name};
     Wanted& wanted = wanted_[key];
     // A change of what is wanted is no repair.
     if (wanted.object != object) wanted.seen = false;
@@ -189,14 +179,14 @@ void Reconciler::note_repair(Wanted& wanted, bool deleted) {
   runtime_.log.warning(
       deleted ? "an object of the mesh was deleted and is put back"
               : "an object of the mesh was changed and is put back",
-      {{"kind", std::string(wanted.resource.kind)}, {"name", name_of(wanted.object)}});
+      {{"kind", std::string(wanted.resource.kind)}, {"name", metadata_of(wanted.object).name}});
 }
 
 // Server-side apply removes only fields of this manager. Sections to which others added are
 // replaced.
 Status Reconciler::write(const Wanted& wanted) {
   const json::value body = without_nulls(wanted.object);
-  OSM_TRY(json::object live, api_.patch(wanted.resource, {}, name_of(wanted.object),
+  OSM_TRY(json::object live, api_.patch(wanted.resource, {}, metadata_of(wanted.object).name,
                                         {.type = PatchType::kApply,
                                          .body = json::serialize(body),
                                          .field_manager = kReconcilerManager,

@@ -28,9 +28,7 @@ class Reconciler {
  public:
   explicit Reconciler(Api& api, const Runtime& runtime);
   // Blocking: until a call of the API that is under way has returned.
-  ~Reconciler();
-  Reconciler(const Reconciler&) = delete;
-  Reconciler& operator=(const Reconciler&) = delete;
+  ~Reconciler() { strand_.stop(); }
 
   // Keeps this object, which has the label kNameLabel, from now on. Replaces the wanted object of
   // the same name. Thread: any. Blocking: no.

@@ -1,15 +1,18 @@
 #include "kubernetes/upkeep/replica_board.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "base/backoff.hpp"
 #include "base/board_text.hpp"
 #include "base/digest.hpp"
 #include "base/json.hpp"
+#include "base/maps.hpp"
 #include "base/times.hpp"
-#include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -43,23 +46,6 @@ std::string lease_name(const std::string& replica) {
   return std::string(kNamePrefix) + clean;
 }
 
-// "roots,status"
-std::string joined(const std::set<std::string>& topics) {
-  std::string text;
-  for (const std::string& topic : topics) text += (text.empty() ? "" : ",") + topic;
-  return text;
-}
-
-std::set<std::string> split(std::string_view text) {
-  std::set<std::string> topics;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    topics.emplace(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  return topics;
-}
-
 bool includes(const std::set<std::string>& takes_part, const std::string& topic) {
   return takes_part.empty() || takes_part.contains(topic);
 }
@@ -83,12 +69,6 @@ LeaseBoard::LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions optio
     informer_.start();
     tick();
   });
-}
-
-void LeaseBoard::stop() {
-  strand_.stop();
-  tick_timer_.reset();
-  write_timer_.reset();
 }
 
 LeaseBoard::~LeaseBoard() {
@@ -127,8 +107,8 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
                    "not taken, or not told of, their Leases in " +
                        options_.ns + " lately"};
   const auto said = [&](const Topics& topics) {
-    const auto at = topics.find(topic);
-    return at == topics.end() ? std::string() : at->second;
+    const std::string* text = find_in(topics, topic);
+    return text ? *text : std::string();
   };
   std::map<std::string, std::string> all;
   if (includes(options_.topics, topic)) all.emplace(options_.replica, said(ours_));
@@ -179,23 +159,16 @@ void LeaseBoard::write() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [topic, text] : ours_) annotations[std::string(kTopicPrefix) + topic] = text;
-    if (!options_.topics.empty()) annotations[kTopicsAnnotation] = joined(options_.topics);
+    if (!options_.topics.empty())
+      annotations[kTopicsAnnotation] = fmt::format("{}", fmt::join(options_.topics, ","));
     unwritten_ = false;
   }
-  const json::object lease{{"apiVersion", kLeases.api_version()},
-                           {"kind", kLeases.kind},
-                           {"metadata",
-                            {{"name", name_},
-                             {"namespace", options_.ns},
-                             {"labels",
-                              {{kNameLabel, kNameLabelValue},
-                               {kInstanceLabel, options_.mesh_name},
-                               {kComponentLabel, kComponent}}},
-                             {"annotations", std::move(annotations)}}},
-                           {"spec",
-                            {{"holderIdentity", options_.replica},
-                             {"leaseDurationSeconds", options_.duration.count()},
-                             {"renewTime", last_write_.first}}}};
+  json::object lease =
+      new_object(kLeases, options_.ns, name_, component_labels(options_.mesh_name, kComponent));
+  lease["metadata"].as_object()["annotations"] = std::move(annotations);
+  lease["spec"] = {{"holderIdentity", options_.replica},
+                   {"leaseDurationSeconds", options_.duration.count()},
+                   {"renewTime", last_write_.first}};
   const auto written = api_.patch(kLeases, options_.ns, name_,
                                   {.type = PatchType::kApply,
                                    .body = json::serialize(lease),
@@ -230,10 +203,9 @@ void LeaseBoard::on_leases(const std::vector<ObjectKey>& keys) {
         changed |= !heard_at_;
         heard_at_ = last_write_.second;
       }
-      const auto before = leases_.find(key.name);
-      changed |= before == leases_.end() || !before->second.alive ||
-                 before->second.topics != seen.topics ||
-                 before->second.takes_part != seen.takes_part;
+      const Seen* before = find_in(leases_, key.name);
+      changed |= !before || !before->alive || before->topics != seen.topics ||
+                 before->takes_part != seen.takes_part;
       leases_.insert_or_assign(key.name, std::move(seen));
     }
   }
@@ -270,7 +242,9 @@ LeaseBoard::Seen LeaseBoard::seen_of(const Object& object, SteadyTime now) {
             .takes_part = {},
             .uid = text_at(map_at(lease, "metadata"), "uid")};
   for (const auto& [key, value] : object.annotations) {
-    if (key == kTopicsAnnotation) seen.takes_part = split(value);
+    if (key == kTopicsAnnotation)
+      for (const auto topic : std::views::split(value, ','))
+        seen.takes_part.emplace(topic.begin(), topic.end());
     if (key.starts_with(kTopicPrefix)) seen.topics.emplace(key.substr(kTopicPrefix.size()), value);
   }
   return seen;

@@ -41,7 +41,7 @@ class LeaseBoard final : public ReplicaBoard {
 
   // Stops without leaving the board, like a killed replica.
   // Blocking: until a running call of the API has returned.
-  void stop();
+  void stop() { strand_.stop(); }
 
   Status publish(const std::string& topic, std::string text) override;
   Result<std::map<std::string, std::string>> read(const std::string& topic) const override;

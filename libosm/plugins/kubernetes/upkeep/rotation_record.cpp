@@ -22,8 +22,7 @@ class ConfigMapRecord final : public RotationRecord {
   Result<Text> load() override {
     const auto present = api_.get(kConfigMaps, ns_, kName);
     if (present.ok())
-      return Text{text_at(map_at(*present, "data"), kKey),
-                  text_at(map_at(*present, "metadata"), "resourceVersion")};
+      return Text{text_at(map_at(*present, "data"), kKey), metadata_of(*present).version};
     if (present.error().code == ErrorCode::kNotFound) return Text{};
     return failed(present.error());
   }
@@ -43,12 +42,8 @@ class ConfigMapRecord final : public RotationRecord {
   std::string name() const { return "ConfigMap " + ns_ + '/' + kName; }
 
   Result<json::object> create(const Text& next) {
-    const json::object object{
-        {"apiVersion", kConfigMaps.api_version()},
-        {"kind", kConfigMaps.kind},
-        {"metadata",
-         {{"namespace", ns_}, {"name", kName}, {"labels", {{kNameLabel, kNameLabelValue}}}}},
-        {"data", {{kKey, next.text}}}};
+    json::object object = new_object(kConfigMaps, ns_, kName, name_label());
+    object["data"] = json::object{{kKey, next.text}};
     return api_.create(kConfigMaps, object);
   }
 

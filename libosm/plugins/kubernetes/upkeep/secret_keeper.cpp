@@ -6,6 +6,7 @@
 
 #include "base/backoff.hpp"
 #include "base/json.hpp"
+#include "base/maps.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
@@ -22,23 +23,13 @@ constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::minutes kSweep{1};
 constexpr std::chrono::seconds kRetry{5};  // after a failure
 constexpr std::size_t kDeletionsPerSweep = 500;
-constexpr std::string_view kPrefix = "envoy-bootstrap-config-";
-
-std::string name_of(const json::object& object) {
-  return text_at(map_at(object, "metadata"), "name");
-}
-
-bool mounts(const json::value& pod, const std::string& secret) {
-  for (const json::value& volume : list_at(map_at(pod, "spec"), "volumes"))
-    if (text_at(map_at(volume, "secret"), "secretName") == secret) return true;
-  return false;
-}
 
 // The proxy's UUID in the name of a bootstrap Secret.
 std::optional<std::string> uuid_of(const json::object& secret) {
-  const std::string name = name_of(secret);
-  if (name.rfind(kPrefix, 0) != 0 || !is_uuid(name.substr(kPrefix.size()))) return std::nullopt;
-  return name.substr(kPrefix.size());
+  const std::string name = metadata_of(secret).name;
+  if (!name.starts_with(kBootstrapSecretPrefix)) return std::nullopt;
+  const std::string uuid = name.substr(kBootstrapSecretPrefix.size());
+  return is_uuid(uuid) ? std::optional(uuid) : std::nullopt;
 }
 
 // {"metadata": ...}
@@ -77,22 +68,13 @@ SecretKeeper::SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions
   strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
 }
 
-SecretKeeper::~SecretKeeper() {
-  strand_.stop();
-  round_timer_.reset();
-  sweep_timer_.reset();
-}
-
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
   for (const ObjectKey& key : keys)
     if (key.kind == kPods.kind) return round_soon();
 }
 
 void SecretKeeper::round_soon() {
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(touched_, true)) return;
-  }
+  if (touched_.exchange(true)) return;
   strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
 }
 
@@ -134,7 +116,9 @@ SecretKeeper::Owners SecretKeeper::owners() const {
     }
     boost::system::error_code fault;
     const json::value pod = json::parse(object->json, fault);
-    if (fault || !mounts(pod, std::string(kPrefix) + label->second)) continue;
+    if (fault ||
+        !mounts_secret(map_at(pod, "spec"), std::string(kBootstrapSecretPrefix) + label->second))
+      continue;
     const json::object& metadata = map_at(pod, "metadata");
     Owner owner{object->key.name, text_at(metadata, "uid"), text_at(metadata, "creationTimestamp")};
     if (owner.uid.empty()) continue;
@@ -148,10 +132,7 @@ SecretKeeper::Owners SecretKeeper::owners() const {
 
 // Handles added and removed Pods.
 void SecretKeeper::round() {
-  {
-    std::lock_guard lock(mutex_);
-    touched_ = false;
-  }
+  touched_ = false;
   if (!options_.may_write() || !options_.store.has_synced() || !secrets_.has_synced()) return;
   const Owners present = owners();
   std::erase_if(kept_, [&](const Claim& claim) { return !present.contains(claim); });
@@ -162,7 +143,7 @@ void SecretKeeper::adopt_new(const Owners& present) {
   for (const auto& [claim, owner] : present) {
     if (kept_.contains(claim)) continue;
     if (!options_.may_write()) return;
-    const auto secret = find(claim.first, std::string(kPrefix) + claim.second);
+    const auto secret = find(claim.first, std::string(kBootstrapSecretPrefix) + claim.second);
     const bool owned = secret && has_owner(*secret);
     if (owned && renewer_) renewer_->look_at(*secret);
     if (!secret || owned || adopt(*secret, owner).ok()) kept_.insert(claim);
@@ -214,7 +195,7 @@ bool SecretKeeper::look_at_all() {
 void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
   const auto uuid = uuid_of(secret);
   if (!uuid || !options_.may_write()) return;
-  const Claim claim{text_at(map_at(secret, "metadata"), "namespace"), *uuid};
+  const Claim claim{metadata_of(secret).ns, *uuid};
   if (has_owner(secret)) {
     if (present.contains(claim)) kept_.insert(claim);
     return;
@@ -230,45 +211,43 @@ void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
 }
 
 Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
-  const json::object& metadata = map_at(secret, "metadata");
+  const auto [ns, name, uid, version] = metadata_of(secret);
   const json::object patch{
       {"metadata",
-       {{"uid", text_at(metadata, "uid")},
-        {"resourceVersion", text_at(metadata, "resourceVersion")},
+       {{"uid", uid},
+        {"resourceVersion", version},
         {"ownerReferences", json::array{json::object{{"apiVersion", kPods.api_version()},
                                                      {"kind", kPods.kind},
                                                      {"name", owner.name},
                                                      {"uid", owner.uid}}}}}}};
-  auto patched = api_.patch(kSecrets, text_at(metadata, "namespace"), name_of(secret),
-                            {.type = PatchType::kMerge, .body = json::serialize(patch)});
+  auto patched =
+      api_.patch(kSecrets, ns, name, {.type = PatchType::kMerge, .body = json::serialize(patch)});
   if (patched.ok()) {
     erase_data(*patched);
     return {};
   }
   runtime_.log.debug("a bootstrap Secret cannot be given to its Pod",
-                     {{"secret", name_of(secret)}, {"detail", patched.error().text()}});
+                     {{"secret", name}, {"detail", patched.error().text()}});
   return patched.error();
 }
 
 void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
   const SteadyTime now = runtime_.clock.steady_now();
-  const auto before = orphans_.find(claim);
-  const SteadyTime since = before == orphans_.end() ? now : before->second;
+  const SteadyTime* before = find_in(orphans_, claim);
+  const SteadyTime since = before ? *before : now;
   orphans_now_.emplace(claim, since);
-  const json::object& metadata = map_at(secret, "metadata");
+  const auto [ns, name, uid, version] = metadata_of(secret);
   // Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the
   // Pod.
   const std::string limit = rfc3339(runtime_.clock.wall_now() - options_.patience);
-  if (text_at(metadata, "creationTimestamp") > limit || now - since < kSweep) return;
+  const std::string created = text_at(map_at(secret, "metadata"), "creationTimestamp");
+  if (created > limit || now - since < kSweep) return;
   if (deletions_left_ == 0 || pod_exists(claim)) return;
   --deletions_left_;
-  const Status removed = api_.remove(
-      kSecrets, claim.first, name_of(secret),
-      {.uid = text_at(metadata, "uid"), .resource_version = text_at(metadata, "resourceVersion")});
-  if (!removed.ok()) return;
+  if (!api_.remove(kSecrets, ns, name, {.uid = uid, .resource_version = version}).ok()) return;
   runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
   runtime_.log.info("a bootstrap Secret whose Pod never came is deleted",
-                    {{"namespace", claim.first}, {"secret", name_of(secret)}});
+                    {{"namespace", ns}, {"secret", name}});
 }
 
 // Ask the API server itself: this replica's informers may lag.

@@ -7,9 +7,9 @@
 // minute.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,9 +36,7 @@ class SecretKeeper {
  public:
   SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options);
   // Blocking: until a running call of the API has returned.
-  ~SecretKeeper();
-  SecretKeeper(const SecretKeeper&) = delete;
-  SecretKeeper& operator=(const SecretKeeper&) = delete;
+  ~SecretKeeper() { strand_.stop(); }
 
   // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
@@ -78,8 +76,7 @@ class SecretKeeper {
   const Runtime runtime_;
   const SecretKeeperOptions options_;
 
-  std::mutex mutex_;  // guards `touched_`
-  bool touched_ = false;
+  std::atomic<bool> touched_{false};  // a round is to come
 
   // On the strand.
   std::set<Claim> kept_;  // Secrets that have an owner, or are none of ours

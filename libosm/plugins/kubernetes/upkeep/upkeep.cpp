@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::chrono::minutes kLookAtPreset{1};
 constexpr std::chrono::seconds kPresetRetry{3};
-constexpr const char* kMeshConfigName = "osm-mesh-config";
 
 class ClusterUpkeep final : public Upkeep {
  public:
@@ -36,18 +35,15 @@ class ClusterUpkeep final : public Upkeep {
       for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd));
     want_webhooks();
     for (const auto& webhook : {options_.mutating_webhook, options_.validating_webhook})
-      if (webhook) trust_.push_back(webhook->manager.subscribe_ca([this] { want_webhooks(); }));
+      if (webhook)
+        subscriptions_.push_back(webhook->manager.subscribe_ca([this] { want_webhooks(); }));
     if (needs_lease(options_)) start_writers();
   }
 
   ~ClusterUpkeep() override {
-    objects_.clear();
-    mesh_.reset();
-    replicas_.reset();
-    trust_.clear();
+    subscriptions_.clear();
     if (lease_) lease_->stop();
     preset_strand_.stop();
-    preset_timer_.reset();
     // Writing stops before another replica may begin.
     if (gateway_) gateway_->stop();
     status_.reset();
@@ -136,14 +132,14 @@ class ClusterUpkeep final : public Upkeep {
                                         .replica = options_.replica,
                                         .mesh_name = options_.mesh_name,
                                         .board = status.board});
-    mesh_ = status.control_plane.subscribe([this] { status_->on_mesh(); });
+    subscriptions_.push_back(status.control_plane.subscribe([this] { status_->on_mesh(); }));
     if (status.board != nullptr)
-      replicas_ = status.board->subscribe([this] { status_->on_replicas(); });
+      subscriptions_.push_back(status.board->subscribe([this] { status_->on_replicas(); }));
     follow(status.store, [this](const auto& keys) { status_->on_objects(keys); });
   }
 
   void follow(ObjectStore& store, std::function<void(const std::vector<ObjectKey>&)> on_change) {
-    objects_.push_back(store.subscribe(std::move(on_change)));
+    subscriptions_.push_back(store.subscribe(std::move(on_change)));
   }
 
   void on_acquired() {
@@ -199,10 +195,7 @@ class ClusterUpkeep final : public Upkeep {
   std::atomic<const Lease*> started_lease_{nullptr};
   Strand preset_strand_;
   Subscription preset_timer_;
-  std::vector<Subscription> trust_;
-  Subscription mesh_;
-  Subscription replicas_;
-  std::vector<Subscription> objects_;
+  std::vector<Subscription> subscriptions_;
 };
 
 }  // namespace
