@@ -1,26 +1,13 @@
 #include "endpoint/endpoint_table.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
+
+#include "base/guarded.hpp"
+#include "base/maps.hpp"
 
 namespace osm::inline v1::endpoint {
 namespace {
-
-// Providers are foreign code: no exception of theirs leaves this function.
-// Result: the result of `call`; nullopt if it threw, with the reason in `failure`.
-template <class Call>
-auto guarded(std::string& failure, Call call) -> std::optional<decltype(call())> {
-  try {
-    return call();
-  } catch (const std::exception& error) {
-    failure = error.what();
-  } catch (...) {
-    failure = "an exception that is no std::exception";
-  }
-  if (failure.empty()) failure = "an exception without a text";
-  return std::nullopt;
-}
 
 Problem problem_of(const ProviderStatus& status, ErrorCode code, std::string cause) {
   return {.code = code,
@@ -36,7 +23,8 @@ EndpointTable::EndpointTable(std::vector<ProviderEntry> providers) {
   for (const ProviderEntry& entry : providers) {
     Source source{.provider = entry.provider, .status = {}, .answers = {}, .unanswered = {}};
     source.status.required = entry.required;
-    const auto id = guarded(source.status.failure, [&] { return entry.provider->id(); });
+    const auto id = guarded([&] { return entry.provider->id(); });
+    if (!id.ok()) source.status.failure = id.error().message;
     source.status.id = id.value_or('#' + std::to_string(sources_.size() + 1));
     sources_.push_back(std::move(source));
   }
@@ -45,9 +33,11 @@ EndpointTable::EndpointTable(std::vector<ProviderEntry> providers) {
 bool EndpointTable::refresh_status() {
   bool newly_synced = false;
   for (Source& source : sources_) {
+    const auto synced = guarded([&] { return source.provider->has_synced(); });
+    const auto healthy = guarded([&] { return source.provider->healthy(); });
     std::string failure;
-    const auto synced = guarded(failure, [&] { return source.provider->has_synced(); });
-    const auto healthy = guarded(failure, [&] { return source.provider->healthy(); });
+    for (const auto* asked : {&synced, &healthy})
+      if (!asked->ok()) failure = asked->error().message;
     if (synced.value_or(false) && !std::exchange(source.status.synced, true)) newly_synced = true;
     source.status.stale = !healthy.value_or(false);
     if (!failure.empty() || source.unanswered.empty()) source.status.failure = std::move(failure);
@@ -60,20 +50,14 @@ void EndpointTable::set_monitored_namespaces(std::set<std::string> namespaces) {
 }
 
 void EndpointTable::ask(Source& source, const ServiceName& service) {
-  std::string failure;
-  auto answer =
-      guarded(failure, [&] { return source.provider->list_endpoints_for_service(service); });
+  auto answer = guarded([&] { return source.provider->list_endpoints_for_service(service); });
   if (!answer) {  // the last answer stays
     source.unanswered.insert(service);
-    source.status.failure = std::move(failure);
+    source.status.failure = answer.error().message;
     return;
   }
   source.unanswered.erase(service);
-  if (*answer) {
-    source.answers[service] = std::move(**answer);
-  } else {
-    source.answers.erase(service);
-  }
+  put_or_erase(source.answers, service, *std::move(answer));
 }
 
 std::set<ServiceName> EndpointTable::read(const std::set<ServiceName>& services) {
@@ -107,8 +91,8 @@ std::set<ServiceName> EndpointTable::forget(const std::set<ServiceName>& service
 bool EndpointTable::merge(const ServiceName& service) {
   std::vector<ProviderAnswer> answers;
   for (const Source& source : sources_)
-    if (const auto answer = source.answers.find(service); answer != source.answers.end())
-      answers.push_back({.provider = source.status.id, .endpoints = answer->second});
+    if (const auto* endpoints = find_in(source.answers, service))
+      answers.push_back({.provider = source.status.id, .endpoints = *endpoints});
   if (answers.empty()) return services_.erase(service) > 0;
 
   MergedService merged = merge_answers(service, answers, namespaces_);
@@ -119,8 +103,8 @@ bool EndpointTable::merge(const ServiceName& service) {
 }
 
 std::shared_ptr<const MergedService> EndpointTable::find(const ServiceName& service) const {
-  const auto at = services_.find(service);
-  return at == services_.end() ? nullptr : at->second;
+  const auto* found = find_in(services_, service);
+  return found ? *found : nullptr;
 }
 
 std::vector<ProviderStatus> EndpointTable::providers() const {

@@ -25,36 +25,10 @@ Problem conflict(const ServiceName& service, const Endpoint& endpoint, const Cla
                    "; the first is used: correct the account in one of them"};
 }
 
-// Collects one provider's invalid endpoints: one problem per cause, whatever their number.
-class LeftOut {
- public:
-  LeftOut(const ServiceName& service, const std::string& provider)
-      : service_(service), provider_(provider) {}
-
-  void add(const Endpoint& endpoint, const Error& why) {
-    if (++counts_[why.code] > 1) return;
-    firsts_[why.code] = "an endpoint at port " + std::to_string(number(endpoint.port)) +
-                        " that endpoints provider " + provider_ +
-                        " lists is left out: " + why.message;
-  }
-
-  void report(std::set<Problem>& problems) const {
-    for (const auto& [code, first] : firsts_) {
-      const std::size_t more = counts_.at(code) - 1;
-      problems.insert(
-          {.code = code,
-           .object = {"Service", service_.ns, service_.name},
-           .path = {},
-           .field = {},
-           .cause = more == 0 ? first : first + " (and " + std::to_string(more) + " more)"});
-    }
-  }
-
- private:
-  const ServiceName& service_;
-  const std::string& provider_;
-  std::map<ErrorCode, std::size_t> counts_;
-  std::map<ErrorCode, std::string> firsts_;
+// One provider's invalid endpoints, by cause: one problem for each, whatever their number.
+struct LeftOut {
+  std::string first;
+  std::size_t count = 0;
 };
 
 }  // namespace
@@ -80,10 +54,14 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
   for (const ProviderAnswer& answer : answers) {
     std::vector<Endpoint> endpoints = answer.endpoints;
     std::sort(endpoints.begin(), endpoints.end());
-    LeftOut left_out(service, answer.provider);
+    std::map<ErrorCode, LeftOut> left_out;
     for (Endpoint& endpoint : endpoints) {
       if (const Status valid = check_endpoint(service, endpoint); !valid.ok()) {
-        left_out.add(endpoint, valid.error());
+        auto& [text, count] = left_out[valid.error().code];
+        if (count++ == 0)
+          text = "an endpoint at port " + std::to_string(number(endpoint.port)) +
+                 " that endpoints provider " + answer.provider +
+                 " lists is left out: " + valid.error().message;
         continue;
       }
       if (!monitored_namespaces.contains(endpoint.identity.ns)) continue;
@@ -96,12 +74,19 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
       merged.try_emplace({endpoint.address, endpoint.port, endpoint.service_port},
                          std::move(endpoint));
     }
-    left_out.report(problems);
+    for (const auto& [code, out] : left_out)
+      problems.insert(
+          {.code = code,
+           .object = {"Service", service.ns, service.name},
+           .path = {},
+           .field = {},
+           .cause = out.first +
+                    (out.count == 1 ? "" : " (and " + std::to_string(out.count - 1) + " more)")});
   }
-  MergedService out{.name = service, .endpoints = {}, .problems = {}};
-  for (auto& [key, endpoint] : merged) out.endpoints.push_back(std::move(endpoint));
-  out.problems.assign(problems.begin(), problems.end());
-  return out;
+  MergedService all{.name = service, .endpoints = {}, .problems = {}};
+  for (auto& [key, endpoint] : merged) all.endpoints.push_back(std::move(endpoint));
+  all.problems.assign(problems.begin(), problems.end());
+  return all;
 }
 
 }  // namespace osm::inline v1::endpoint

@@ -1,6 +1,7 @@
 #include "osm/testing/capturing_sinks.hpp"
 
 #include "base/log_level.hpp"
+#include "base/maps.hpp"
 
 namespace osm::inline v1::testing {
 
@@ -67,8 +68,8 @@ void CapturingMetrics::observe(std::string_view histogram, MetricLabels labels, 
 
 double CapturingMetrics::value(std::string_view name, BracedLabels labels) const {
   std::lock_guard lock(mutex_);
-  const auto at = values_.find(series(name, labels));
-  return at == values_.end() ? 0 : at->second;
+  const double* value = find_in(values_, series(name, labels));
+  return value ? *value : 0;
 }
 
 double CapturingMetrics::sum(std::string_view name) const {
@@ -82,8 +83,8 @@ double CapturingMetrics::sum(std::string_view name) const {
 std::vector<double> CapturingMetrics::observations(std::string_view name,
                                                    BracedLabels labels) const {
   std::lock_guard lock(mutex_);
-  const auto at = observations_.find(series(name, labels));
-  return at == observations_.end() ? std::vector<double>{} : at->second;
+  const auto* values = find_in(observations_, series(name, labels));
+  return values ? *values : std::vector<double>{};
 }
 
 bool CapturingMetrics::has(std::string_view name, BracedLabels labels) const {

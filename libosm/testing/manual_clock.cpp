@@ -32,10 +32,4 @@ void ManualClock::set_wall(WallTime wall) {
   wall_ = wall;
 }
 
-void ManualClock::set_steady(SteadyTime steady) {
-  std::lock_guard lock(mutex_);
-  OSM_CHECK(steady >= steady_);
-  steady_ = steady;
-}
-
 }  // namespace osm::inline v1::testing

@@ -1,9 +1,8 @@
 #include "testing/provider_bench.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <future>
 #include <mutex>
 #include <utility>
 
@@ -37,14 +36,6 @@ Endpoint endpoint_at(std::size_t n, const std::string& account) {
           .zone = std::nullopt,
           .weight = std::nullopt,
           .healthy = true};
-}
-
-Party::Party(const PlatformFactory& factory, const std::string& suffix)
-    : suffix_(suffix), platform_(factory()) {}
-
-Party::~Party() {
-  watch_.reset();
-  provider_.reset();
 }
 
 void Party::start(const Runtime& runtime) {
@@ -114,6 +105,11 @@ void Bench::run_round() {
   executor_.run_for(kRound);
 }
 
+bool Bench::put(const ServiceName& service, const std::vector<Endpoint>& endpoints) {
+  platform().set_endpoints(service, endpoints);
+  return lists(service, endpoints);
+}
+
 bool Bench::lists(const ServiceName& service, const Known& expected) {
   Known sorted = expected;
   if (sorted) std::sort(sorted->begin(), sorted->end());
@@ -155,24 +151,13 @@ std::string Bench::problem(ErrorCode code) const {
 }
 
 bool Bench::returns_in_time(std::function<void()> call) {
-  struct Call {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-  };
-  auto state = std::make_shared<Call>();
-  std::thread caller([state, call = std::move(call)] {
-    call();
-    std::lock_guard lock(state->mutex);
-    state->done = true;
-    state->changed.notify_all();
-  });
+  std::packaged_task<void()> task(std::move(call));
+  const auto returned = task.get_future();
   {
     std::lock_guard lock(callers_mutex_);  // a provider may announce on two threads
-    callers_.push_back(std::move(caller));
+    callers_.emplace_back(std::move(task));
   }
-  std::unique_lock lock(state->mutex);
-  return state->changed.wait_for(lock, options_.call_limit, [&] { return state->done; });
+  return returned.wait_for(options_.call_limit) == std::future_status::ready;
 }
 
 }  // namespace osm::inline v1::testing

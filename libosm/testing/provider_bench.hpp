@@ -68,8 +68,8 @@ class NullMetrics final : public MetricsSink {
 // One platform and its provider. A clause about merging has two of them.
 class Party {
  public:
-  Party(const PlatformFactory& factory, const std::string& suffix);
-  ~Party();
+  Party(const PlatformFactory& factory, const std::string& suffix)
+      : suffix_(suffix), platform_(factory()) {}
 
   ProviderPlatform& platform() { return *platform_; }
   // After start().
@@ -119,6 +119,8 @@ class Bench {
   // Some rounds of the same, to show that something does not happen.
   void settle();
 
+  // Puts a service on the platform, and waits until the provider lists it. Result: as lists().
+  bool put(const ServiceName& service, const std::vector<Endpoint>& endpoints);
   // Waits until the provider lists `expected`. Result: false at the deadline.
   bool lists(const ServiceName& service, const Known& expected);
   // Waits until the mesh serves `expected`. The mesh is told to read the service; the clause

@@ -12,9 +12,7 @@ const ServiceName kMarker{kShop, "marker"};
 
 // Waits until all earlier changes of the platform have reached the provider.
 bool news_arrived(Bench& bench, std::size_t turn) {
-  const std::vector<Endpoint> mark{endpoint_at(5000 + turn)};
-  bench.platform().set_endpoints(kMarker, mark);
-  return bench.lists(kMarker, Known(mark));
+  return bench.put(kMarker, {endpoint_at(5000 + turn)});
 }
 
 Verdict zero_is_not_gone(Bench& bench) {
@@ -29,14 +27,10 @@ Verdict zero_is_not_gone(Bench& bench) {
   bench.step("asking for a service that is not there");
   if (!bench.watch().ask(kMusic).is(std::nullopt) || !bench.serves(kMusic, std::nullopt))
     return failed(rule, "never on the platform: " + state(kMusic));
-  const std::vector<Endpoint> some{endpoint_at(1)};
-  bench.platform().set_endpoints(kBooks, some);
-  if (!bench.lists(kBooks, Known(some))) return not_judged("events");
+  if (!bench.put(kBooks, {endpoint_at(1)})) return not_judged("events");
   if (bench.traits().knows_empty) {
     bench.step("taking a service's last endpoint");
-    bench.platform().set_endpoints(kBooks, {});
-    const Known empty{std::vector<Endpoint>{}};
-    if (!bench.lists(kBooks, empty) || !bench.serves(kBooks, empty))
+    if (!bench.put(kBooks, {}) || !bench.serves(kBooks, Known(std::in_place)))
       return failed(rule, "without endpoints: " + state(kBooks));
   }
   bench.step("removing a service");
@@ -52,8 +46,7 @@ Verdict identity(Bench& bench) {
   std::vector<Endpoint> endpoints{endpoint_at(1, "books"), endpoint_at(2, "archive")};
   for (int turn = 0; turn < 2; ++turn) {
     bench.step(turn == 0 ? "listing two accounts" : "exchanging their addresses");
-    bench.platform().set_endpoints(kBooks, endpoints);
-    if (!bench.lists(kBooks, Known(endpoints)) || !bench.serves(kBooks, Known(endpoints)))
+    if (!bench.put(kBooks, endpoints) || !bench.serves(kBooks, Known(endpoints)))
       return failed(
           "as whom an endpoint runs comes from the platform with the endpoint, every time: never "
           "from its address or from what was there before",
@@ -82,8 +75,7 @@ std::vector<Endpoint> impostors() {
 Verdict spoofed_identity(Bench& bench) {
   const std::vector<Endpoint> honest{endpoint_at(1)};
   if (!bench.start_ready({kBooks, kMarker})) return not_judged("synced");
-  bench.platform().set_endpoints(kBooks, honest);
-  if (!bench.lists(kBooks, Known(honest)) || !bench.serves(kBooks, Known(honest)))
+  if (!bench.put(kBooks, honest) || !bench.serves(kBooks, Known(honest)))
     return not_judged("events");
   const std::string rule =
       "an endpoint whose account is of another namespace than its service, or is no account, must "
@@ -106,8 +98,7 @@ Verdict spoofed_identity(Bench& bench) {
   }
 
   bench.step("claiming them past the provider");
-  bench.platform().set_endpoints(kBooks, honest);
-  if (!bench.lists(kBooks, Known(honest))) return not_judged("events");
+  if (!bench.put(kBooks, honest)) return not_judged("events");
   bench.watch().rewrite([](const ServiceName& service, Known& known) {
     if (service != kBooks || !known) return;
     for (const Endpoint& impostor : impostors()) known->push_back(impostor);
@@ -139,8 +130,7 @@ Verdict optionals(Bench& bench) {
   const std::string rule =
       "port, service port, zone, weight and health must arrive as the platform has them, and what "
       "it does not say must be absent";
-  bench.platform().set_endpoints(kBooks, all);
-  if (!bench.lists(kBooks, Known(all)))
+  if (!bench.put(kBooks, all))
     return failed(rule, bench.watch().ask(kBooks).text() + " in place of " + text_of(Known(all)));
   Known served(all);
   std::erase_if(*served, [](const Endpoint& endpoint) { return !endpoint.healthy; });
@@ -276,8 +266,7 @@ Verdict names(Bench& bench) {
   }
   bench.step("using the longest name");
   const std::vector<Endpoint> endpoints{endpoint_at(900)};
-  bench.platform().set_endpoints(longest, endpoints);
-  if (!bench.lists(longest, Known(endpoints)) || !bench.serves(longest, Known(endpoints)))
+  if (!bench.put(longest, endpoints) || !bench.serves(longest, Known(endpoints)))
     return failed("every canonical name must work, up to a label of 63 bytes",
                   shown(longest) + " is " + bench.watch().ask(longest).text());
   return passed(std::to_string(strange.size()) + " strange names unknown, seed " +

@@ -38,9 +38,7 @@ Verdict callbacks(Bench& bench) {
   });
   bench.step("changing and listening");
   for (std::size_t i = 0; i < 20; ++i) {
-    const std::vector<Endpoint> endpoints{endpoint_at(i)};
-    bench.platform().set_endpoints(kBooks, endpoints);
-    if (!bench.lists(kBooks, Known(endpoints))) return not_judged("events");
+    if (!bench.put(kBooks, {endpoint_at(i)})) return not_judged("events");
   }
   bench.settle();
   bench.watch().on_announcement(nullptr);
@@ -300,8 +298,7 @@ Verdict flood(Bench& bench) {
         told);
   bench.step("after the flood");
   const std::vector<Endpoint> last{endpoint_at(flood.changes + 1)};
-  bench.platform().set_endpoints(kBooks, last);
-  if (!bench.lists(kBooks, Known(last)) || !bench.serves(kBooks, Known(last)))
+  if (!bench.put(kBooks, last) || !bench.serves(kBooks, Known(last)))
     return failed("the newest state must arrive however much came before it",
                   "after " + told + ", the mesh serves " + text_of(bench.served(kBooks)));
   return passed(told);

@@ -1,12 +1,12 @@
 #include "osm/testing/provider_conformance.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <exception>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/guarded.hpp"
 #include "testing/provider_bench.hpp"
 
 namespace osm::inline v1::testing {
@@ -30,49 +30,36 @@ struct Trial {
   const ConformanceOptions options;
 
   std::mutex mutex;
-  std::condition_variable changed;
   std::string step = "making the platform";
-  bool done = false;
-  Verdict verdict;
 
-  void run() {
-    Verdict result;
-    try {
+  Verdict run() {
+    auto verdict = guarded([this] {
       Bench bench(factory, options, [this](std::string what) {
         std::lock_guard lock(mutex);
         step = std::move(what);
       });
-      result = entry.check(bench);
-    } catch (const std::exception& error) {
-      result = failed("nothing of a provider or of its platform throws", error.what());
-    } catch (...) {
-      result = failed("nothing of a provider or of its platform throws",
-                      "an exception that is no std::exception");
-    }
-    std::lock_guard lock(mutex);
-    verdict = std::move(result);
-    done = true;
-    changed.notify_all();
+      return entry.check(bench);
+    });
+    if (verdict.ok()) return *std::move(verdict);
+    return failed("nothing of a provider or of its platform throws", verdict.error().message);
   }
 };
 
 Verdict try_clause(const ClauseEntry& entry, const PlatformFactory& factory,
                    const ConformanceOptions& options) {
   const auto trial = std::make_shared<Trial>(entry, factory, options);
-  std::thread thread([trial] { trial->run(); });
-  {
-    std::unique_lock lock(trial->mutex);
-    if (!trial->changed.wait_for(lock, options.clause_deadline, [&] { return trial->done; })) {
-      const std::string step = trial->step;
-      lock.unlock();
-      thread.detach();
-      return failed("every call returns: the clause must end within " +
-                        std::to_string(options.clause_deadline.count()) + " ms",
-                    "it hangs while " + step);
-    }
+  std::packaged_task<Verdict()> run([trial] { return trial->run(); });
+  auto verdict = run.get_future();
+  std::thread thread(std::move(run));
+  if (verdict.wait_for(options.clause_deadline) == std::future_status::ready) {
+    thread.join();
+    return verdict.get();
   }
-  thread.join();
-  return trial->verdict;
+  thread.detach();
+  std::lock_guard lock(trial->mutex);
+  return failed("every call returns: the clause must end within " +
+                    std::to_string(options.clause_deadline.count()) + " ms",
+                "it hangs while " + trial->step);
 }
 
 ConformanceResult result_of(const ClauseEntry& entry, Verdict verdict) {

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/guarded.hpp"
+
 namespace osm::inline v1::testing {
 namespace {
 
 constexpr std::size_t kMaxShown = 4;
 constexpr std::size_t kMaxAnnounced = 10'000;  // limit of recorded announcements in a flood
-constexpr const char* kStranger = "an exception that is no std::exception";
 
 }  // namespace
 
@@ -34,21 +35,16 @@ std::string Answer::text() const {
 }
 
 ProviderWatch::ProviderWatch(EndpointsProvider& inner, const std::string& suffix) : inner_(inner) {
-  try {
-    id_ = noting("id()", [&] { return inner_.id(); }) + suffix;
-  } catch (...) {
-    id_ = "provider" + suffix;
-  }
-  try {
-    subscription_ = noting("subscribe()", [&] {
+  id_ = guarded([&] { return noting("id()", [&] { return inner_.id(); }); }).value_or("provider") +
+        suffix;
+  auto subscribed = guarded([this] {
+    return noting("subscribe()", [this] {
       return inner_.subscribe([this](const std::vector<ServiceName>& changed) { hear(changed); });
     });
-  } catch (...) {
-    // Recorded; a waiting clause will see no announcement.
-  }
+  });
+  // Otherwise it is recorded, and a waiting clause will see no announcement.
+  if (subscribed.ok()) subscription_ = *std::move(subscribed);
 }
-
-ProviderWatch::~ProviderWatch() { subscription_.reset(); }
 
 template <class Call>
 auto ProviderWatch::noting(const std::string& name, Call call) const -> decltype(call()) {
@@ -62,40 +58,24 @@ auto ProviderWatch::noting(const std::string& name, Call call) const -> decltype
     note(std::string("'") + error.what() + '\'');
     throw;
   } catch (...) {
-    note(kStranger);
+    note("an exception that is no std::exception");
     throw;
   }
 }
 
 Answer ProviderWatch::ask(const ServiceName& service) const {
-  Answer answer;
-  try {
-    answer.known = noting("list_endpoints_for_service(" + service.str() + ")",
-                          [&] { return inner_.list_endpoints_for_service(service); });
-    if (answer.known) std::sort(answer.known->begin(), answer.known->end());
-  } catch (const std::exception& error) {
-    answer.threw = error.what();
-    if (answer.threw.empty()) answer.threw = "an exception without a text";
-  } catch (...) {
-    answer.threw = kStranger;
-  }
-  return answer;
+  auto known = guarded([&] { return list(service); });
+  if (!known.ok()) return {std::nullopt, known.error().message};
+  if (*known) std::sort((*known)->begin(), (*known)->end());
+  return {*std::move(known), {}};
 }
 
 bool ProviderWatch::synced() const {
-  try {
-    return has_synced();
-  } catch (...) {
-    return false;
-  }
+  return guarded([this] { return has_synced(); }).value_or(false);
 }
 
 bool ProviderWatch::is_healthy() const {
-  try {
-    return healthy();
-  } catch (...) {
-    return false;
-  }
+  return guarded([this] { return healthy(); }).value_or(false);
 }
 
 bool ProviderWatch::has_synced() const {
@@ -108,10 +88,14 @@ bool ProviderWatch::healthy() const {
 
 std::optional<std::vector<Endpoint>> ProviderWatch::list_endpoints_for_service(
     const ServiceName& service) const {
-  Known known = noting("list_endpoints_for_service(" + service.str() + ")",
-                       [&] { return inner_.list_endpoints_for_service(service); });
+  Known known = list(service);
   if (rewrite_) rewrite_(service, known);
   return known;
+}
+
+Known ProviderWatch::list(const ServiceName& service) const {
+  return noting("list_endpoints_for_service(" + service.str() + ")",
+                [&] { return inner_.list_endpoints_for_service(service); });
 }
 
 void ProviderWatch::on_announcement(std::function<void(const std::vector<ServiceName>&)> hook) {

@@ -35,7 +35,6 @@ class ProviderWatch final : public EndpointsProvider {
  public:
   // `inner` outlives the watch. `suffix` tells two instances of one provider apart in a mesh.
   ProviderWatch(EndpointsProvider& inner, const std::string& suffix);
-  ~ProviderWatch() override;
 
   // Asks the provider. An exception becomes the answer and is recorded.
   Answer ask(const ServiceName& service) const;
@@ -71,6 +70,7 @@ class ProviderWatch final : public EndpointsProvider {
  private:
   template <class Call>
   auto noting(const std::string& name, Call call) const -> decltype(call());
+  Known list(const ServiceName& service) const;
   void hear(const std::vector<ServiceName>& changed);
 
   EndpointsProvider& inner_;

@@ -26,8 +26,6 @@ class OSM_API ManualClock final : public Clock {
   void advance_steady(std::chrono::nanoseconds step);
   // Sets the calendar time, forwards or backwards, as an administrator or NTP does.
   void set_wall(WallTime wall);
-  // Sets the monotonic time, forwards only.
-  void set_steady(SteadyTime steady);
 
  private:
   mutable std::mutex mutex_;
