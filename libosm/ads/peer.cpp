@@ -1,39 +1,23 @@
 #include "ads/peer.hpp"
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
+#include <algorithm>
 
-#include <memory>
-
-#include "base/hex.hpp"
+#include "base/openssl.hpp"
 #include "base/times.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
 
-// Clears OpenSSL's error queue: an error in it would fail the thread's next TLS handshake.
-struct CleanErrorQueue {
-  ~CleanErrorQueue() { ERR_clear_error(); }
-};
-
 bool read_facts(const std::string& pem, Peer& peer) {
-  const CleanErrorQueue clean;
-  std::unique_ptr<BIO, decltype(&BIO_free)> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
-  std::unique_ptr<X509, decltype(&X509_free)> x509(
-      PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
-  if (!x509) return false;
-  const auto not_before = time_of(X509_get0_notBefore(x509.get()));
-  const auto not_after = time_of(X509_get0_notAfter(x509.get()));
+  const openssl::CleanErrorQueue clean;
+  const auto leaf = openssl::parse_certificate(pem);
+  if (!leaf) return false;
+  const auto not_before = time_of(X509_get0_notBefore(leaf->get()));
+  const auto not_after = time_of(X509_get0_notAfter(leaf->get()));
   if (!not_before || !not_after) return false;
   peer.not_before = *not_before;
   peer.not_after = *not_after;
-  if (const ASN1_OCTET_STRING* id = X509_get0_authority_key_id(x509.get()))
-    peer.issuer_key_id =
-        hex_of({ASN1_STRING_get0_data(id), static_cast<std::size_t>(ASN1_STRING_length(id))});
+  peer.issuer_key_id = openssl::issuer_key_id(**leaf);
   return true;
 }
 

@@ -45,7 +45,7 @@ std::optional<std::string> common_name(const X509_NAME& name) {
   const int size =
       ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(&name, first)));
   if (size < 0) return {};
-  const openssl::Handle<unsigned char, [](unsigned char* text) { OPENSSL_free(text); }> owned(utf8);
+  const openssl::Buffer owned(utf8);
   return std::string(reinterpret_cast<const char*>(utf8), static_cast<std::size_t>(size));
 }
 

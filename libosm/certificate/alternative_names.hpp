@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "certificate/openssl.hpp"
+#include "base/openssl.hpp"
 #include "osm/certificate/manager.hpp"
 
 namespace osm::inline v1::certificate::x509 {

@@ -4,6 +4,7 @@
 
 #include "certificate/alternative_names.hpp"
 #include "certificate/issuance.hpp"
+#include "certificate/p256.hpp"
 #include "certificate/x509.hpp"
 
 namespace osm::inline v1::certificate {
@@ -20,13 +21,9 @@ Error refused(const Subject& subject, const std::string& why) {
 
 bool is_accepted_key(const EVP_PKEY* key) {
   if (!key) return false;
-  if (EVP_PKEY_is_a(key, "ED25519") == 1) return true;
   const int bits = EVP_PKEY_get_bits(key);
   if (EVP_PKEY_is_a(key, "RSA") == 1) return bits >= 2048 && bits <= 4096;
-  char group[64] = {};
-  return EVP_PKEY_is_a(key, "EC") == 1 &&
-         EVP_PKEY_get_group_name(key, group, sizeof group, nullptr) == 1 &&
-         std::string_view(group) == "prime256v1";
+  return EVP_PKEY_is_a(key, "ED25519") == 1 || p256::is_p256(*key);
 }
 
 // Requires that the request asks for one set of subject alternative names and nothing else. Result:
@@ -39,11 +36,7 @@ Result<x509::AlternativeNames> requested_names(const Subject& subject, X509_REQ&
   const ASN1_OBJECT* attribute = X509_ATTRIBUTE_get0_object(X509_REQ_get_attr(&request, 0));
   if (OBJ_obj2nid(attribute) != NID_ext_req) return more;
   STACK_OF(X509_EXTENSION)* list = X509_REQ_get_extensions(&request);
-  const openssl::Handle<STACK_OF(X509_EXTENSION),
-                        [](STACK_OF(X509_EXTENSION) * all) {
-                          sk_X509_EXTENSION_pop_free(all, X509_EXTENSION_free);
-                        }>
-      owned(list);
+  const openssl::Extensions owned(list);
   if (sk_X509_EXTENSION_num(list) != 1) return more;
   X509_EXTENSION* extension = sk_X509_EXTENSION_value(list, 0);
   if (OBJ_obj2nid(X509_EXTENSION_get_object(extension)) != NID_subject_alt_name) return more;
@@ -56,7 +49,7 @@ Result<x509::AlternativeNames> requested_names(const Subject& subject, X509_REQ&
 
 Result<OwnRequest> request_over_new_key(const Subject& subject, const KeyParameters& parameters) {
   const CleanErrorQueue clean;
-  if (Status valid = x509::validate(subject); !valid) return valid.error();
+  OSM_TRY(x509::validate(subject));
   OSM_TRY(openssl::Key key, x509::generate_key(parameters));
   OSM_TRY(const openssl::Request request, x509::make_request(subject, *key));
   OSM_TRY(std::string pem, x509::to_pem(*request));
@@ -78,7 +71,7 @@ Status check_request(const Subject& subject, const std::string& request_pem) {
 
 Result<openssl::Request> checked_request(const Subject& subject, const std::string& request_pem) {
   const CleanErrorQueue clean;
-  if (Status valid = x509::validate(subject); !valid) return valid.error();
+  OSM_TRY(x509::validate(subject));
   if (request_pem.size() > kMaxRequest) return refused(subject, "is larger than 16 kB");
   auto parsed = x509::parse_request(request_pem);
   if (!parsed) return refused(subject, parsed.error().message);

@@ -9,6 +9,7 @@ namespace osm::inline v1::certificate::x509 {
 namespace {
 
 using openssl::failure;
+using openssl::issued;
 using openssl::X509Handle;
 using Chain = std::span<const X509Handle>;
 
@@ -28,12 +29,6 @@ std::string nth(Chain chain, std::size_t i) {
 
 Error refused(Chain chain, std::size_t i, const std::string& why) {
   return {ErrorCode::kInvalidCertificate, nth(chain, i) + ' ' + why};
-}
-
-bool issued(X509& issuer, X509& subject) {
-  EVP_PKEY* key = X509_get0_pubkey(&issuer);
-  return key && X509_check_issued(&issuer, &subject) == X509_V_OK &&
-         X509_verify(&subject, key) == 1;
 }
 
 Status check_ca(Chain chain, std::size_t i, WallTime now) {

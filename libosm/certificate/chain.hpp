@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "certificate/openssl.hpp"
+#include "base/openssl.hpp"
 #include "osm/clock.hpp"
 #include "osm/result.hpp"
 

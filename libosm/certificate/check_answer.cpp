@@ -75,12 +75,7 @@ Result<std::string> verified_chain(const Answer& answer, std::span<const X509Han
   if (!chain)
     return not_used(answer.subject, "its chain does not end at a root of the trust bundle (" +
                                         chain.error().message + ")");
-  std::string pem;
-  for (std::size_t i = 0; i + 1 < chain->size(); ++i) {
-    OSM_TRY(const std::string one, x509::to_pem(*(*chain)[i]));
-    pem += one;
-  }
-  return pem;
+  return openssl::sent_pem(*chain);
 }
 
 }  // namespace

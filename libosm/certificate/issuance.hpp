@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "certificate/openssl.hpp"
+#include "base/openssl.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/request.hpp"

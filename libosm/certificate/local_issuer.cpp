@@ -59,7 +59,7 @@ Result<x509::Lifetime> LocalIssuer::lifetime(const SigningRequest& request) cons
 
 Result<std::string> LocalIssuer::sign(const SigningRequest& request) {
   const CleanErrorQueue clean;
-  if (auto valid = x509::validate(request.subject, domain_); !valid) return valid.error();
+  OSM_TRY(x509::validate(request.subject, domain_));
   OSM_TRY(const x509::Lifetime lifetime, this->lifetime(request));
   const auto key = x509::parse_request_key(request.request_pem);
   if (!key)
@@ -104,14 +104,10 @@ Result<std::unique_ptr<Issuer>> make_local_issuer(std::string_view pem, TrustDom
   Authority ca;
   OSM_TRY(ca.key, x509::parse_key(pem));
   OSM_TRY(ca.chain, x509::parse_certificates(pem));
-  if (Status checked = check_key(ca); !checked) return checked.error();
-  if (Status checked = x509::check_ca_chain(ca.chain, clock.wall_now()); !checked)
-    return checked.error();
+  OSM_TRY(check_key(ca));
+  OSM_TRY(x509::check_ca_chain(ca.chain, clock.wall_now()));
   OSM_TRY(ca.root_pem, x509::to_pem(*ca.chain.back()));
-  for (std::size_t i = 0; i + 1 < ca.chain.size(); ++i) {
-    OSM_TRY(const std::string one, x509::to_pem(*ca.chain[i]));
-    ca.sent_pem += one;
-  }
+  OSM_TRY(ca.sent_pem, openssl::sent_pem(ca.chain));
   OSM_TRY(const std::string fingerprint, x509::fingerprint(*ca.chain.front()));
   ca.id = "tresor:" + fingerprint;
   ca.not_after = WallTime::max();

@@ -32,7 +32,6 @@ constexpr std::array<unsigned char, 5> kBeforePoint{0xa1, 0x44, 0x03, 0x42, 0x00
 
 using Secret = openssl::Handle<BIGNUM, BN_clear_free>;
 using Context = openssl::Handle<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
-using Point = openssl::Handle<unsigned char, [](unsigned char* bytes) { OPENSSL_free(bytes); }>;
 
 // Zeroed however it is left.
 struct PrivateDer {
@@ -52,7 +51,7 @@ bool is_p256(const EVP_PKEY& key) {
 Status set_public_key(X509_PUBKEY& info, EVP_PKEY& key) {
   unsigned char* bytes = nullptr;
   const std::size_t size = EVP_PKEY_get1_encoded_public_key(&key, &bytes);
-  Point point(bytes);
+  openssl::Buffer point(bytes);
   if (size == 0 ||
       X509_PUBKEY_set0_param(&info, OBJ_nid2obj(NID_X9_62_id_ecPublicKey), V_ASN1_OBJECT,
                              OBJ_nid2obj(NID_X9_62_prime256v1), bytes, static_cast<int>(size)) != 1)
@@ -102,9 +101,7 @@ Result<PrivateKey> to_pem(const EVP_PKEY& key) {
   if (!bio || PEM_write_bio(bio.get(), PEM_STRING_PKCS8INF, "", der.bytes.data(),
                             static_cast<long>(der.bytes.size())) == 0)
     return failure("PEM_write_bio");
-  char* text = nullptr;
-  const long length = BIO_get_mem_data(bio.get(), &text);
-  return PrivateKey(std::string(text, static_cast<std::size_t>(std::max(length, 0L))));
+  return PrivateKey(openssl::text_of(*bio));
 }
 
 }  // namespace osm::inline v1::certificate::p256

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "certificate/openssl.hpp"
+#include "base/openssl.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/result.hpp"
 

@@ -13,14 +13,13 @@ namespace {
 using openssl::failure;
 using p256::Bytes;
 
-using Der = openssl::Handle<unsigned char, [](unsigned char* bytes) { OPENSSL_free(bytes); }>;
 struct RequestDer {
-  Der bytes;
+  openssl::Buffer bytes;
   long size = 0;
 };
 
 Result<RequestDer> request_der(std::string_view pem) {
-  const openssl::Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const openssl::Bio bio = openssl::reader_of(pem);
   if (!bio) return failure("BIO_new_mem_buf");
   unsigned char* bytes = nullptr;
   RequestDer der;

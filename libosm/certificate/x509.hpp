@@ -6,13 +6,21 @@
 #include <string_view>
 #include <vector>
 
-#include "certificate/openssl.hpp"
+#include "base/openssl.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::certificate::x509 {
+
+using openssl::fingerprint;
+using openssl::issuer_key_id;
+using openssl::not_after;
+using openssl::not_before;
+using openssl::parse_certificate;
+using openssl::parse_certificates;
+using openssl::to_pem;
 
 // Extended key usages of a usage: serverAuth, clientAuth.
 bool for_servers(Usage usage);
@@ -47,15 +55,10 @@ Status validate(const Subject& subject);
 Status validate(const Subject& subject, const TrustDomain& domain);
 
 Result<PrivateKey> to_pem(EVP_PKEY& key);  // PKCS#8
-Result<std::string> to_pem(X509& certificate);
 Result<std::string> to_pem(X509_REQ& request);
 
 // The only private key in a PEM text. Never asks for a passphrase: an encrypted key is a failure.
 Result<openssl::Key> parse_key(std::string_view pem);
-// The only certificate in a PEM text; other PEM blocks are skipped.
-Result<openssl::X509Handle> parse_certificate(std::string_view pem);
-// All certificates in a PEM text, at least one; other PEM blocks are skipped.
-Result<std::vector<openssl::X509Handle>> parse_certificates(std::string_view pem);
 // The only request in a PEM text that holds nothing else. Failure: kInvalidArgument.
 Result<openssl::Request> parse_request(std::string_view pem);
 // The key of a request that was checked before; for P-256 in a fifth of the time.
@@ -64,10 +67,6 @@ Result<openssl::Key> parse_request_key(std::string_view pem);
 // The printable part of a name, for errors.
 std::string quoted(std::string_view text);
 
-WallTime not_before(const X509& certificate);
-WallTime not_after(const X509& certificate);
-std::string serial_number(const X509& certificate);        // lower-case hex
-Result<std::string> fingerprint(const X509& certificate);  // SHA-256, lower-case hex
-std::string issuer_key_id(X509& certificate);  // authorityKeyIdentifier, lower-case hex; or empty
+std::string serial_number(const X509& certificate);  // lower-case hex
 
 }  // namespace osm::inline v1::certificate::x509

@@ -5,6 +5,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
+#include <span>
 #include <utility>
 
 namespace osm::inline v1::net::tls {
@@ -13,48 +14,21 @@ namespace {
 // Wire form of ALPN: a length, then that many bytes.
 constexpr unsigned char kHttp11[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-template <auto kFree>
-struct FreeWith {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    kFree(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
-using X509Handle = std::unique_ptr<X509, FreeWith<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
-
-// Without this callback OpenSSL asks at the terminal.
-int no_passphrase(char*, int, int, void*) { return -1; }
-
-std::string newest_reason() {
-  const char* text = ERR_reason_error_string(ERR_peek_last_error());
-  return text ? text : "unknown cause";
-}
+using openssl::Bio;
+using openssl::Key;
+using openssl::no_passphrase;
+using openssl::reader_of;
+using openssl::reason;
+using openssl::X509Handle;
 
 Error unusable(std::string_view what) {
-  return {ErrorCode::kInvalidCertificate, std::string(what) + ": " + newest_reason()};
-}
-
-// Reads the text in place, without a copy.
-Bio reader_of(const std::string& pem) {
-  return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-}
-
-X509Handle next_certificate(BIO* bio) {
-  return X509Handle(PEM_read_bio_X509(bio, nullptr, no_passphrase, nullptr));
-}
-
-// True if reading stopped at the end, and not at a broken part.
-bool at_end() {
-  const unsigned long error = ERR_peek_last_error();
-  return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
+  return {ErrorCode::kInvalidCertificate, std::string(what) + ": " + reason()};
 }
 
 Result<Context> make_context(const SSL_METHOD* method) {
   Context context(SSL_CTX_new(method));
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1)
-    return Error{ErrorCode::kInternal, "OpenSSL SSL_CTX_new: " + newest_reason()};
+    return Error{ErrorCode::kInternal, "OpenSSL SSL_CTX_new: " + reason()};
   // A resumed session would keep using a replaced certificate.
   SSL_CTX_set_options(context.get(),
                       SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
@@ -65,15 +39,12 @@ Result<Context> make_context(const SSL_METHOD* method) {
 }
 
 Status use_chain(SSL_CTX& context, const std::string& pem, std::string_view whose) {
-  const Bio bio = reader_of(pem);
-  const X509Handle leaf = bio ? next_certificate(bio.get()) : nullptr;
-  if (!leaf || SSL_CTX_use_certificate(&context, leaf.get()) != 1)
-    return unusable(std::string(whose) + " certificate");
-  while (const X509Handle next = next_certificate(bio.get()))
-    if (SSL_CTX_add1_chain_cert(&context, next.get()) != 1)
-      return unusable(std::string(whose) + " certificate's chain");
-  if (!at_end()) return unusable(std::string(whose) + " certificate's chain");
-  ERR_clear_error();
+  const std::string what = std::string(whose) + " certificate";
+  const auto chain = openssl::parse_certificates(pem);
+  if (!chain) return chain.error().with_context(what);
+  if (SSL_CTX_use_certificate(&context, chain->front().get()) != 1) return unusable(what);
+  for (const X509Handle& next : std::span(*chain).subspan(1))
+    if (SSL_CTX_add1_chain_cert(&context, next.get()) != 1) return unusable(what + "'s chain");
   return {};
 }
 
@@ -92,14 +63,11 @@ Status trust(SSL_CTX& context, const std::string& pem) {
     if (SSL_CTX_set_default_verify_paths(&context) != 1) return unusable("the system's roots");
     return {};
   }
-  const Bio bio = reader_of(pem);
+  const auto roots = openssl::parse_certificates(pem);
+  if (!roots) return roots.error().with_context("the trusted certificates");
   X509_STORE* store = SSL_CTX_get_cert_store(&context);
-  int count = 0;
-  while (const X509Handle root = bio ? next_certificate(bio.get()) : nullptr) {
+  for (const X509Handle& root : *roots)
     if (X509_STORE_add_cert(store, root.get()) != 1) return unusable("the trusted certificates");
-    ++count;
-  }
-  if (!at_end() || count == 0) return unusable("the trusted certificates");
   return {};
 }
 
@@ -115,7 +83,7 @@ int choose_http11(SSL*, const unsigned char** chosen, unsigned char* size,
 
 Session new_session(SSL_CTX& context) { return Session(SSL_new(&context)); }
 
-Error out_of_memory() { return {ErrorCode::kInternal, "OpenSSL SSL_new: " + newest_reason()}; }
+Error out_of_memory() { return {ErrorCode::kInternal, "OpenSSL SSL_new: " + reason()}; }
 
 bool same(const ClientTls& a, const ClientTls& b) {
   const bool same_key =
@@ -175,7 +143,7 @@ Result<Session> make_client_session(SSL_CTX& context, const std::string& name) {
   boost::asio::ip::make_address(name, not_an_address);
   if (!not_an_address) {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session.get()), name.c_str()) != 1)
-      return Error{ErrorCode::kInvalidArgument, name + " cannot be verified: " + newest_reason()};
+      return Error{ErrorCode::kInvalidArgument, name + " cannot be verified: " + reason()};
     return session;
   }
   // Remove a trailing dot: it belongs to DNS, not to certificates (RFC 6066, section 3).

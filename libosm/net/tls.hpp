@@ -14,27 +14,16 @@
 #include <string>
 #include <utility>
 
+#include "base/openssl.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/net/http_client.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::net::tls {
 
-// Clears this thread's error queue on construction and destruction.
-class CleanErrorQueue {
- public:
-  CleanErrorQueue() { ERR_clear_error(); }
-  ~CleanErrorQueue() { ERR_clear_error(); }
-  CleanErrorQueue(const CleanErrorQueue&) = delete;
-  CleanErrorQueue& operator=(const CleanErrorQueue&) = delete;
-};
-
-struct Free {
-  void operator()(SSL* ssl) const noexcept { SSL_free(ssl); }
-  void operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
-};
-using Session = std::unique_ptr<SSL, Free>;
-using Context = std::unique_ptr<SSL_CTX, Free>;
+using openssl::CleanErrorQueue;
+using Session = openssl::Handle<SSL, SSL_free>;
+using Context = openssl::Handle<SSL_CTX, SSL_CTX_free>;
 
 // For both contexts: TLS 1.2 at least, HTTP/1.1 by ALPN, no renegotiation, no resumption.
 // Failure: kInvalidCertificate, naming the unusable part; kInternal (out of memory).

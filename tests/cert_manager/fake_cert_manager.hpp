@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/base64.hpp"
-#include "cert_manager/cert_manager_issuer.hpp"
+#include "cert_manager/requester.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
 #include "kubernetes/client/memory_api.hpp"
@@ -45,7 +45,7 @@ class Authority {
     renew();
   }
   void renew() {
-    const certificate::openssl::CleanErrorQueue clean;
+    const openssl::CleanErrorQueue clean;
     const WallTime now = clock_.wall_now();
     const auto root = certificate::x509::make_root(*key_, {now - 10min, now + 24h * 365}).value();
     root_pem_ = certificate::x509::to_pem(*root).value();
@@ -72,7 +72,7 @@ class Authority {
 
  private:
   const Clock& clock_;
-  certificate::openssl::Key key_;
+  openssl::Key key_;
   std::string root_pem_;
   std::unique_ptr<certificate::Issuer> issuer_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace x509 = certificate::x509;
-using certificate::openssl::X509Handle;
+using openssl::X509Handle;
 
 constexpr const char* kSign = "pki/sign/openservicemesh";
 
@@ -43,9 +43,8 @@ std::int64_t number_at(const json::object& map, const char* name) {
 // The alternative names of a certificate: "URI:spiffe://...", "DNS:...".
 std::vector<std::string> names_of(X509& certificate) {
   std::vector<std::string> names;
-  const certificate::openssl::Handle<GENERAL_NAMES, GENERAL_NAMES_free> all(
-      static_cast<GENERAL_NAMES*>(
-          X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
+  const openssl::Handle<GENERAL_NAMES, GENERAL_NAMES_free> all(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; i < sk_GENERAL_NAME_num(all.get()); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all.get(), i);
     const bool uri = name->type == GEN_URI;

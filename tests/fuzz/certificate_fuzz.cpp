@@ -15,7 +15,6 @@ namespace osm::fuzz {
 namespace {
 
 namespace x509 = certificate::x509;
-namespace openssl = certificate::openssl;
 
 const TrustDomain kDomain{"cluster.local"};
 constexpr const char* kUri =

@@ -12,7 +12,6 @@ namespace osm::fuzz {
 namespace {
 
 namespace x509 = certificate::x509;
-namespace openssl = certificate::openssl;
 
 bool printable(std::string_view text) {
   for (const char c : text)

@@ -17,7 +17,6 @@ namespace osm::fuzz {
 namespace {
 
 namespace x509 = certificate::x509;
-namespace openssl = certificate::openssl;
 
 const certificate::Subject kBuyer{CommonName("buyer.shop.cluster.local"),
                                   SpiffeId("spiffe://cluster.local/ns/shop/sa/buyer"),

@@ -21,7 +21,7 @@ namespace osm::net {
 class TestCa {
  public:
   TestCa() {
-    const certificate::openssl::CleanErrorQueue clean;
+    const openssl::CleanErrorQueue clean;
     key_ = certificate::x509::generate_key({}).value();
     root_ = certificate::x509::make_root(*key_, lifetime(std::chrono::hours(1))).value();
   }
@@ -32,9 +32,9 @@ class TestCa {
                                     std::chrono::seconds validity = std::chrono::hours(1),
                                     const std::string& usage = "serverAuth,clientAuth") const {
     namespace x509 = certificate::x509;
-    const certificate::openssl::CleanErrorQueue clean;
+    const openssl::CleanErrorQueue clean;
     auto key = x509::generate_key({}).value();
-    certificate::openssl::X509Handle leaf(X509_new());
+    openssl::X509Handle leaf(X509_new());
     const auto valid = lifetime(validity);
     X509_set_version(leaf.get(), X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(leaf.get()), ++serial_);
@@ -82,8 +82,8 @@ class TestCa {
     X509_EXTENSION_free(extension);
   }
 
-  certificate::openssl::Key key_;
-  certificate::openssl::X509Handle root_;
+  openssl::Key key_;
+  openssl::X509Handle root_;
   mutable long serial_ = 1;
 };
 
@@ -98,9 +98,9 @@ inline boost::asio::ssl::context server_context(const certificate::Certificate& 
 
 // A key under a passphrase.
 inline std::string encrypted_key_pem() {
-  const certificate::openssl::CleanErrorQueue clean;
+  const openssl::CleanErrorQueue clean;
   const auto key = certificate::x509::generate_key({}).value();
-  const certificate::openssl::Bio bio(BIO_new(BIO_s_mem()));
+  const openssl::Bio bio(BIO_new(BIO_s_mem()));
   REQUIRE(PEM_write_bio_PKCS8PrivateKey(bio.get(), key.get(), EVP_aes_128_cbc(), "passphrase", 10,
                                         nullptr, nullptr) == 1);
   char* text = nullptr;

@@ -73,7 +73,7 @@ class FakeVault {
     intermediate = std::move(new_intermediate);
   }
   static Made below(const Made& ca) {
-    const certificate::openssl::CleanErrorQueue clean;
+    const openssl::CleanErrorQueue clean;
     return make_ca("intermediate", x509::not_before(*ca.certificate) + std::chrono::hours(24), &ca);
   }
 
@@ -178,7 +178,7 @@ class FakeVault {
                                                 {"renewable", true}}}})};
   }
   Answer sign(const json::object& body) const {
-    const certificate::openssl::CleanErrorQueue clean;
+    const openssl::CleanErrorQueue clean;
     const auto request = x509::parse_request(text_in(body, "csr"));
     if (!request.ok())
       return refusal(400, "the \"csr\" field contained no data, or no certificate request");
