@@ -2,6 +2,7 @@
 
 #include <sys/un.h>
 
+#include <boost/asio/ip/address.hpp>
 #include <charconv>
 
 namespace osm::inline v1::net {
@@ -19,6 +20,12 @@ std::string Address::str() const {
   if (is_unix()) return "unix:" + unix_path;
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
+}
+
+bool Address::is_this_machine() const {
+  boost::system::error_code other;  // a name
+  return is_unix() || host == "localhost" ||
+         boost::asio::ip::make_address(host, other).is_loopback();
 }
 
 Result<Address> parse_address(std::string_view text) {

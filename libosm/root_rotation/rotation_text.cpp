@@ -1,47 +1,34 @@
 #include "root_rotation/rotation_text.hpp"
 
-#include <boost/json.hpp>
+#include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <set>
 #include <utility>
 
 #include "base/digest.hpp"
+#include "base/json.hpp"
 
 namespace osm::inline v1::root_rotation {
 namespace {
 
 namespace json = boost::json;
 
+constexpr const char* kRecord = "the rotation's record";
+
 Error invalid(const std::string& what) {
-  return {ErrorCode::kInvalidSyntax, "the rotation's record: " + what};
+  return {ErrorCode::kInvalidSyntax, std::string(kRecord) + ": " + what};
 }
 
 std::int64_t seconds_of(WallTime time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
 
-std::string text_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(name);
-  return value && value->is_string() ? std::string(value->as_string()) : std::string();
-}
-
-std::int64_t number_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(name);
-  return value && value->is_int64() ? value->as_int64() : 0;
-}
-
-WallTime time_at(const json::object& object, std::string_view name) {
+WallTime time_at(const json::value& object, std::string_view name) {
   return WallTime{std::chrono::seconds(number_at(object, name))};
 }
 
 std::size_t count_at(const json::object& object, std::string_view name) {
   return static_cast<std::size_t>(std::max<std::int64_t>(number_at(object, name), 0));
-}
-
-Result<json::object> parse_object(const std::string& text) {
-  boost::system::error_code failed;
-  json::value value = json::parse(text, failed);
-  if (failed || !value.is_object()) return invalid("it is no JSON object");
-  return std::move(value.as_object());
 }
 
 }  // namespace
@@ -61,13 +48,11 @@ std::string to_text(const std::vector<RootRecord>& records) {
 }
 
 Result<std::vector<RootRecord>> parse_records(const std::string& text) {
-  OSM_TRY(const json::object object, parse_object(text));
-  const json::value* roots = object.if_contains("roots");
+  OSM_TRY(const json::object object, parse_json_object(text, kRecord));
+  const json::value* roots = member(object, "roots");
   if (!roots || !roots->is_array()) return invalid("it has no list `roots`");
   std::vector<RootRecord> records;
-  for (const json::value& value : roots->as_array()) {
-    if (!value.is_object()) return invalid("a root is no object");
-    const json::object& root = value.as_object();
+  for (const json::value& root : roots->get_array()) {
     const auto state = root_state_of(text_at(root, "state"));
     if (!state || text_at(root, "name").empty())
       return invalid("a root without a name, or with an unknown state");
@@ -121,19 +106,16 @@ std::string to_text(const ReplicaView& view) {
 }
 
 Result<ReplicaView> parse_view(const std::string& text) {
-  OSM_TRY(const json::object object, parse_object(text));
+  OSM_TRY(const json::object object, parse_json_object(text, "a replica's report"));
   ReplicaView view{.follows = text_at(object, "follows"),
                    .proxies = count_at(object, "proxies"),
                    .bundle_lag = count_at(object, "bundleLag"),
                    .leaf_lag = count_at(object, "leafLag"),
                    .own_lag = count_at(object, "ownLag"),
-                   .lagging = {}};
-  const json::value* young = object.if_contains("young");
-  view.young = young && young->is_bool() && young->as_bool();
-  const json::value* lagging = object.if_contains("lagging");
-  if (lagging && lagging->is_array())
-    for (const json::value& name : lagging->as_array())
-      if (name.is_string()) view.lagging.emplace_back(name.as_string());
+                   .lagging = {},
+                   .young = bool_at(object, "young").value_or(false)};
+  for (const json::value& name : list_at(object, "lagging"))
+    if (name.is_string()) view.lagging.emplace_back(name.get_string());
   return view;
 }
 

@@ -283,7 +283,7 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(contains(refused([](auto& o) { o.user = "x"; }).message, "together"));
     const Error missing = refused([](auto& o) { o.ca_file = "/nowhere/ca.crt"; });
     CHECK(missing.code == ErrorCode::kUnreadableSource);
-    CHECK(contains(missing.message, "/nowhere/ca.crt: No such file or directory"));
+    CHECK(contains(missing.message, "/nowhere/ca.crt: cannot be read: No such file or directory"));
   }
 }
 

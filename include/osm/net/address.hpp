@@ -18,6 +18,8 @@ struct OSM_API Address {
 
   // True for a Unix socket.
   bool is_unix() const { return !unix_path.empty(); }
+  // True for a Unix socket, "localhost" and loopback addresses: nothing sent there leaves the host.
+  bool is_this_machine() const;
   std::string str() const;  // parse_address() of it gives an equal address
 
   friend bool operator==(const Address&, const Address&) = default;

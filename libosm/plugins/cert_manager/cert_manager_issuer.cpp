@@ -1,10 +1,9 @@
-#include "cert_manager/cert_manager_issuer.hpp"
-
 #include <algorithm>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "cert_manager/requester.hpp"
 #include "cert_manager/signer.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/notifier.hpp"
@@ -48,10 +47,9 @@ class CertManagerIssuer final : public certificate::Issuer {
                        (given_bundle_ ? "; give the root that it signs below as the trust bundle"
                                       : "; its status.ca must be a root: put the root into the "
                                         "issuer's chain, or give it as the trust bundle")};
-    OSM_TRY(const Signer signer, signer_of(answer));
-    signer_ = signer;
+    OSM_TRY(signer_, signer_of(answer));
     log_.info("cert-manager signs for the mesh",
-              {{"issuer", requester_.issuer_name()}, {"ca", signer.fingerprint}});
+              {{"issuer", requester_.issuer_name()}, {"ca", signer_.fingerprint}});
     return {};
   }
 
@@ -62,9 +60,7 @@ class CertManagerIssuer final : public certificate::Issuer {
     if (left >= std::chrono::seconds(1)) within.validity = std::min(within.validity, left);
     OSM_TRY(Progress answer, requester_.ask(within));
     OSM_TRY(const Signer signer, signer_of(answer));
-    if (!is_known(signer)) {
-      if (Status followed = follow(within, answer, signer); !followed.ok()) return followed.error();
-    }
+    if (!is_known(signer)) OSM_TRY(follow(within, answer, signer));
     return std::move(answer.certificate_pem);
   }
 
@@ -90,8 +86,7 @@ class CertManagerIssuer final : public certificate::Issuer {
     const auto checked = certificate::check_answer(
         {request.subject, request.request_pem, answer.certificate_pem, bundle, request.validity},
         clock_);
-    if (!checked.ok()) return checked.error();
-    return {};
+    return checked.ok() ? Status() : Status(checked.error());
   }
 
   Result<Signer> signer_of(const Progress& answer) const {
@@ -147,7 +142,7 @@ class CertManagerIssuer final : public certificate::Issuer {
 Result<std::unique_ptr<certificate::Issuer>> make_issuer(const IssuerOptions& options,
                                                          const Sleep& sleep) {
   auto issuer = std::make_unique<CertManagerIssuer>(options, sleep);
-  if (Status started = issuer->start(); !started.ok()) return started.error();
+  OSM_TRY(issuer->start());
   return std::unique_ptr<certificate::Issuer>(std::move(issuer));
 }
 

@@ -1,7 +1,12 @@
 #include "cert_manager/requester.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
 #include <utility>
+
+#include "base/hex.hpp"
 
 namespace osm::inline v1::cert_manager {
 namespace {
@@ -19,19 +24,6 @@ std::string name_of(const IssuerRef& issuer, const std::string& ns) {
   return issuer.group == "cert-manager.io" ? name : name + " of " + issuer.group;
 }
 
-// Deletes a request that may have been created.
-template <class Remove>
-class AtEnd {
- public:
-  explicit AtEnd(Remove remove) : remove_(std::move(remove)) {}
-  AtEnd(const AtEnd&) = delete;
-  AtEnd& operator=(const AtEnd&) = delete;
-  ~AtEnd() { remove_(); }
-
- private:
-  Remove remove_;
-};
-
 bool may_pass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
 }
@@ -46,21 +38,18 @@ Requester::Requester(const IssuerOptions& options, Sleep sleep)
 Result<Progress> Requester::ask(const certificate::SigningRequest& request) {
   collect_now_and_then();
   const std::string name = new_name();
-  const AtEnd remove_it([this, &name] { remove(name); });
-  if (Status created = create(name, request); !created.ok()) return created.error();
+  // Deletes the request, which may have been created, however this function is left.
+  const std::shared_ptr<void> at_end(nullptr, [this, &name](void*) { remove(name); });
+  OSM_TRY(create(name, request));
   return wait(name);
 }
 
 // The client chooses the name, so that the request can be deleted although the answer was lost.
 std::string Requester::new_name() {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string name = "osm-";
+  std::array<std::uint8_t, 10> bytes;
   std::lock_guard lock(mutex_);
-  for (int word = 0; word < 2; ++word) {
-    std::uint64_t bits = options_.runtime.rng.next();
-    for (int i = 0; i < 10; ++i, bits >>= 4U) name += kDigits[bits & 15U];
-  }
-  return name;
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(options_.runtime.rng.next());
+  return "osm-" + hex_of(bytes);
 }
 
 Status Requester::create(const std::string& name,
@@ -146,8 +135,7 @@ void Requester::collect_now_and_then() {
   {
     std::lock_guard lock(mutex_);
     const SteadyTime now = options_.runtime.clock.steady_now();
-    if (ever_collected_ && now - collected_ < kLeftBehind) return;
-    ever_collected_ = true;
+    if (collected_ && now - *collected_ < kLeftBehind) return;
     collected_ = now;
   }
   collect();

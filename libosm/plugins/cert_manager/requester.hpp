@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "cert_manager/request.hpp"
@@ -13,6 +15,10 @@ namespace osm::inline v1::cert_manager {
 
 // Makes the caller's thread wait.
 using Sleep = std::function<void(std::chrono::nanoseconds)>;
+
+// make_issuer() with a replaceable sleep, for tests.
+Result<std::unique_ptr<certificate::Issuer>> make_issuer(const IssuerOptions& options,
+                                                         const Sleep& sleep);
 
 class Requester {
  public:
@@ -41,8 +47,7 @@ class Requester {
   const std::string issuer_name_;
   const Sleep sleep_;
   std::mutex mutex_;  // guards the following members and the use of the Rng
-  SteadyTime collected_{};
-  bool ever_collected_ = false;
+  std::optional<SteadyTime> collected_;
 };
 
 }  // namespace osm::inline v1::cert_manager

@@ -1,10 +1,9 @@
-#include <boost/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/base64.hpp"
-#include "etcd/files.hpp"
+#include "base/json.hpp"
 #include "etcd/gateway.hpp"
 #include "osm/certificate/etcd_ca.hpp"
 
@@ -21,8 +20,8 @@ class EtcdCaStore final : public certificate::CaStore {
 
   // Check readable inputs now rather than at the first request.
   Status check() const {
-    if (const auto tls = gateway_.tls(); !tls.ok()) return tls.error().with_context(name_);
-    return {};
+    const auto tls = gateway_.tls();
+    return tls.ok() ? Status() : Status(tls.error().with_context(name_));
   }
 
   std::string name() const override { return name_; }
@@ -31,15 +30,12 @@ class EtcdCaStore final : public certificate::CaStore {
     std::optional<PrivateKey> pem;
     const Status read = gateway_.post(
         "kv/range", R"({"key":")" + base64(key_) + R"("})", [&](json::object& answer) -> Status {
-          json::value* const found = answer.if_contains("kvs");
-          json::array* const pairs = found ? found->if_array() : nullptr;
-          if (!pairs || pairs->empty()) return {};  // zero is left out
-          json::object* const pair = pairs->front().if_object();
-          if (!pair) return unreadable();
-          const json::value* const value = pair->if_contains("value");
-          const json::string* const text = value ? value->if_string() : nullptr;
-          auto bytes = from_base64(text ? std::string_view(*text) : std::string_view());
-          if (!bytes) return unreadable();
+          const json::array& pairs = list_at(answer, "kvs");
+          if (pairs.empty()) return {};  // zero is left out
+          const SecretBytes value(text_at(pairs.front(), "value"));
+          auto bytes = from_base64(value.text());
+          if (!bytes || bytes->empty())
+            return Error{ErrorCode::kInvalidSyntax, "the answer is not from etcd's JSON gateway"};
           pem.emplace(*std::move(bytes));
           return {};
         });
@@ -75,10 +71,6 @@ class EtcdCaStore final : public certificate::CaStore {
     return name + ')';
   }
 
-  static Error unreadable() {
-    return {ErrorCode::kInvalidSyntax, "the answer is not from etcd's JSON gateway"};
-  }
-
   const std::string key_;
   const std::string name_;
   const Gateway gateway_;
@@ -104,7 +96,7 @@ Result<std::unique_ptr<certificate::CaStore>> make_ca_store(CaStoreOptions optio
     endpoints.push_back(std::move(endpoint));
   }
   auto store = std::make_unique<EtcdCaStore>(options, std::move(endpoints));
-  if (Status checked = store->check(); !checked.ok()) return checked.error();
+  OSM_TRY(store->check());
   return std::unique_ptr<certificate::CaStore>(std::move(store));
 }
 

@@ -1,8 +1,6 @@
-#include "etcd/endpoint.hpp"
-
-#include <arpa/inet.h>
-
 #include <string_view>
+
+#include "etcd/gateway.hpp"
 
 namespace osm::inline v1::etcd {
 namespace {
@@ -13,13 +11,6 @@ constexpr const char* kPort = ":2379";
 
 Error refused(const std::string& text, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "etcd endpoint '" + text + "': " + why};
-}
-
-bool is_this_machine(const std::string& host) {
-  if (host == "localhost" || host == "::1") return true;
-  in_addr address{};
-  return inet_pton(AF_INET, host.c_str(), &address) == 1 &&
-         (ntohl(address.s_addr) >> 24U) == 127;  // 127.0.0.0/8
 }
 
 }  // namespace
@@ -41,7 +32,7 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
   const auto address = net::parse_address(host_and_port);
   if (!address.ok()) return refused(text, address.error().message);
   if (address->is_unix()) return refused(text, "is a socket: write https://HOST:2379");
-  if (!tls && !is_this_machine(address->host))
+  if (!tls && !address->is_this_machine())
     return refused(text,
                    "would show the CA's key to the network: write https://, and let etcd serve "
                    "TLS (--cert-file, --key-file)");

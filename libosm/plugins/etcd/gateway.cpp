@@ -1,11 +1,12 @@
 #include "etcd/gateway.hpp"
 
-#include <boost/json.hpp>
+#include <boost/json/serialize.hpp>
 #include <memory>
 #include <utility>
 
+#include "base/json.hpp"
+#include "base/read_file.hpp"
 #include "base/secret_json.hpp"
-#include "etcd/files.hpp"
 
 namespace osm::inline v1::etcd {
 namespace {
@@ -14,27 +15,15 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxAnswer = 1024 * 1024;  // bytes; a CA is some thousand
 constexpr std::size_t kMaxQuoted = 512;          // limit of a quoted error text
+constexpr std::size_t kMaxFile = 1024 * 1024;
+constexpr const char* kAnswer = "the answer";  // as errors name it
 
 // https://grpc.github.io/grpc/core/md_doc_statuscodes.html
 enum GrpcCode { kInvalidArgumentCode = 3, kPermissionCode = 7, kPreconditionCode = 9 };
 
-Result<json::object> parse(const std::string& text) {
-  boost::system::error_code fault;
-  json::value value = json::parse(text, fault);
-  if (fault || !value.is_object())
-    return Error{ErrorCode::kInvalidSyntax, "the answer is not a JSON object"};
-  return std::move(value.get_object());
-}
-
-std::string text_of(const json::object& map, std::string_view name) {
-  const json::value* const value = map.if_contains(name);
-  const json::string* const text = value ? value->if_string() : nullptr;
-  return text ? std::string(*text) : std::string();
-}
-
 Status read_answer(net::Response& response, const std::function<Status(json::object&)>& read) {
   const EraseOnExit erased(response.body);
-  OSM_TRY(json::object answer, parse(response.body));
+  OSM_TRY(json::object answer, parse_json_object(response.body, kAnswer));
   const EraseJsonOnExit parsed(answer);
   return read(answer);
 }
@@ -52,11 +41,11 @@ Gateway::Gateway(const CaStoreOptions& options, std::vector<Endpoint> endpoints)
 Result<net::ClientTls> Gateway::tls() const {
   net::ClientTls tls;
   if (!options_.ca_file.empty()) {
-    OSM_TRY(tls.trusted_pem, read_file(options_.ca_file));
+    OSM_TRY(tls.trusted_pem, read_file(options_.ca_file, kMaxFile));
   }
   if (!options_.certificate_file.empty()) {
-    OSM_TRY(tls.certificate_pem, read_file(options_.certificate_file));
-    OSM_TRY(std::string key, read_file(options_.key_file));
+    OSM_TRY(tls.certificate_pem, read_file(options_.certificate_file, kMaxFile));
+    OSM_TRY(std::string key, read_file(options_.key_file, kMaxFile));
     tls.private_key = std::make_shared<const certificate::PrivateKey>(std::move(key));
   }
   return tls;
@@ -97,7 +86,7 @@ Status Gateway::ask(const Endpoint& endpoint, std::string_view path, const std::
 }
 
 Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& endpoint) const {
-  OSM_TRY(std::string password, read_file(options_.password_file));
+  OSM_TRY(std::string password, read_file(options_.password_file, kMaxFile));
   const EraseOnExit erased(password);
   while (password.ends_with('\n') || password.ends_with('\r')) password.pop_back();
   json::object login{{"name", options_.user}, {"password", password}};
@@ -105,13 +94,10 @@ Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& end
   const SecretBytes body(json::serialize(login));
   OSM_TRY(net::Response response, send(client, endpoint, "auth/authenticate", body.text(), {}));
   SecretBytes token;
-  if (Status read = read_answer(response,
-                                [&](json::object& answer) {
-                                  token = SecretBytes(text_of(answer, "token"));
-                                  return Status();
-                                });
-      !read.ok())
-    return read.error();
+  OSM_TRY(read_answer(response, [&](json::object& answer) {
+    token = SecretBytes(text_at(answer, "token"));
+    return Status();
+  }));
   if (token.empty())
     return Error{ErrorCode::kPermissionDenied, "no token was given to user " + options_.user};
   return token;
@@ -134,12 +120,11 @@ Result<net::Response> Gateway::send(net::HttpClient& client, const Endpoint& end
 
 // The gateway's own errors are {"error": text, "message": text, "code": gRPC's number}.
 Error Gateway::refusal(const Endpoint& endpoint, const net::Response& response) const {
-  const auto answer = parse(response.body);
-  std::string said = answer.ok() ? text_of(*answer, "message") : std::string();
-  if (answer.ok() && said.empty()) said = text_of(*answer, "error");
+  const json::object answer = parse_json_object(response.body, kAnswer).value_or({});
+  std::string said = text_at(answer, "message");
+  if (said.empty()) said = text_at(answer, "error");
   said = said.substr(0, kMaxQuoted);
-  const json::value* const number = answer.ok() ? answer->if_contains("code") : nullptr;
-  const std::int64_t code = number && number->is_int64() ? number->get_int64() : 0;
+  const std::int64_t code = number_at(answer, "code");
 
   if (response.status >= 500 || response.status == 429)
     return {ErrorCode::kUnavailable,

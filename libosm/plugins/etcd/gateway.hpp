@@ -7,11 +7,23 @@
 #include <string_view>
 #include <vector>
 
-#include "etcd/endpoint.hpp"
 #include "osm/certificate/etcd_ca.hpp"
+#include "osm/net/address.hpp"
 #include "osm/net/http_client.hpp"
+#include "osm/result.hpp"
 
 namespace osm::inline v1::etcd {
+
+// Address of an etcd, in the form of its own tools: a URL of scheme, host and port.
+struct Endpoint {
+  std::string url;  // as errors name it: "https://10.0.0.1:2379"
+  net::Address address;
+  bool tls = true;
+};
+
+// Failure: kInvalidArgument, with the remedy, for an invalid URL and for plain HTTP to another
+// machine.
+Result<Endpoint> parse_endpoint(const std::string& text);
 
 // Asks the endpoints in turn until one answers. It keeps no connection between two calls, so that
 // none is ever stale.

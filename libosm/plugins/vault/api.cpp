@@ -1,9 +1,10 @@
 #include "vault/api.hpp"
 
 #include <algorithm>
-#include <boost/json.hpp>
+#include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "osm/net/http.hpp"
 
 namespace osm::inline v1::vault {
@@ -68,16 +69,12 @@ std::string quotable(std::string_view text) {
 
 // {"errors": ["1 error occurred:\n\t* permission denied\n\n"]}
 std::string words_of(const net::Response& response) {
-  boost::system::error_code fault;
-  const json::value value = json::parse(response.body, fault);
   std::string words;
-  if (!fault && value.is_object()) {
-    if (const json::value* errors = value.get_object().if_contains("errors");
-        errors && errors->is_array())
-      for (const json::value& each : errors->get_array())
-        if (each.is_string())
-          words.append(words.empty() ? "" : "; ").append(std::string_view(each.get_string()));
-  }
+  const auto answer = parse_json_object(response.body, "the answer");
+  if (!answer) return words;
+  for (const json::value& each : list_at(*answer, "errors"))
+    if (each.is_string())
+      words.append(words.empty() ? "" : "; ").append(std::string_view(each.get_string()));
   return words;
 }
 
@@ -87,13 +84,22 @@ void take_out(std::string& text, std::string_view secret) {
     text.replace(at, secret.size(), "[secret]");
 }
 
+std::string without_secrets(const Call& call, std::string_view words) {
+  std::string text(words);
+  take_out(text, call.token.text());
+  take_out(text, text_at(call.body, "jwt"));
+  return text;
+}
+
 }  // namespace
 
+Api::Api(const IssuerOptions& options, net::HttpClient& http)
+    : options_(options),
+      server_((options.tls ? "https://" : "http://") + options.address.str()),
+      http_(http) {}
+
 Error Api::error(const Call& call, ErrorCode code, std::string_view cause) const {
-  std::string text(cause);
-  take_out(text, call.token.text());
-  take_out(text, text_of(call.body, "jwt"));
-  return {code, "Vault " + options_.server + ": " + call.path + ": " + text};
+  return {code, "Vault " + server_ + ": " + call.path + ": " + without_secrets(call, cause)};
 }
 
 Result<json::object> Api::read(const Call& call, const net::Response& response) const {
@@ -101,19 +107,15 @@ Result<json::object> Api::read(const Call& call, const net::Response& response) 
   if (status == 204) return json::object();
   if (status != 200) {
     // Remove tokens before cutting: half a token would not be found.
-    std::string words = words_of(response);
-    take_out(words, call.token.text());
-    take_out(words, text_of(call.body, "jwt"));
-    words = quotable(words);
+    std::string words = quotable(without_secrets(call, words_of(response)));
     if (words.empty()) words = "answered " + std::to_string(status);
     return error(call, code_of(status), words.append(remedy_of(status, !call.token.empty())));
   }
-  boost::system::error_code fault;
-  json::value value = json::parse(response.body, fault);
-  if (fault || !value.is_object())
+  auto answer = parse_json_object(response.body, "the answer");
+  if (!answer)
     return error(call, ErrorCode::kInternal,
                  "the answer is not Vault's: no JSON object; is this address Vault's?");
-  return std::move(value.get_object());
+  return answer;
 }
 
 Result<json::object> Api::call(const Call& call) {
@@ -131,15 +133,14 @@ Result<json::object> Api::call(const Call& call) {
   request.deadline = options_.deadline;
   request.max_response_bytes = kMaxAnswer;
 
-  const SteadyTime start = options_.clock.steady_now();
-  auto response = options_.http.call(std::move(request));
-  const std::chrono::duration<double> took = options_.clock.steady_now() - start;
+  const SteadyTime start = options_.runtime.clock.steady_now();
+  auto response = http_.call(std::move(request));
+  const std::chrono::duration<double> took = options_.runtime.clock.steady_now() - start;
   const std::string code = response ? std::to_string(response->status)
                                     : std::string(error_code_text(response.error().code));
-  options_.metrics.add("osm_vault_requests_total", {{"operation", call.operation}, {"code", code}},
-                       1);
-  options_.metrics.observe("osm_vault_request_seconds", {{"operation", call.operation}},
-                           took.count());
+  MetricsSink& metrics = options_.runtime.metrics;
+  metrics.add("osm_vault_requests_total", {{"operation", call.operation}, {"code", code}}, 1);
+  metrics.observe("osm_vault_request_seconds", {{"operation", call.operation}}, took.count());
   if (response) {
     const EraseOnExit erased(response->body);
     return read(call, *response);
@@ -149,26 +150,9 @@ Result<json::object> Api::call(const Call& call) {
                response.error().message);
 }
 
-std::string text_of(const json::object& map, std::string_view name) {
-  const json::value* value = map.if_contains(name);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-const json::object* map_of(const json::object& map, std::string_view name) {
-  const json::value* value = map.if_contains(name);
-  return value ? value->if_object() : nullptr;
-}
-
-std::chrono::seconds seconds_of(const json::object& map, std::string_view name) {
+std::chrono::seconds seconds_at(const json::object& map, std::string_view name) {
   constexpr std::int64_t kMost = 100LL * 366 * 86400;  // a century: sums of it do not overflow
-  const json::value* value = map.if_contains(name);
-  if (!value || !value->is_int64()) return {};
-  return std::chrono::seconds(std::clamp<std::int64_t>(value->get_int64(), 0, kMost));
-}
-
-bool flag_of(const json::object& map, std::string_view name) {
-  const json::value* value = map.if_contains(name);
-  return value && value->is_bool() && value->get_bool();
+  return std::chrono::seconds(std::clamp<std::int64_t>(number_at(map, name), 0, kMost));
 }
 
 }  // namespace osm::inline v1::vault

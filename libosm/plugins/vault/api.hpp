@@ -5,12 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "osm/clock.hpp"
-#include "osm/metrics.hpp"
+#include "osm/certificate/vault.hpp"
 #include "osm/net/http_client.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::vault {
+
+// Validates options before anything is sent. Failure: kInvalidArgument, naming the option.
+Status check(const IssuerOptions& options);
 
 struct Call {
   std::string_view operation;  // for metrics: "sign"
@@ -21,18 +23,13 @@ struct Call {
   SecretBytes token{};  // empty: none is needed
 };
 
-struct ApiOptions {
-  net::HttpClient& http;  // these outlive the Api
-  const Clock& clock;
-  MetricsSink& metrics;
-  std::string server;  // for errors: "https://vault.example:8200"
-  std::string vault_namespace{};
-  std::chrono::milliseconds deadline{10000};
-};
-
 class Api {
  public:
-  explicit Api(ApiOptions options) : options_(std::move(options)) {}
+  // Lifetime: `http` outlives the Api.
+  Api(const IssuerOptions& options, net::HttpClient& http);
+
+  // "https://vault.example:8200"
+  const std::string& server() const { return server_; }
 
   // Result: Vault's answer; empty if there was none.
   // Failure: kUnavailable (not reached, sealed, a standby, too many requests, an internal error of
@@ -45,13 +42,12 @@ class Api {
   Result<boost::json::object> read(const Call& call, const net::Response& response) const;
   Error error(const Call& call, ErrorCode code, std::string_view cause) const;
 
-  const ApiOptions options_;
+  const IssuerOptions options_;
+  const std::string server_;
+  net::HttpClient& http_;
 };
 
-// A member as a string, an object, or a number of seconds; empty, null or 0 if there is none.
-std::string text_of(const boost::json::object& map, std::string_view name);
-const boost::json::object* map_of(const boost::json::object& map, std::string_view name);
-std::chrono::seconds seconds_of(const boost::json::object& map, std::string_view name);
-bool flag_of(const boost::json::object& map, std::string_view name);
+// A member as a number of seconds from 0 to a century; 0 if there is none.
+std::chrono::seconds seconds_at(const boost::json::object& map, std::string_view name);
 
 }  // namespace osm::inline v1::vault

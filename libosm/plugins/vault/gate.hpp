@@ -2,13 +2,13 @@
 // certificates do not overload a Vault in trouble.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "osm/clock.hpp"
 #include "osm/result.hpp"
 
@@ -50,12 +50,8 @@ class Gate {
     const std::lock_guard lock(mutex_);
     const bool was_open = !error_;
     // Several simultaneous failures count once.
-    if (was_open || std::exchange(probing_, false)) {
-      const auto whole = std::min(kLongest, kFirst * (1 << std::min(failures_++, 10U)));
-      const auto half = static_cast<std::uint64_t>(whole.count() / 2);
-      retry_at_ = clock_.steady_now() + whole -
-                  std::chrono::milliseconds(static_cast<std::int64_t>(rng_.next() % (half + 1)));
-    }
+    if (was_open || std::exchange(probing_, false))
+      retry_at_ = clock_.steady_now() + kBackoff.delay(++failures_, rng_);
     error_ = error;
     return was_open;
   }
@@ -68,9 +64,8 @@ class Gate {
   }
 
  private:
-  static constexpr std::chrono::milliseconds kFirst = std::chrono::seconds(1);
-  static constexpr std::chrono::milliseconds kLongest = std::chrono::minutes(1);
-  static constexpr std::chrono::milliseconds kProbe = std::chrono::minutes(1);
+  static constexpr Backoff kBackoff{std::chrono::seconds(1), std::chrono::minutes(1)};
+  static constexpr std::chrono::minutes kProbe{1};
 
   const Clock& clock_;
   Rng& rng_;

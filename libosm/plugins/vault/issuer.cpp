@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <atomic>
-#include <boost/json.hpp>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/strand.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/net/http_client.hpp"
@@ -13,7 +13,6 @@
 #include "vault/ca_chain.hpp"
 #include "vault/gate.hpp"
 #include "vault/login.hpp"
-#include "vault/options.hpp"
 
 namespace osm::inline v1::vault {
 namespace {
@@ -55,22 +54,11 @@ class VaultIssuer final : public certificate::Issuer {
  public:
   explicit VaultIssuer(const IssuerOptions& options)
       : mount_(options.mount),
-        role_(options.role),
-        server_((options.tls ? "https://" : "http://") + options.address.str()),
+        sign_path_(options.mount + "/sign/" + options.role),
         runtime_(options.runtime),
         http_(net::HttpClient::create(client_options(options), options.io)),
-        api_({.http = *http_,
-              .clock = runtime_.clock,
-              .metrics = runtime_.metrics,
-              .server = server_,
-              .vault_namespace = options.vault_namespace,
-              .deadline = options.deadline}),
-        login_({.token = options.token,
-                .kubernetes = options.kubernetes,
-                .api = api_,
-                .rng = runtime_.rng,
-                .log = runtime_.log,
-                .metrics = runtime_.metrics}),
+        api_(options, *http_),
+        login_(options, api_),
         gate_(runtime_.clock, runtime_.rng),
         announcements_(runtime_.blocking),
         looks_(runtime_.blocking) {}
@@ -95,7 +83,6 @@ class VaultIssuer final : public certificate::Issuer {
     const std::lock_guard lock(mutex_);
     return chain_;
   }
-  std::string sign_path() const { return mount_ + "/sign/" + role_; }
 
   Status read_chain();
   Result<seconds> look();
@@ -107,8 +94,7 @@ class VaultIssuer final : public certificate::Issuer {
   void report(const Status& status);
 
   const std::string mount_;
-  const std::string role_;
-  const std::string server_;
+  const std::string sign_path_;
   const Runtime runtime_;
 
   const std::unique_ptr<net::HttpClient> http_;
@@ -136,17 +122,15 @@ Status VaultIssuer::start(milliseconds timeout) {
   auto looked = look();
   for (milliseconds pause{250}; !looked; pause = std::min<milliseconds>(pause * 2, seconds(2))) {
     if (looked.error().code != ErrorCode::kUnavailable || waited >= timeout) return looked.error();
-    const auto half = static_cast<std::uint64_t>(pause.count() / 2);
-    const milliseconds wait =
-        pause - milliseconds(static_cast<std::int64_t>(runtime_.rng.next() % (half + 1)));
-    std::this_thread::sleep_for(wait);
+    std::this_thread::sleep_for(pause - random_part(pause / 2, runtime_.rng));
     waited += pause;
     looked = look();
   }
   runtime_.metrics.set("osm_vault_healthy", {}, 1);
   const CaChain found = chain();
-  runtime_.log.info("Vault signs for the mesh",
-                    {{"server", server_}, {"path", sign_path()}, {"issuer", found.fingerprint}});
+  runtime_.log.info(
+      "Vault signs for the mesh",
+      {{"server", api_.server()}, {"path", sign_path_}, {"issuer", found.fingerprint}});
   looks_.post([this, after = *looked] { come_again(after); });
   return {};
 }
@@ -156,15 +140,13 @@ Status VaultIssuer::read_chain() {
   const std::lock_guard reading(reading_);
   const std::string path = mount_ + "/cert/ca_chain";
   OSM_TRY(json::object answer, api_.call({.operation = "ca_chain", .path = path}));
-  const json::object* data = map_of(answer, "data");
-  std::string pem = data ? text_of(*data, "certificate") : "";
-  if (data && pem.empty()) {  // a root that signs, before Vault 1.11
+  std::string pem = text_at(map_at(answer, "data"), "certificate");
+  if (pem.empty()) {  // a root that signs, before Vault 1.11
     OSM_TRY(answer, api_.call({.operation = "ca_chain", .path = mount_ + "/cert/ca"}));
-    data = map_of(answer, "data");
-    pem = data ? text_of(*data, "certificate") : "";
+    pem = text_at(map_at(answer, "data"), "certificate");
   }
   auto read = read_ca_chain(pem);
-  if (!read) return read.error().with_context("Vault " + server_ + ": " + path);
+  if (!read) return read.error().with_context("Vault " + api_.server() + ": " + path);
   {
     const std::lock_guard lock(mutex_);
     if (*read == chain_) return {};
@@ -172,7 +154,7 @@ Status VaultIssuer::read_chain() {
     chain_ = *std::move(read);
     if (first) return {};
     runtime_.log.info("Vault's signing CA or its roots changed",
-                      {{"server", server_}, {"issuer", chain_.fingerprint}});
+                      {{"server", api_.server()}, {"issuer", chain_.fingerprint}});
   }
   announcements_.post([this] { changed_.notify(); });
   return {};
@@ -180,7 +162,7 @@ Status VaultIssuer::read_chain() {
 
 // Result: latest time until the next check.
 Result<seconds> VaultIssuer::look() {
-  if (Status read = read_chain(); !read) return read.error();
+  OSM_TRY(read_chain());
   return login_.look_after();
 }
 
@@ -195,15 +177,15 @@ void VaultIssuer::look_and_come_again() {
 
 // Up to a tenth earlier, so that replicas that started together drift apart.
 void VaultIssuer::come_again(seconds after) {
-  const auto tenth = static_cast<std::uint64_t>(milliseconds(after).count() / 10);
-  const milliseconds early(static_cast<std::int64_t>(runtime_.rng.next() % (tenth + 1)));
-  timer_ = looks_.post_after(after - early, [this] { look_and_come_again(); });
+  const std::chrono::nanoseconds latest = after;
+  timer_ = looks_.post_after(latest - random_part(latest / 10, runtime_.rng),
+                             [this] { look_and_come_again(); });
 }
 
 // Records Vault's health, and logs a change once.
 void VaultIssuer::report(const Status& status) {
   if (status) {
-    if (gate_.passed()) runtime_.log.info("Vault answers again", {{"server", server_}});
+    if (gate_.passed()) runtime_.log.info("Vault answers again", {{"server", api_.server()}});
   } else if (gate_.failed(status.error())) {
     runtime_.log.warning("Vault does not sign; issued certificates stay in use",
                          {{"error", status.error().text()}});
@@ -212,7 +194,7 @@ void VaultIssuer::report(const Status& status) {
 }
 
 Result<std::string> VaultIssuer::sign(const SigningRequest& request) {
-  if (Status open = gate_.enter(); !open) return open.error();
+  OSM_TRY(gate_.enter());
   auto chain = sign_now(request);
   const bool well = chain || concerns_request(chain.error());
   // Vault answers and its chain can be read, but it does not sign for this token.
@@ -247,7 +229,7 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
   for (const std::string& name : request.subject.dns_names)
     dns_names.append(dns_names.empty() ? "" : ",").append(name);
   Call call{.operation = "sign",
-            .path = sign_path(),
+            .path = sign_path_,
             .body = {{"csr", request.request_pem},
                      {"common_name", request.subject.common_name.str()},
                      {"uri_sans", request.subject.spiffe_id.str()},
@@ -277,15 +259,14 @@ Result<json::object> VaultIssuer::ask(const SigningRequest& request, seconds ttl
 
 // Leaf and intermediates of the known chain. If the chain is unknown, read it first.
 Result<std::string> VaultIssuer::chain_of(const json::object& answer) {
-  const json::object* data = map_of(answer, "data");
-  std::string leaf = data ? text_of(*data, "certificate") : "";
-  const auto issuer = fingerprint_of(data ? text_of(*data, "issuing_ca") : "");
-  const std::string where = "Vault " + server_ + ": " + sign_path();
+  const json::object& data = map_at(answer, "data");
+  std::string leaf = text_at(data, "certificate");
+  const auto issuer = fingerprint_of(text_at(data, "issuing_ca"));
+  const std::string where = "Vault " + api_.server() + ": " + sign_path_;
   if (leaf.empty() || !issuer)
     return Error{ErrorCode::kInternal,
                  where + ": the answer has no certificate, or not that of its issuer"};
-  if (*issuer != chain().fingerprint)
-    if (Status read = read_chain(); !read) return read.error();
+  if (*issuer != chain().fingerprint) OSM_TRY(read_chain());
   const CaChain known = chain();
   if (*issuer != known.fingerprint)
     return Error{ErrorCode::kInvalidCertificate,
@@ -299,9 +280,9 @@ Result<std::string> VaultIssuer::chain_of(const json::object& answer) {
 }  // namespace
 
 Result<std::unique_ptr<certificate::Issuer>> make_vault_issuer(const IssuerOptions& options) {
-  if (Status checked = check(options); !checked) return checked.error();
+  OSM_TRY(check(options));
   auto issuer = std::make_unique<VaultIssuer>(options);
-  if (Status started = issuer->start(options.start_timeout); !started) return started.error();
+  OSM_TRY(issuer->start(options.start_timeout));
   return std::unique_ptr<certificate::Issuer>(std::move(issuer));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/secret_json.hpp"
 
 namespace osm::inline v1::vault {
@@ -70,52 +71,53 @@ Result<SecretBytes> Login::log_in() {
             .path = "auth/" + login.mount + "/login",
             .body = {{"role", login.role}, {"jwt", jwt.text()}}};
   const EraseJsonOnExit asked(call.body);
-  OSM_TRY(json::object answer, options_.api.call(call));
+  OSM_TRY(json::object answer, api_.call(call));
   const EraseJsonOnExit answered(answer);
-  const json::object* auth = map_of(answer, "auth");
-  SecretBytes token(auth ? text_of(*auth, "client_token") : "");
+  SecretBytes token(text_at(map_at(answer, "auth"), "client_token"));
   if (!is_token(token.text()))
     return Error{ErrorCode::kInternal, "Vault answered a login of Kubernetes auth role \"" +
                                            login.role + "\" without a token"};
-  options_.log.info("logged in to Vault", {{"auth_role", login.role}});
+  options_.runtime.log.info("logged in to Vault", {{"auth_role", login.role}});
   return token;
 }
 
 // https://developer.hashicorp.com/vault/api-docs/auth/token#lookup-a-token-self
 Result<Login::Life> Login::look_up(const SecretBytes& token) {
-  OSM_TRY(
-      const json::object answer,
-      options_.api.call({.operation = "lookup", .path = "auth/token/lookup-self", .token = token}));
-  const json::object* data = map_of(answer, "data");
-  if (!data) return Error{ErrorCode::kInternal, "Vault described the token without any data"};
-  const seconds left = seconds_of(*data, "ttl");
+  OSM_TRY(const json::object answer,
+          api_.call({.operation = "lookup", .path = "auth/token/lookup-self", .token = token}));
+  const json::object& data = map_at(answer, "data");
+  if (data.empty())
+    return Error{ErrorCode::kInternal, "Vault described the token without any data"};
+  const seconds left = seconds_at(data, "ttl");
   // For a periodic token, the length of each renewal.
-  const seconds whole = std::max(seconds_of(*data, "period"), seconds_of(*data, "creation_ttl"));
-  return Life{left, std::max(whole, left), flag_of(*data, "renewable")};
+  const seconds whole = std::max(seconds_at(data, "period"), seconds_at(data, "creation_ttl"));
+  return Life{left, std::max(whole, left), bool_at(data, "renewable").value_or(false)};
 }
 
 // https://developer.hashicorp.com/vault/api-docs/auth/token#renew-a-token-self
 Result<Login::Life> Login::renew(const SecretBytes& token, const Life& life) {
-  OSM_TRY(const json::object answer, options_.api.call({.operation = "renew",
-                                                        .path = "auth/token/renew-self",
-                                                        .body = {{"increment", life.whole.count()}},
-                                                        .token = token}));
-  const json::object* auth = map_of(answer, "auth");
-  if (!auth) return Error{ErrorCode::kInternal, "Vault renewed the token without saying so"};
-  return Life{seconds_of(*auth, "lease_duration"), life.whole, flag_of(*auth, "renewable")};
+  OSM_TRY(const json::object answer, api_.call({.operation = "renew",
+                                                .path = "auth/token/renew-self",
+                                                .body = {{"increment", life.whole.count()}},
+                                                .token = token}));
+  const json::object& auth = map_at(answer, "auth");
+  if (auth.empty()) return Error{ErrorCode::kInternal, "Vault renewed the token without saying so"};
+  return Life{seconds_at(auth, "lease_duration"), life.whole,
+              bool_at(auth, "renewable").value_or(false)};
 }
 
 // True at a random time in the third quarter of its life, so that replicas do not renew at once.
 bool Login::due(const Life& life) {
   const auto quarter = std::max<std::int64_t>(1, life.whole.count() / 4);
   const auto from = static_cast<std::uint64_t>(quarter);
-  return life.left.count() <= quarter + static_cast<std::int64_t>(options_.rng.next() % from);
+  return life.left.count() <=
+         quarter + static_cast<std::int64_t>(options_.runtime.rng.next() % from);
 }
 
 void Login::report(const Life& life) {
   if (life.left != seconds::zero())
-    options_.metrics.set("osm_vault_token_expiry_seconds", {},
-                         static_cast<double>(life.left.count()));
+    options_.runtime.metrics.set("osm_vault_token_expiry_seconds", {},
+                                 static_cast<double>(life.left.count()));
 }
 
 Result<seconds> Login::look_after() {
@@ -145,7 +147,7 @@ Result<seconds> Login::look_after() {
       life = look_up(held);
       if (!life) return life.error();
     } else if (!useful && !std::exchange(warned_, true)) {
-      options_.log.warning(
+      options_.runtime.log.warning(
           "Vault's token ends soon and cannot be renewed any more; put another in its place",
           {{"seconds", std::to_string(life->left.count())},
            {"cause", renewed ? "its longest life is reached" : renewed.error().message}});

@@ -6,13 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
-#include <optional>
-#include <string>
 
 #include "osm/certificate/vault.hpp"
-#include "osm/clock.hpp"
-#include "osm/log.hpp"
-#include "osm/metrics.hpp"
 #include "osm/result.hpp"
 #include "vault/api.hpp"
 
@@ -20,16 +15,8 @@ namespace osm::inline v1::vault {
 
 class Login {
  public:
-  // Exactly one of the two is set. Lifetime: both references outlive this object.
-  struct Options {
-    Source token{};
-    std::optional<KubernetesLogin> kubernetes{};
-    Api& api;
-    Rng& rng;
-    LogSink& log;
-    MetricsSink& metrics;
-  };
-  explicit Login(Options options) : options_(std::move(options)) {}
+  // Lifetime: `api` outlives this object.
+  Login(const IssuerOptions& options, Api& api) : options_(options), api_(api) {}
 
   // The token for the next request: the present one, or a new one from the source. One caller gets
   // it, the others wait. Failure: the source's; kUnreadableSource (not a token); the Api's.
@@ -63,7 +50,8 @@ class Login {
   void report(const Life& life);
   bool due(const Life& life);
 
-  Options options_;
+  const IssuerOptions options_;
+  Api& api_;
 
   std::mutex taking_;  // held while a token is obtained; before mutex_
   std::atomic<std::uint64_t> taken_{0};

@@ -1,23 +1,15 @@
-#include "vault/options.hpp"
-
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/read_file.hpp"
+#include "vault/api.hpp"
 
 namespace osm::inline v1::vault {
 namespace {
 
 constexpr std::size_t kMaxFile = 256 * 1024;
-
-bool is_this_machine(const net::Address& address) {
-  if (address.is_unix() || address.host == "localhost" || address.host == "::1") return true;
-  in_addr v4{};
-  return ::inet_pton(AF_INET, address.host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
-}
 
 // True for path segments of Vault's API that need no escapes.
 bool is_path(std::string_view text) {
@@ -44,16 +36,15 @@ Status check(const IssuerOptions& options) {
   const net::Address& address = options.address;
   if (!address.is_unix() && (address.host.empty() || address.port == 0))
     return wrong("address", "name the host and the port of the server");
-  if (!options.tls && !is_this_machine(address))
+  if (!options.tls && !address.is_this_machine())
     return wrong("address", address.str() +
                                 " is another machine, and plain HTTP would show the token to "
                                 "everybody in between; use https");
-  if (Status checked = check_path("mount", options.mount); !checked) return checked;
-  if (Status checked = check_path("role", options.role); !checked) return checked;
+  OSM_TRY(check_path("mount", options.mount));
+  OSM_TRY(check_path("role", options.role));
   std::string_view ns = options.vault_namespace;
   if (ns.ends_with('/')) ns.remove_suffix(1);  // as Vault itself writes them
-  if (!options.vault_namespace.empty())
-    if (Status checked = check_path("namespace", ns); !checked) return checked;
+  if (!options.vault_namespace.empty()) OSM_TRY(check_path("namespace", ns));
   if (static_cast<bool>(options.token) == options.kubernetes.has_value())
     return wrong("login", "give a token, or a role of Kubernetes auth, and not both");
   if (options.kubernetes) {
@@ -65,16 +56,7 @@ Status check(const IssuerOptions& options) {
 }
 
 Source from_file(std::string path) {
-  return [path = std::move(path)]() -> Result<std::string> {
-    std::ifstream file(path, std::ios::binary);
-    std::string content(kMaxFile, '\0');
-    file.read(content.data(), static_cast<std::streamsize>(content.size()));
-    content.resize(static_cast<std::size_t>(file.gcount()));
-    if (!file.eof() || file.bad())  // a directory can be opened, and fails here
-      return Error{ErrorCode::kUnreadableSource,
-                   path + ": cannot be read; check that it is there and readable by this process"};
-    return content;
-  };
+  return [path = std::move(path)] { return read_file(path, kMaxFile); };
 }
 
 }  // namespace osm::inline v1::vault
