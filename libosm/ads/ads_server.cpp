@@ -104,25 +104,14 @@ class Server final : public AdsServer {
               .unknown_workload_wait = options.unknown_workload_wait},
              {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
-        service_(
-            [this](StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) {
-              open(id, std::move(peer), std::move(stream));
-            },
-            {[this](StreamId id, std::string bytes) { on_request(id, std::move(bytes)); },
-             [this](StreamId id) { on_write_done(id); },
-             [this](StreamId id) { on_closed(id); },
-             {}},
-            {deps_.renew_certificate ? kRenewMethod : "",
-             [this](PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) {
-               renew(std::move(peer), std::move(bytes), std::move(call));
-             }}) {}
+        service_(*this, deps_.renew_certificate ? kRenewMethod : "") {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
   Status start() {
     // First, since proxies of a server that listens ask for secrets.
     secrets_ = deps_.secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
-      strand_.post([this, identity] { hub_.on_secrets(identity); });
+      tell(&Hub::on_secrets, identity);
     });
     if (!options_.address.empty()) OSM_TRY(listen());
     snapshots_ = deps_.snapshots.subscribe(
@@ -137,52 +126,47 @@ class Server final : public AdsServer {
     });
   }
   void on_request(StreamId id, std::string bytes) override {
-    strand_.post([this, id, b = std::move(bytes)] { hub_.on_request(id, b); });
+    tell(&Hub::on_request, id, std::move(bytes));
   }
-  void on_write_done(StreamId id) override {
-    strand_.post([this, id] { hub_.on_write_done(id); });
-  }
-  void on_closed(StreamId id) override {
-    strand_.post([this, id] { hub_.on_closed(id); });
+  void on_write_done(StreamId id) override { tell(&Hub::on_write_done, id); }
+  void on_closed(StreamId id) override { tell(&Hub::on_closed, id); }
+  void on_call(PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) override {
+    strand_.post([this, peer = std::move(peer), b = std::move(bytes), call = std::move(call)] {
+      renewals_.answer(identify_peer(hub_.accepted_domains(), peer), b, call);
+    });
   }
 
   std::string address() const override { return address_; }
 
   std::vector<Proxy> list_proxies() const override {
     require_may_wait(strand_, "ControlPlane::list_proxies");
-    return on_strand<std::vector<Proxy>>([this] { return hub_.list(); })
-        .value_or(std::vector<Proxy>());
+    return on_strand([this] { return hub_.list(); });
   }
 
   Result<std::string> config_dump(const std::string& name) const override {
     OSM_TRY(check_may_wait(strand_, "ControlPlane::config_dump"));
-    auto views = on_strand<std::vector<Hub::View>>([this, name] { return hub_.find(name); });
-    if (!views || views->empty())
+    const auto views = on_strand([this, name] { return hub_.find(name); });
+    if (views.empty())
       return Error{ErrorCode::kNotFound, "no proxy " + name +
                                              " is connected to this controller; osm proxy list "
                                              "shows those that are"};
-    if (views->size() > 1)
+    if (views.size() > 1)
       return Error{ErrorCode::kInvalidArgument,
-                   name + " names " + std::to_string(views->size()) +
+                   name + " names " + std::to_string(views.size()) +
                        " proxies; give NAMESPACE/NAME or the proxy's UUID"};
     std::vector<translate::DumpedResource> resources;
-    for (XdsType type : kXdsTypes) add_dumped(views->front(), type, resources);
+    for (XdsType type : kXdsTypes) add_dumped(views.front(), type, resources);
     return translate::config_dump_json(resources);
   }
 
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const override {
-    return on_strand<std::vector<ProxyProgress>>([this, proxies] { return hub_.progress(proxies); })
-        .value_or(std::vector<ProxyProgress>());
+    return on_strand([this, proxies] { return hub_.progress(proxies); });
   }
   model::CertificateProgress certificate_progress(
       const model::CertificateGoal& goal) const override {
-    return on_strand<model::CertificateProgress>(
-               [this, goal] { return hub_.certificate_progress(goal); })
-        .value_or(model::CertificateProgress());
+    return on_strand([this, goal] { return hub_.certificate_progress(goal); });
   }
-  void recall(const std::string& issuer_key_id) override {
-    strand_.post([this, issuer_key_id] { hub_.recall(issuer_key_id); });
-  }
+  void recall(const std::string& issuer_key_id) override { tell(&Hub::recall, issuer_key_id); }
   Subscription subscribe_progress(
       std::function<void(const model::ProxyKey*)> on_progress) override {
     return hub_.subscribe_progress(std::move(on_progress));
@@ -193,27 +177,21 @@ class Server final : public AdsServer {
   }
   void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
               std::function<void(const TrialResult&)> done) override {
-    strand_.post([this, proxy, mesh = std::move(mesh), done = std::move(done)] {
-      hub_.try_on(proxy, mesh, done);
-    });
+    tell(&Hub::try_on, proxy, std::move(mesh), std::move(done));
   }
   void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
-    strand_.post([this, proxy, generation] { hub_.end_trial(proxy, generation); });
+    tell(&Hub::end_trial, proxy, generation);
   }
   void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
                   std::function<void(OtherProxies)> done) override {
-    strand_.post([this, proxy, type, without = std::move(without), done = std::move(done)] {
-      hub_.ask_others(proxy, type, without, done);
-    });
+    tell(&Hub::ask_others, proxy, type, std::move(without), std::move(done));
   }
 
   void set_accepted_domains(std::vector<TrustDomain> domains) override {
-    strand_.post([this, d = std::move(domains)] { hub_.accept(d); });
+    tell(&Hub::accept, std::move(domains));
   }
 
-  void refresh_resources() override {
-    strand_.post([this] { hub_.on_hook_changed(); });
-  }
+  void refresh_resources() override { tell(&Hub::on_hook_changed); }
 
   Status shutdown(std::chrono::milliseconds deadline) override {
     std::lock_guard lock(shutdown_mutex_);
@@ -264,12 +242,6 @@ class Server final : public AdsServer {
     return {};
   }
 
-  void renew(PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) {
-    strand_.post([this, peer = std::move(peer), b = std::move(bytes), call = std::move(call)] {
-      renewals_.answer(identify_peer(hub_.accepted_domains(), peer), b, call);
-    });
-  }
-
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
     if (!inbox_.put(snapshot)) return;
     strand_.post([this] {
@@ -278,17 +250,25 @@ class Server final : public AdsServer {
     });
   }
 
-  // Runs `read` on the strand and returns its result; nullopt if the server shuts down.
-  template <class T>
-  std::optional<T> on_strand(std::function<T()> read) const {
-    auto answer = std::make_shared<std::promise<T>>();
-    std::future<T> future = answer->get_future();
+  // Calls a function of the hub on the strand, later.
+  template <class... Takes, class... Given>
+  void tell(void (Hub::*function)(Takes...), Given... given) {
+    strand_.post([this, function, ... given = std::move(given)]() mutable {
+      (hub_.*function)(std::move(given)...);
+    });
+  }
+
+  // The result of `read`, which runs on the strand; a default value if the server shuts down.
+  template <class F, class Answer = std::invoke_result_t<F>>
+  Answer on_strand(F read) const {
+    auto promise = std::make_shared<std::promise<Answer>>();
+    std::future<Answer> answer = promise->get_future();
     strand_.post(
-        [answer = std::move(answer), read = std::move(read)] { answer->set_value(read()); });
+        [promise = std::move(promise), read = std::move(read)] { promise->set_value(read()); });
     try {
-      return future.get();
+      return answer.get();
     } catch (const std::future_error&) {
-      return std::nullopt;  // the task was dropped, and its promise with it
+      return Answer();  // the task was dropped, and its promise with it
     }
   }
 

@@ -36,8 +36,8 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
   } else {
     touch_services(changes.services, touched);
     for (const ServiceIdentity& identity : changes.identities)
-      if (auto at = identities_.find(identity); at != identities_.end())
-        touched.insert(at->second.classes.begin(), at->second.classes.end());
+      if (const Identity* state = find_in(identities_, identity))
+        touched.insert(state->classes.begin(), state->classes.end());
   }
   for (const ProxyClassPtr& entry : building_) {
     entry->missed_services_.insert(changes.services.begin(), changes.services.end());
@@ -169,9 +169,9 @@ ResourceSetPtr ClassTable::shared(ResourceSetPtr set) {
 
 void ClassTable::for_each_reader(const ServiceName& service,
                                  const std::function<void(const ProxyClassPtr&)>& visit) const {
-  const auto at = readers_.find(service);
-  if (at == readers_.end()) return;
-  for (const ReadList* list : at->second)
+  const std::set<ReadList*>* lists = find_in(readers_, service);
+  if (!lists) return;
+  for (const ReadList* list : *lists)
     for (const ProxyClassPtr& entry : list->second) visit(entry);
 }
 
@@ -190,11 +190,7 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
   if (!list) return;
   list->second.erase(entry);
   if (!list->second.empty()) return;
-  for (const ServiceName& service : list->first) {
-    const auto at = readers_.find(service);
-    at->second.erase(list);
-    if (at->second.empty()) readers_.erase(at);
-  }
+  for (const ServiceName& service : list->first) remove_member(readers_, service, list);
   read_lists_.erase(read_lists_.find(list->first));
 }
 
@@ -202,8 +198,7 @@ void ClassTable::unindex(const ProxyClassPtr& entry) {
 bool ClassTable::refresh_roots() {
   const std::string pem = deps_.secrets.trust_bundle_pem();
   const Digest digest = digest_of(pem);
-  if (trust_bundle_ == digest) return false;
-  trust_bundle_ = digest;
+  if (std::exchange(trust_bundle_, digest) == digest) return false;
   roots_ = std::make_shared<const EncodedResource>(translate::encode_root_cert(pem));
   count_encoded();
   return true;
@@ -232,10 +227,10 @@ void ClassTable::count_encoded() {
 
 void ClassTable::on_secrets(const std::optional<ServiceIdentity>& identity) {
   if (identity) {
-    const auto at = identities_.find(*identity);
-    if (at == identities_.end()) return;
-    refresh_certificate(*identity, at->second);
-    return give_secrets(at->second);
+    Identity* state = find_in(identities_, *identity);
+    if (!state) return;
+    refresh_certificate(*identity, *state);
+    return give_secrets(*state);
   }
   if (!roots_ || !refresh_roots()) return;
   for (auto& [name, state] : identities_) {
@@ -257,8 +252,8 @@ void ClassTable::give_secrets(const Identity& state) {
 }
 
 const SecretFacts* ClassTable::secret_facts(const ServiceIdentity& identity) const {
-  const auto at = identities_.find(identity);
-  return at != identities_.end() && at->second.secrets ? &at->second.facts : nullptr;
+  const Identity* state = find_in(identities_, identity);
+  return state && state->secrets ? &state->facts : nullptr;
 }
 
 void ClassTable::rebuild_all() {

@@ -21,6 +21,7 @@
 #include "ads/class_builder.hpp"
 #include "ads/task_gate.hpp"
 #include "base/digest.hpp"
+#include "base/maps.hpp"
 #include "model/secret_source.hpp"
 #include "osm/runtime/runtime.hpp"
 

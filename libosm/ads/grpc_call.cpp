@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "ads/grpc_stream.hpp"
+#include "ads/grpc_service.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
@@ -27,7 +27,9 @@ void GrpcCall::OnReadDone(bool ok) {
   if (incoming_.Length() > kMaxRequest)
     return finish(CloseCode::kInvalidArgument,
                   "the request has more than " + std::to_string(kMaxRequest) + " bytes", {});
-  events_.on_request(std::move(peer_), to_string(std::exchange(incoming_, {})), shared_from_this());
+  host_.on_call(std::move(peer_), to_string(std::exchange(incoming_, {})), shared_from_this());
 }
+
+void GrpcCall::OnDone() { service_.leave(id_); }
 
 }  // namespace osm::inline v1::ads

@@ -4,27 +4,22 @@
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "ads/peer.hpp"
-#include "ads/unary_call.hpp"
+#include "ads/stream_host.hpp"
 
 namespace osm::inline v1::ads {
 
-// Called on gRPC's threads; must not block.
-struct GrpcCallEvents {
-  std::function<void(PeerCertificate, std::string bytes, std::shared_ptr<UnaryCall>)> on_request;
-  std::function<void()> on_done;  // the last call: gRPC has released the call object
-};
+class GrpcService;
 
 class GrpcCall final : public grpc::ServerGenericBidiReactor,
                        public UnaryCall,
                        public std::enable_shared_from_this<GrpcCall> {
  public:
-  GrpcCall(PeerCertificate peer, GrpcCallEvents events)
-      : peer_(std::move(peer)), events_(std::move(events)) {}
+  GrpcCall(StreamId id, PeerCertificate peer, StreamHost& host, GrpcService& service)
+      : id_(id), peer_(std::move(peer)), host_(host), service_(service) {}
 
   void start() { StartRead(&incoming_); }
   void finish(CloseCode code, const std::string& text, const std::string& bytes) override;
@@ -32,13 +27,12 @@ class GrpcCall final : public grpc::ServerGenericBidiReactor,
  private:
   void OnReadDone(bool ok) override;
   void OnCancel() override { finish(CloseCode::kCancelled, "the caller left", {}); }
-  void OnDone() override {
-    const auto self = shared_from_this();  // the callback may release the last other reference
-    events_.on_done();
-  }
+  void OnDone() override;
 
+  const StreamId id_;
   PeerCertificate peer_;
-  const GrpcCallEvents events_;
+  StreamHost& host_;
+  GrpcService& service_;
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
   std::atomic<bool> finished_ = false;

@@ -44,11 +44,6 @@ PeerCertificate certificate_of(const grpc::GenericCallbackServerContext& context
 
 }  // namespace
 
-GrpcService::GrpcService(OnOpen on_open, GrpcStreamEvents events, UnaryMethod unary)
-    : on_open_(std::move(on_open)), events_(std::move(events)), unary_(std::move(unary)) {
-  events_.on_done = [this](StreamId id) { leave(id); };
-}
-
 void GrpcService::leave(StreamId id) {
   Open last;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
@@ -66,7 +61,7 @@ grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
   if (!context->auth_context() || !context->auth_context()->IsPeerAuthenticated())
     return new RefusedCall(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
   const std::optional<XdsVariant> variant = variant_of(context->method());
-  const bool unary = !unary_.path.empty() && context->method() == unary_.path;
+  const bool unary = !unary_method_.empty() && context->method() == unary_method_;
   if (!variant && !unary)
     return new RefusedCall(grpc::StatusCode::UNIMPLEMENTED, context->method() + " is not served");
   PeerCertificate peer = certificate_of(*context);
@@ -82,17 +77,16 @@ grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
     ++held_[opened.holder];
     id = ++last_id_;
     if (unary)
-      opened.call = std::make_shared<GrpcCall>(
-          peer, GrpcCallEvents{unary_.on_request, [this, id] { leave(id); }});
+      opened.call = std::make_shared<GrpcCall>(id, peer, host_, *this);
     else
-      opened.stream = std::make_shared<GrpcStream>(id, *variant, *context, events_);
+      opened.stream = std::make_shared<GrpcStream>(id, *variant, *context, host_, *this);
     open_[id] = opened;
   }
   if (opened.call) {
     opened.call->start();
     return opened.call.get();
   }
-  on_open_(id, std::move(peer), opened.stream);
+  host_.open(id, std::move(peer), opened.stream);
   return opened.stream.get();
 }
 

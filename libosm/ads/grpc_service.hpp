@@ -7,15 +7,15 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "ads/grpc_call.hpp"
 #include "ads/grpc_stream.hpp"
-#include "ads/peer.hpp"
+#include "ads/stream_host.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -26,23 +26,19 @@ inline constexpr std::size_t kMaxStreamsPerCertificate = 16;
 
 class GrpcService final : public grpc::CallbackGenericService {
  public:
-  using OnOpen = std::function<void(StreamId, PeerCertificate, std::shared_ptr<ProxyStream>)>;
-
-  // The one unary method. Empty path: none.
-  struct UnaryMethod {
-    std::string path;
-    decltype(GrpcCallEvents::on_request) on_request;
-  };
-
-  // `on_open` and `on_request` are called on gRPC's threads. The service sets `events.on_done`
-  // itself.
-  GrpcService(OnOpen on_open, GrpcStreamEvents events, UnaryMethod unary);
+  // `unary_method`: path of the one unary method; empty: none. `host` is called on gRPC's threads,
+  // and outlives the service.
+  GrpcService(StreamHost& host, std::string unary_method)
+      : host_(host), unary_method_(std::move(unary_method)) {}
 
   // Ends every stream and call, and refuses new ones. Precondition: no other code uses the streams
   // any more.
   void close_all(CloseCode code, const std::string& text);
   // Waits until gRPC has released all of them. Result: false if `timeout` passed first.
   bool wait_until_empty(std::chrono::milliseconds timeout);
+
+  // gRPC has released this stream or call: its last callback calls this function.
+  void leave(StreamId id);
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -54,11 +50,8 @@ class GrpcService final : public grpc::CallbackGenericService {
     std::string holder;  // the certificate's identity
   };
 
-  void leave(StreamId id);
-
-  OnOpen on_open_;
-  GrpcStreamEvents events_;
-  const UnaryMethod unary_;
+  StreamHost& host_;
+  const std::string unary_method_;
   std::mutex mutex_;
   std::condition_variable stream_gone_;
   bool closed_ = false;

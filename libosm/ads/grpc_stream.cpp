@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ads/grpc_service.hpp"
+
 namespace osm::inline v1::ads {
 namespace {
 
@@ -66,13 +68,15 @@ void GrpcStream::close(CloseCode code, const std::string& text, bool cut) {
 }
 
 void GrpcStream::OnReadDone(bool ok) {
-  if (!ok) return events_.on_closed(id_);
-  events_.on_request(id_, to_string(std::exchange(incoming_, {})));
+  if (!ok) return host_.on_closed(id_);
+  host_.on_request(id_, to_string(std::exchange(incoming_, {})));
 }
 
 void GrpcStream::OnWriteDone(bool ok) {
   outgoing_.Clear();
-  ok ? events_.on_write_done(id_) : events_.on_closed(id_);
+  ok ? host_.on_write_done(id_) : host_.on_closed(id_);
 }
+
+void GrpcStream::OnDone() { service_.leave(id_); }
 
 }  // namespace osm::inline v1::ads

@@ -9,6 +9,7 @@ namespace osm::inline v1::ads {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
@@ -31,8 +32,7 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
     deps_.runtime.log.warning("a stream is refused",
                               {{"code", std::string(error_code_text(peer.error().code))},
                                {"detail", peer.error().message}});
-    transport->close(close_code(peer.error().code), peer.error().text(), false);
-    return;
+    return transport->close(close_code(peer.error().code), peer.error().text(), false);
   }
   Stream& stream = streams_[id];
   stream.id = id;
@@ -105,10 +105,7 @@ void Hub::admit(Stream& stream) {
 void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
   const model::ProxyKey key = stream.key();
   stream.wait.reset();
-  if (auto at = waiting_.find(key); at != waiting_.end()) {
-    at->second.erase(stream.id);
-    if (at->second.empty()) waiting_.erase(at);
-  }
+  remove_member(waiting_, key, stream.id);
   supersede(stream);
   stream.workload = std::move(workload);
   stream.session.emplace(stream.transport->variant(), names_, memory_.doubts(key));
@@ -136,12 +133,12 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
 }
 
 void Hub::supersede(Stream& newer) {
-  auto at = serving_.find(newer.key());
-  if (at == serving_.end()) return;
+  const StreamId* older = find_in(serving_, newer.key());
+  if (!older) return;
   deps_.runtime.metrics.add("osm_streams_superseded_total", {}, 1);
   // A write in flight to a half-dead connection would hold the status back.
-  const bool cut = streams_.at(at->second).write_started.has_value();
-  close(at->second, CloseCode::kAborted, kSuperseded, cut);
+  const bool cut = streams_.at(*older).write_started.has_value();
+  close(*older, CloseCode::kAborted, kSuperseded, cut);
 }
 
 void Hub::classify(Stream& stream) {
@@ -169,11 +166,10 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   recheck(changes);
   std::set<StreamId> regroup = touched;
   for (const ServiceName& service : changes.services)
-    if (auto at = selected_by_.find(service); at != selected_by_.end())
-      regroup.insert(at->second.begin(), at->second.end());
+    if (const std::set<StreamId>* selected = find_in(selected_by_, service))
+      regroup.insert(selected->begin(), selected->end());
   for (StreamId id : regroup)
-    if (auto at = streams_.find(id); at != streams_.end() && at->second.session)
-      classify(at->second);
+    if (Stream* stream = find_in(streams_, id); stream && stream->session) classify(*stream);
   progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
 }
@@ -186,17 +182,17 @@ void Hub::recheck(const model::Changes& changes) {
     for (const auto& [key, ids] : waiting_) keys.insert(key);
   }
   for (const model::ProxyKey& key : keys) {
-    if (auto at = waiting_.find(key); at != waiting_.end())
-      for (StreamId id : std::set<StreamId>(at->second))
-        if (auto stream = streams_.find(id); stream != streams_.end()) admit(stream->second);
-    if (auto at = serving_.find(key); at != serving_.end()) {
-      Stream& stream = streams_.at(at->second);
+    if (const std::set<StreamId>* waiting = find_in(waiting_, key))
+      for (StreamId id : std::set<StreamId>(*waiting))
+        if (Stream* stream = find_in(streams_, id)) admit(*stream);
+    if (const StreamId* serving = find_in(serving_, key)) {
+      Stream& stream = streams_.at(*serving);
       Verdict verdict = judge(stream.peer);
       if (verdict.what != Verdict::kServe) {
         close(stream.id, verdict.code, verdict.text);
       } else {
         for (const ServiceName& service : stream.workload->workload.services)
-          selected_by_[service].erase(stream.id);
+          remove_member(selected_by_, service, stream.id);
         stream.workload = std::move(verdict.workload);
         classify(stream);
       }
@@ -225,10 +221,10 @@ void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
 
 void Hub::on_class_changed(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
-    auto at = streams_.find(id);
-    if (at == streams_.end() || at->second.proxy_class != entry) continue;
-    unsettle(at->second, entry->superseded());
-    give_sets(at->second, entry->changed_at());
+    Stream* stream = find_in(streams_, id);
+    if (!stream || stream->proxy_class != entry) continue;
+    unsettle(*stream, entry->superseded());
+    give_sets(*stream, entry->changed_at());
   }
   release_trials();
   pump();
@@ -244,15 +240,14 @@ void Hub::give_sets(Stream& stream, std::optional<SteadyTime> changed_at) {
 // --- messages of the proxy ---
 
 void Hub::on_request(StreamId id, const std::string& bytes) {
-  auto at = streams_.find(id);
-  if (at == streams_.end()) return;
-  Stream& stream = at->second;
-  if (!stream.session) {
-    stream.first_bytes = bytes;  // the next one is not read before this one is answered
-    return;
+  Stream* stream = find_in(streams_, id);
+  if (!stream) return;
+  if (stream->session) {
+    handle(*stream, bytes);
+    pump();
+  } else {
+    stream->first_bytes = bytes;  // the next one is not read before this one is answered
   }
-  handle(stream, bytes);
-  pump();
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
@@ -296,9 +291,9 @@ void Hub::pump() {
   // queued.
   if (std::exchange(pumping_, true)) return;
   while (const std::optional<StreamId> id = queue_.pop()) {
-    auto at = streams_.find(*id);
-    if (at == streams_.end() || !at->second.session) continue;
-    Stream& stream = at->second;
+    Stream* found = find_in(streams_, *id);
+    if (!found || !found->session) continue;
+    Stream& stream = *found;
     if (stream.session->writing()) continue;  // it gets its turn when the write is done
     if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now())) {
       write(stream, *response);
@@ -400,18 +395,11 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   forget_trial(stream.id);
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
-  if (auto waiting = waiting_.find(key); waiting != waiting_.end()) {
-    waiting->second.erase(stream.id);
-    if (waiting->second.empty()) waiting_.erase(waiting);
-  }
+  remove_member(waiting_, key, stream.id);
   if (!stream.session) return;
   memory_.left(key, stream.session->doubts());
-  for (const ServiceName& service : stream.workload->workload.services) {
-    auto selected = selected_by_.find(service);
-    if (selected == selected_by_.end()) continue;
-    selected->second.erase(stream.id);
-    if (selected->second.empty()) selected_by_.erase(selected);
-  }
+  for (const ServiceName& service : stream.workload->workload.services)
+    remove_member(selected_by_, service, stream.id);
   classes_.leave(stream.proxy_class, stream.id);
   serving_.erase(key);
   progressed_.notify(&key);
@@ -446,7 +434,7 @@ void Hub::tick() {
 }
 
 void Hub::cut_stalled(SteadyTime now) {
-  const SteadyTime limit = now - options_.stalled_write_bound;
+  const SteadyTime limit = now - kStalledWrite;
   std::vector<StreamId> open;
   std::vector<StreamId> ending;
   for (const auto& [id, stream] : streams_)

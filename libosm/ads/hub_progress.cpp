@@ -30,8 +30,8 @@ void Hub::unsettle(Stream& stream, std::uint64_t generation) {
 // The stream is as far as its class without a new response.
 void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members())
-    if (auto at = streams_.find(id); at != streams_.end() && at->second.settled) {
-      const model::ProxyKey key = at->second.key();
+    if (const Stream* stream = find_in(streams_, id); stream && stream->settled) {
+      const model::ProxyKey key = stream->key();
       progressed_.notify(&key);
     }
   release_trials();
@@ -69,13 +69,13 @@ bool Hub::is_whole(Stream& stream) {
 std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& proxies) const {
   std::vector<ProxyProgress> out;
   for (const model::ProxyKey& key : proxies) {
-    const auto at = serving_.find(key);
-    if (at == serving_.end()) {
+    const StreamId* serving = find_in(serving_, key);
+    if (!serving) {
       // It still has resources that it will be told to remove.
       if (returning_.contains(key)) out.push_back({key, 0, false, {}});
       continue;
     }
-    const Stream& stream = streams_.at(at->second);
+    const Stream& stream = streams_.at(*serving);
     ProxyProgress& one = out.emplace_back();
     one.proxy = key;
     one.generation = applied(stream);

@@ -1,5 +1,4 @@
-#include "ads/hub_trial.hpp"
-
+// Trials; members of Hub.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -57,9 +56,9 @@ std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceS
 
 void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
                  std::function<void(const TrialResult&)> done) {
-  const auto at = serving_.find(proxy);
-  if (at == serving_.end()) return done({});
-  Stream& stream = streams_.at(at->second);
+  const StreamId* serving = find_in(serving_, proxy);
+  if (!serving) return done({});
+  Stream& stream = streams_.at(*serving);
   // Until the sets are built, the proxy keeps those of the trial before.
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
@@ -71,9 +70,8 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
     BuildJob job{mesh,      translate::class_of(*mesh, stream.workload->workload), {}, true, {},
                  deps_.hook};
     build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
-      const auto built = trials_.find(id);
-      if (built != trials_.end() && built->second.number == number)
-        begin_trial(streams_.at(id), std::move(sets));
+      const Trial* built = find_in(trials_, id);
+      if (built && built->number == number) begin_trial(streams_.at(id), std::move(sets));
     });
     return;
   }
@@ -107,8 +105,8 @@ void Hub::begin_trial(Stream& stream, ResourceSets sets) {
 }
 
 bool Hub::on_trial(const Stream& stream) const {
-  const auto at = trials_.find(stream.id);
-  return at != trials_.end() && at->second.sets;
+  const Trial* trial = find_in(trials_, stream.id);
+  return trial && trial->sets;
 }
 
 // The resources that a stream is to hold now.
@@ -122,11 +120,11 @@ ResourceSets Hub::sets_for(const Stream& stream) const {
 
 // Nothing is due for this stream: ends its trial if the proxy has answered everything.
 void Hub::judge_trial(const Stream& stream) {
-  const auto at = trials_.find(stream.id);
-  if (at == trials_.end() || !at->second.done || at->second.building) return;
+  const Trial* trial = find_in(trials_, stream.id);
+  if (!trial || !trial->done || trial->building) return;
   const Session& session = *stream.session;
   if (session.unanswered()) return;
-  if (!at->second.sets && !stream.proxy_class->current()) return;
+  if (!trial->sets && !stream.proxy_class->current()) return;
   for (XdsType type : kXdsTypes) {
     const ProxyTypeState state = session.state(type);
     // Secrets do not depend on objects, and are no part of a trial.
@@ -143,12 +141,11 @@ void Hub::tell_trial(const Stream& stream, TrialResult result) {
 }
 
 void Hub::end_trial(const model::ProxyKey& proxy, std::uint64_t generation) {
-  const auto serving = serving_.find(proxy);
-  if (serving == serving_.end()) return;
-  const auto at = trials_.find(serving->second);
-  if (at == trials_.end()) return;
-  at->second.ends_with = generation;
-  at->second.done = nullptr;
+  const StreamId* serving = find_in(serving_, proxy);
+  Trial* trial = serving ? find_in(trials_, *serving) : nullptr;
+  if (!trial) return;
+  trial->ends_with = generation;
+  trial->done = nullptr;
   release_trials();
 }
 
@@ -189,8 +186,8 @@ void Hub::tick_trials(SteadyTime now) {
 
 void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
                      std::function<void(OtherProxies)> done) {
-  const auto serving = serving_.find(proxy);
-  if (serving == serving_.end()) return done(OtherProxies::kNone);
+  const StreamId* serving = find_in(serving_, proxy);
+  if (!serving) return done(OtherProxies::kNone);
   const auto compare = [&](const Stream& stream) {
     return Comparison{{without,
                        translate::class_of(*without, stream.workload->workload),
@@ -200,7 +197,7 @@ void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost
                        deps_.hook},
                       stream.proxy_class->sets()[index_of(type)]};
   };
-  const Stream& refusing = streams_.at(serving->second);
+  const Stream& refusing = streams_.at(*serving);
   const Comparison own = compare(refusing);
   const model::Changes& changes = without->changes;
   std::map<ProxyClassPtr, Comparison> others;

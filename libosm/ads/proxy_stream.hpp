@@ -1,5 +1,5 @@
-// The transport under a session: gRPC's reactor, or memory in tests. It moves bytes, and knows only
-// the stream's method of xDS.
+// The transport: gRPC's reactors, or memory in tests. It moves bytes, and knows only the stream's
+// method of xDS.
 #pragma once
 
 #include <string>
@@ -40,6 +40,16 @@ class ProxyStream {
 
  private:
   const XdsVariant variant_;
+};
+
+// A call with one request and one answer. Thread: any. Blocking: no.
+class UnaryCall {
+ public:
+  virtual ~UnaryCall() = default;
+
+  // Ends the call: with `bytes` if the code is kOk, else with `text`. Only the first call of this
+  // function counts.
+  virtual void finish(CloseCode code, const std::string& text, const std::string& bytes) = 0;
 };
 
 }  // namespace osm::inline v1::ads

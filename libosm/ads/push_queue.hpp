@@ -38,7 +38,6 @@ class PushQueue {
 
   void started(std::size_t bytes) { unfinished_ += bytes; }
   void finished(std::size_t bytes) { unfinished_ -= bytes; }
-  std::size_t unfinished_bytes() const { return unfinished_; }
 
  private:
   std::size_t max_bytes_;

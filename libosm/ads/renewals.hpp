@@ -12,7 +12,7 @@
 
 #include "ads/hub.hpp"
 #include "ads/peer.hpp"
-#include "ads/unary_call.hpp"
+#include "ads/proxy_stream.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
 #include "osm/clock.hpp"

@@ -1,4 +1,4 @@
-// Receives the streams of a transport: gRPC in production, memory in tests.
+// Receives the streams and calls of a transport: gRPC in production, memory in tests.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,10 @@ class StreamHost {
   virtual void on_request(StreamId id, std::string bytes) = 0;
   virtual void on_write_done(StreamId id) = 0;
   virtual void on_closed(StreamId id) = 0;  // the peer is gone
+
+  // A call of an authenticated peer, with its request.
+  virtual void on_call(PeerCertificate peer, std::string bytes,
+                       std::shared_ptr<UnaryCall> call) = 0;
 };
 
 }  // namespace osm::inline v1::ads

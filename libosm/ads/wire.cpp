@@ -108,25 +108,12 @@ Result<Request> parse_request(std::string_view bytes) {
   Request request;
   Texts texts;
   const bool whole = for_each_field(bytes, [&](int number, std::string_view value) {
-    switch (number) {
-      case 1:
-        request.version = texts.text(value);
-        break;
-      case 3:
-        texts.put(request.names, texts.text(value));
-        break;
-      case 4:
-        request.type_url = texts.text(value);
-        break;
-      case 5:
-        request.nonce = texts.text(value);
-        break;
-      case 6:
-        request.error = texts.status_message(value);
-        break;
-      default:
-        break;  // the node and what later versions add
-    }
+    // Skip the node and what later versions add.
+    if (number == 1) request.version = texts.text(value);
+    if (number == 3) texts.put(request.names, texts.text(value));
+    if (number == 4) request.type_url = texts.text(value);
+    if (number == 5) request.nonce = texts.text(value);
+    if (number == 6) request.error = texts.status_message(value);
   });
   OSM_TRY(texts.judge("DiscoveryRequest", whole));
   return request;
@@ -136,28 +123,13 @@ Result<DeltaRequest> parse_delta_request(std::string_view bytes) {
   DeltaRequest request;
   Texts texts;
   const bool whole = for_each_field(bytes, [&](int number, std::string_view value) {
-    switch (number) {
-      case 2:
-        request.type_url = texts.text(value);
-        break;
-      case 3:
-        texts.put(request.subscribe, texts.text(value));
-        break;
-      case 4:
-        texts.put(request.unsubscribe, texts.text(value));
-        break;
-      case 5:
-        texts.put(request.held, texts.held_entry(value));
-        break;
-      case 6:
-        request.nonce = texts.text(value);
-        break;
-      case 7:
-        request.error = texts.status_message(value);
-        break;
-      default:
-        break;  // the node and what later versions add
-    }
+    // Skip the node and what later versions add.
+    if (number == 2) request.type_url = texts.text(value);
+    if (number == 3) texts.put(request.subscribe, texts.text(value));
+    if (number == 4) texts.put(request.unsubscribe, texts.text(value));
+    if (number == 5) texts.put(request.held, texts.held_entry(value));
+    if (number == 6) request.nonce = texts.text(value);
+    if (number == 7) request.error = texts.status_message(value);
   });
   OSM_TRY(texts.judge("DeltaDiscoveryRequest", whole));
   return request;

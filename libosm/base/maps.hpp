@@ -24,4 +24,11 @@ bool put_or_erase(Map& map, const typename Map::key_type& key,
   return true;
 }
 
+// Removes `member` from the set of `key`; an empty set goes, too.
+template <class Map, class Key, class Member>
+void remove_member(Map& sets, const Key& key, const Member& member) {
+  const auto at = sets.find(key);
+  if (at != sets.end() && at->second.erase(member) > 0 && at->second.empty()) sets.erase(at);
+}
+
 }  // namespace osm::inline v1

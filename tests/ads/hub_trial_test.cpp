@@ -1,5 +1,3 @@
-#include "ads/hub_trial.hpp"
-
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"
