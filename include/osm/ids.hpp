@@ -56,7 +56,6 @@ struct NamespacedName {
 
 using ServiceName = NamespacedName<struct ServiceNameTag>;
 using ServiceAccount = NamespacedName<struct ServiceAccountTag>;
-using NamespacedServiceAccount = ServiceAccount;
 using WorkloadName = NamespacedName<struct WorkloadNameTag>;  // a VirtualMachine or a Pod
 
 // Identity of a workload in the mesh: its service account, proven by mutual TLS.

@@ -1,4 +1,4 @@
-// Our own invariants. OSM_CHECK aborts with text in every build; OSM_DCHECK in debug builds.
+// Our own invariants. OSM_CHECK aborts with text in every build.
 #pragma once
 
 namespace osm::inline v1 {
@@ -9,8 +9,3 @@ namespace osm::inline v1 {
 
 #define OSM_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::osm::check_failed(#condition, __FILE__, __LINE__))
-#ifdef NDEBUG
-#define OSM_DCHECK(condition) static_cast<void>(sizeof(condition))
-#else
-#define OSM_DCHECK(condition) OSM_CHECK(condition)
-#endif

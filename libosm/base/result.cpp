@@ -1,73 +1,58 @@
 #include "osm/result.hpp"
 
+#include <iterator>
+
 #include "base/check.hpp"
 
 namespace osm::inline v1 {
 
+namespace {
+
+// In the order of ErrorCode.
+constexpr std::pair<ErrorCode, std::string_view> kCodes[] = {
+    {ErrorCode::kInvalidSyntax, "invalid-syntax"},
+    {ErrorCode::kUnknownKind, "unknown-kind"},
+    {ErrorCode::kInvalidField, "invalid-field"},
+    {ErrorCode::kUnusedField, "unused-field"},
+    {ErrorCode::kDuplicateObject, "duplicate-object"},
+    {ErrorCode::kDanglingReference, "dangling-reference"},
+    {ErrorCode::kCrossNamespace, "cross-namespace"},
+    {ErrorCode::kInvalidRegex, "invalid-regex"},
+    {ErrorCode::kInvalidWeights, "invalid-weights"},
+    {ErrorCode::kConflictingProtocol, "conflicting-protocol"},
+    {ErrorCode::kConflictingAddress, "conflicting-address"},
+    {ErrorCode::kTooLarge, "too-large"},
+    {ErrorCode::kUnreadableSource, "unreadable-source"},
+    {ErrorCode::kRefusedByProxy, "refused-by-proxy"},
+    {ErrorCode::kUnknownProxy, "unknown-proxy"},
+    {ErrorCode::kIdentityMismatch, "identity-mismatch"},
+    {ErrorCode::kWrongCertificateKind, "wrong-certificate-kind"},
+    {ErrorCode::kCertificateExpired, "certificate-expired"},
+    {ErrorCode::kInvalidCertificate, "invalid-certificate"},
+    {ErrorCode::kNotFound, "not-found"},
+    {ErrorCode::kAlreadyExists, "already-exists"},
+    {ErrorCode::kConflict, "conflict"},
+    {ErrorCode::kGone, "gone"},
+    {ErrorCode::kInvalidArgument, "invalid-argument"},
+    {ErrorCode::kNotReady, "not-ready"},
+    {ErrorCode::kUnavailable, "unavailable"},
+    {ErrorCode::kDeadlineExceeded, "deadline-exceeded"},
+    {ErrorCode::kPermissionDenied, "permission-denied"},
+    {ErrorCode::kStorage, "storage"},
+    {ErrorCode::kInternal, "internal"},
+};
+static_assert([] {
+  for (std::size_t i = 0; i < std::size(kCodes); ++i)
+    if (static_cast<std::size_t>(kCodes[i].first) != i) return false;
+  return std::size(kCodes) == static_cast<std::size_t>(ErrorCode::kInternal) + 1;
+}());
+
+}  // namespace
+
 std::string_view error_code_text(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidSyntax:
-      return "invalid-syntax";
-    case ErrorCode::kUnknownKind:
-      return "unknown-kind";
-    case ErrorCode::kInvalidField:
-      return "invalid-field";
-    case ErrorCode::kUnusedField:
-      return "unused-field";
-    case ErrorCode::kDuplicateObject:
-      return "duplicate-object";
-    case ErrorCode::kDanglingReference:
-      return "dangling-reference";
-    case ErrorCode::kCrossNamespace:
-      return "cross-namespace";
-    case ErrorCode::kInvalidRegex:
-      return "invalid-regex";
-    case ErrorCode::kInvalidWeights:
-      return "invalid-weights";
-    case ErrorCode::kConflictingProtocol:
-      return "conflicting-protocol";
-    case ErrorCode::kConflictingAddress:
-      return "conflicting-address";
-    case ErrorCode::kTooLarge:
-      return "too-large";
-    case ErrorCode::kUnreadableSource:
-      return "unreadable-source";
-    case ErrorCode::kRefusedByProxy:
-      return "refused-by-proxy";
-    case ErrorCode::kUnknownProxy:
-      return "unknown-proxy";
-    case ErrorCode::kIdentityMismatch:
-      return "identity-mismatch";
-    case ErrorCode::kWrongCertificateKind:
-      return "wrong-certificate-kind";
-    case ErrorCode::kCertificateExpired:
-      return "certificate-expired";
-    case ErrorCode::kInvalidCertificate:
-      return "invalid-certificate";
-    case ErrorCode::kNotFound:
-      return "not-found";
-    case ErrorCode::kAlreadyExists:
-      return "already-exists";
-    case ErrorCode::kConflict:
-      return "conflict";
-    case ErrorCode::kGone:
-      return "gone";
-    case ErrorCode::kInvalidArgument:
-      return "invalid-argument";
-    case ErrorCode::kNotReady:
-      return "not-ready";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kDeadlineExceeded:
-      return "deadline-exceeded";
-    case ErrorCode::kPermissionDenied:
-      return "permission-denied";
-    case ErrorCode::kStorage:
-      return "storage";
-    case ErrorCode::kInternal:
-      return "internal";
-  }
-  check_failed("a known ErrorCode", __FILE__, __LINE__);
+  const auto at = static_cast<std::size_t>(code);
+  OSM_CHECK(at < std::size(kCodes));
+  return kCodes[at].second;
 }
 
 namespace detail {

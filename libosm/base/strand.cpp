@@ -18,16 +18,18 @@ Strand::Strand(Executor& executor) : executor_(executor), state_(std::make_share
 
 Strand::~Strand() { stop(); }
 
-void Strand::post(std::function<void()> task) {
+void Strand::push(Executor& executor, const std::shared_ptr<State>& state,
+                  std::function<void()> task) {
   {
-    std::lock_guard lock(state_->mutex);
-    if (state_->stopped) return;
-    state_->queue.push_back(std::move(task));
-    if (state_->scheduled) return;
-    state_->scheduled = true;
+    std::lock_guard lock(state->mutex);
+    if (state->stopped) return;
+    state->queue.push_back(std::move(task));
+    if (std::exchange(state->scheduled, true)) return;
   }
-  executor_.post([state = state_] { run(state); });
+  executor.post([state] { run(state); });
 }
+
+void Strand::post(std::function<void()> task) { push(executor_, state_, std::move(task)); }
 
 Subscription Strand::post_after(std::chrono::nanoseconds delay, std::function<void()> task) {
   // The handle must also cancel between the timer firing and the task's turn on the strand.
@@ -39,16 +41,7 @@ Subscription Strand::post_after(std::chrono::nanoseconds delay, std::function<vo
   auto fire = [pending, task = std::move(task)] { pending->gate.run(task); };
   Subscription timer = executor_.post_after(
       delay, [weak = std::weak_ptr(state_), executor = &executor_, fire = std::move(fire)] {
-        auto state = weak.lock();
-        if (!state) return;
-        bool schedule = false;
-        {
-          std::lock_guard lock(state->mutex);
-          if (state->stopped) return;
-          state->queue.push_back(fire);
-          schedule = !std::exchange(state->scheduled, true);
-        }
-        if (schedule) executor->post([state] { run(state); });
+        if (const auto state = weak.lock()) push(*executor, state, fire);
       });
   pending->timer = std::move(timer);
   return Subscription(std::shared_ptr<void>(pending.get(), [pending](void*) mutable {

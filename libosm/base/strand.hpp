@@ -31,6 +31,8 @@ class OSM_API Strand final : public Executor {
 
  private:
   struct State;
+  static void push(Executor& executor, const std::shared_ptr<State>& state,
+                   std::function<void()> task);
   static void run(const std::shared_ptr<State>& state);
   Executor& executor_;
   std::shared_ptr<State> state_;
