@@ -58,11 +58,12 @@ class OsmServer final : public MeasuredServer {
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
          .runtime = {executor_, executor_, clock_, rng_, log_, metrics_}});
-    secrets_ = certificate::make_service_certificates(
-        {.manager = *manager_,
-         .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
-         .trust_domain = kTrustDomain,
-         .validity = [] { return kValidity; }});
+    secrets_ =
+        std::make_unique<certificate::ServiceCertificates>(certificate::ServiceCertificatesOptions{
+            .manager = *manager_,
+            .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
+            .trust_domain = kTrustDomain,
+            .validity = [] { return kValidity; }});
     loop_ = std::make_unique<catalog::MeshLoop>(
         catalog::MeshLoopOptions{.spec = spec_,
                                  .providers = {{&provider_, true}},

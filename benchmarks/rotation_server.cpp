@@ -23,7 +23,7 @@ class WatchedRotation final : public RootRotation {
  public:
   explicit WatchedRotation(std::unique_ptr<RootRotation> inner) : inner_(std::move(inner)) {}
 
-  std::unique_ptr<Issuer> issuer() override { return inner_->issuer(); }
+  std::shared_ptr<Issuer> issuer() override { return inner_->issuer(); }
   Status attach(root_rotation::Target& control_plane) override {
     target_ = &control_plane;
     return inner_->attach(control_plane);

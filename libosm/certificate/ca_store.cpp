@@ -28,7 +28,7 @@ Result<std::unique_ptr<Issuer>> load_or_create_ca(const CaOptions& options) {
       return issuer;
     }
     OSM_TRY(const PrivateKey created, make_root_pem(options.clock));
-    if (Status done = store.create(created); !done) return done.error();
+    OSM_TRY(store.create(created));
   }
   return Error{ErrorCode::kStorage, store.name() +
                                         ": disappears while it is created: something else removes "

@@ -1,6 +1,5 @@
 #include "osm/certificate/directory_ca.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,7 +97,7 @@ Result<Directory> Directory::open(const std::string& path) {
   struct stat status;
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0)
     return storage(path, "cannot be opened", errno);
-  if (auto checked = check_private(path, status, "700"); !checked) return checked.error();
+  OSM_TRY(check_private(path, status, "700"));
   return Directory(path, std::move(fd));
 }
 
@@ -117,7 +116,7 @@ Result<std::optional<PrivateKey>> Directory::read() const {
   if (!file.valid() || ::fstat(file.get(), &status) != 0)
     return storage(file_path(), "cannot be opened", errno);
   if (!S_ISREG(status.st_mode)) return storage(file_path(), "is not a regular file; move it away");
-  if (auto checked = check_private(file_path(), status, "600"); !checked) return checked.error();
+  OSM_TRY(check_private(file_path(), status, "600"));
   if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
 
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
@@ -126,9 +125,7 @@ Result<std::optional<PrivateKey>> Directory::read() const {
   while (done < text.size()) {
     const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      return storage(file_path(), "cannot be read", errno);
-    }
+    if (count < 0) return storage(file_path(), "cannot be read", errno);
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
   }
@@ -173,16 +170,10 @@ Status Directory::sync() const {
 }
 
 void Directory::remove_temporaries() const {
-  const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* listing = fd >= 0 ? ::fdopendir(fd) : nullptr;
-  if (!listing) {
-    if (fd >= 0) ::close(fd);
-    return;
-  }
-  while (const dirent* entry = ::readdir(listing))
-    if (std::string_view(entry->d_name).substr(0, kTemporaryPrefix.size()) == kTemporaryPrefix)
-      ::unlinkat(fd_.get(), entry->d_name, 0);
-  ::closedir(listing);
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(path_, failed), end; at != end; at.increment(failed))
+    if (const std::string name = at->path().filename(); name.starts_with(kTemporaryPrefix))
+      ::unlinkat(fd_.get(), name.c_str(), 0);
 }
 
 }  // namespace

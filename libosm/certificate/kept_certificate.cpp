@@ -54,7 +54,7 @@ Result<std::unique_ptr<KeptCertificate>> KeptCertificate::issue(Manager& manager
                                                                 const Subject& subject,
                                                                 std::chrono::seconds validity) {
   auto kept = std::make_unique<Kept>(manager, validity);
-  if (Status issued = kept->change_subject(subject); !issued) return issued.error();
+  OSM_TRY(kept->change_subject(subject));
   return std::unique_ptr<KeptCertificate>(std::move(kept));
 }
 

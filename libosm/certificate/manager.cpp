@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/backoff.hpp"
+#include "base/maps.hpp"
 #include "base/strand.hpp"
 #include "certificate/issuance.hpp"
 #include "osm/notifier.hpp"
@@ -105,11 +106,10 @@ class CachingManager final : public Manager {
   void notice_jump(nanoseconds passed, WallTime now);
   void notice_ca();
   void renew_next();
-  void arm();
 
   nanoseconds random(nanoseconds most) { return random_part(most, runtime_.rng); }
 
-  const std::unique_ptr<Issuer> issuer_;
+  const std::shared_ptr<Issuer> issuer_;
   const Runtime runtime_;
   const std::function<KeyParameters()> key_parameters_;
   TrustedRoots roots_;
@@ -191,12 +191,11 @@ Result<EntryPtr> CachingManager::entry_of(const Subject& subject) {
 
 Result<CertificatePtr> CachingManager::rotate_certificate(const CommonName& common_name) {
   Lock lock(mutex_);
-  const auto found = entries_.find(common_name);
-  if (found == entries_.end() || !found->second->current)
+  const EntryPtr* found = find_in(entries_, common_name);
+  if (!found || !(*found)->current)
     return Error{ErrorCode::kNotFound,
                  "no certificate is held under common name \"" + common_name.str() + "\""};
-  const EntryPtr entry = found->second;
-  return fly(std::move(lock), entry);
+  return fly(std::move(lock), EntryPtr(*found));
 }
 
 void CachingManager::release_certificate(const CommonName& common_name) {
@@ -351,8 +350,8 @@ void CachingManager::schedule(Entry& entry, WallTime renew_at) {
 }
 
 bool CachingManager::cached(const EntryPtr& entry) const {
-  const auto found = entries_.find(entry->subject.common_name);
-  return found != entries_.end() && found->second == entry;
+  const EntryPtr* found = find_in(entries_, entry->subject.common_name);
+  return found && *found == entry;
 }
 
 // Runs on the renewals strand at every tick, and when something is due.
@@ -363,17 +362,19 @@ void CachingManager::look() {
   notice_ca();
 
   Lock lock(mutex_);
-  const bool due = !due_.empty() && due_.begin()->first <= now;
   const WallTime first_end = expiring_.empty() ? kNever : expiring_.begin()->first;
+  const nanoseconds left =
+      due_.empty() ? kTick : std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
+  armed_for_ = now + left;
   lock.unlock();
   if (first_end != kNever) {
-    const std::chrono::duration<double> left = first_end - now;
-    runtime_.metrics.set("osm_cert_expiry_seconds", {}, left.count());
+    const std::chrono::duration<double> life = first_end - now;
+    runtime_.metrics.set("osm_cert_expiry_seconds", {}, life.count());
   }
-  if (due) {
+  if (left == nanoseconds::zero()) {
     renewals_.post([this] { renew_next(); });
   } else {
-    arm();
+    timer_ = renewals_.post_after(left, [this] { look(); });
   }
 }
 
@@ -424,17 +425,6 @@ void CachingManager::renew_next() {
     last_look_ += runtime_.clock.steady_now() - start;  // a slow CA is not a jump
   }
   renewals_.post([this] { look(); });
-}
-
-void CachingManager::arm() {
-  nanoseconds delay = kTick;
-  {
-    const Lock lock(mutex_);
-    const WallTime now = runtime_.clock.wall_now();
-    if (!due_.empty()) delay = std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
-    armed_for_ = now + delay;
-  }
-  timer_ = renewals_.post_after(delay, [this] { look(); });
 }
 
 }  // namespace

@@ -1,67 +1,19 @@
 #include "certificate/service_certificates.hpp"
 
-#include <mutex>
-#include <optional>
-#include <set>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "base/strand.hpp"
 #include "model/names.hpp"
-#include "osm/notifier.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {
 
-// After which a common name that another subject holds is asked for again.
+// Pause before asking again for a common name that another subject holds.
 constexpr std::chrono::minutes kAskAgain{1};
 
-class ManagedCertificates final : public ServiceCertificates {
- public:
-  explicit ManagedCertificates(const ServiceCertificatesOptions& options);
-  ~ManagedCertificates() override;
+}  // namespace
 
-  CertificatePtr certificate_for(const ServiceIdentity& identity) override;
-  std::string trust_bundle_pem() const override { return options_.manager.trust_bundle_pem(); }
-  void release(const ServiceIdentity& identity) override;
-  Subscription subscribe(OnChange on_change) override {
-    return changed_.subscribe(std::move(on_change));
-  }
-  void set_trust_domain(const TrustDomain& domain) override;
-
- private:
-  // On the strand.
-  void on_issued(const CertificatePtr& issued);
-  void drop_released();
-  void ask_again();
-
-  // Under mutex_.
-  bool keep(const ServiceIdentity& identity, CertificatePtr& held);
-  void show(CertificatePtr& held, CertificatePtr next);
-  void drop(const CommonName& name);
-
-  CommonName name_of(const ServiceIdentity& identity) const {
-    return model::service_common_name(trust_domain_, identity);
-  }
-
-  const ServiceCertificatesOptions options_;
-  Notifier<const std::optional<ServiceIdentity>&> changed_;
-
-  mutable std::mutex mutex_;  // over the next five
-  TrustDomain trust_domain_;
-  std::unordered_map<ServiceIdentity, CertificatePtr> held_;  // null: not issued yet
-  std::unordered_map<CommonName, ServiceIdentity> names_;     // that the manager keeps for us
-  std::set<CommonName> released_;                             // and soon no more
-  std::set<ServiceIdentity> refused_;                         // others hold their names
-
-  Subscription timer_;  // of the strand
-  Strand strand_;
-  Subscription issued_;
-  Subscription ca_;
-};
-
-ManagedCertificates::ManagedCertificates(const ServiceCertificatesOptions& options)
+ServiceCertificates::ServiceCertificates(const ServiceCertificatesOptions& options)
     : options_(options),
       trust_domain_(options.trust_domain),
       strand_(options_.runtime.blocking),
@@ -71,14 +23,14 @@ ManagedCertificates::ManagedCertificates(const ServiceCertificatesOptions& optio
       ca_(options_.manager.subscribe_ca(
           [this] { strand_.post([this] { changed_.notify(std::nullopt); }); })) {}
 
-ManagedCertificates::~ManagedCertificates() {
+ServiceCertificates::~ServiceCertificates() {
   issued_.reset();
   ca_.reset();
   strand_.stop();
   for (const auto& [name, identity] : names_) options_.manager.release_certificate(name);
 }
 
-CertificatePtr ManagedCertificates::certificate_for(const ServiceIdentity& identity) {
+CertificatePtr ServiceCertificates::certificate_for(const ServiceIdentity& identity) {
   const std::lock_guard lock(mutex_);
   const auto [at, fresh] = held_.try_emplace(identity);
   if (fresh) (void)keep(identity, at->second);
@@ -87,7 +39,7 @@ CertificatePtr ManagedCertificates::certificate_for(const ServiceIdentity& ident
 
 // A certificate in use is dropped by way of the strand, so that an identity that is asked for again
 // right away finds it.
-void ManagedCertificates::release(const ServiceIdentity& identity) {
+void ServiceCertificates::release(const ServiceIdentity& identity) {
   const std::lock_guard lock(mutex_);
   const auto found = held_.find(identity);
   if (found == held_.end()) return;
@@ -99,7 +51,7 @@ void ManagedCertificates::release(const ServiceIdentity& identity) {
   strand_.post([this] { drop_released(); });
 }
 
-void ManagedCertificates::set_trust_domain(const TrustDomain& domain) {
+void ServiceCertificates::set_trust_domain(const TrustDomain& domain) {
   const std::lock_guard lock(mutex_);
   const TrustDomain before = std::exchange(trust_domain_, domain);
   if (before == domain) return;
@@ -111,7 +63,7 @@ void ManagedCertificates::set_trust_domain(const TrustDomain& domain) {
   }
 }
 
-void ManagedCertificates::on_issued(const CertificatePtr& issued) {
+void ServiceCertificates::on_issued(const CertificatePtr& issued) {
   const CommonName& name = issued->subject.common_name;
   std::optional<ServiceIdentity> identity;
   {
@@ -128,8 +80,12 @@ void ManagedCertificates::on_issued(const CertificatePtr& issued) {
   changed_.notify(identity);
 }
 
+CommonName ServiceCertificates::name_of(const ServiceIdentity& identity) const {
+  return model::service_common_name(trust_domain_, identity);
+}
+
 // Result: `held` is another certificate now.
-bool ManagedCertificates::keep(const ServiceIdentity& identity, CertificatePtr& held) {
+bool ServiceCertificates::keep(const ServiceIdentity& identity, CertificatePtr& held) {
   const CommonName name = name_of(identity);
   auto kept = options_.manager.keep_certificate(
       {.common_name = name, .spiffe_id = spiffe_id(trust_domain_, identity)}, options_.validity);
@@ -150,22 +106,22 @@ bool ManagedCertificates::keep(const ServiceIdentity& identity, CertificatePtr& 
   return true;
 }
 
-void ManagedCertificates::show(CertificatePtr& held, CertificatePtr next) {
+void ServiceCertificates::show(CertificatePtr& held, CertificatePtr next) {
   const CertificatePtr before = std::exchange(held, std::move(next));
   if (before && before->subject.common_name != held->subject.common_name)
     drop(before->subject.common_name);
 }
 
-void ManagedCertificates::drop(const CommonName& name) {
+void ServiceCertificates::drop(const CommonName& name) {
   if (names_.erase(name) > 0) options_.manager.release_certificate(name);
 }
 
-void ManagedCertificates::drop_released() {
+void ServiceCertificates::drop_released() {
   const std::lock_guard lock(mutex_);
   for (const CommonName& name : std::exchange(released_, {})) drop(name);
 }
 
-void ManagedCertificates::ask_again() {
+void ServiceCertificates::ask_again() {
   timer_.reset();
   std::vector<ServiceIdentity> issued;
   {
@@ -174,13 +130,6 @@ void ManagedCertificates::ask_again() {
       if (keep(identity, held_.at(identity))) issued.push_back(identity);
   }
   for (const ServiceIdentity& identity : issued) changed_.notify(identity);
-}
-
-}  // namespace
-
-std::unique_ptr<ServiceCertificates> make_service_certificates(
-    const ServiceCertificatesOptions& options) {
-  return std::make_unique<ManagedCertificates>(options);
 }
 
 }  // namespace osm::inline v1::certificate

@@ -4,11 +4,17 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
 
+#include "base/strand.hpp"
 #include "model/secret_source.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/ids.hpp"
+#include "osm/notifier.hpp"
 #include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::certificate {
@@ -21,16 +27,50 @@ struct ServiceCertificatesOptions {
   std::function<std::chrono::seconds()> validity;
 };
 
-class ServiceCertificates : public model::SecretSource {
+class ServiceCertificates final : public model::SecretSource {
  public:
+  // Lifetime: everything that `options` borrows outlives the source. Its destructor waits for a
+  // running issuance or callback, so it must not run inside one.
+  explicit ServiceCertificates(const ServiceCertificatesOptions& options);
+  ~ServiceCertificates() override;
+
+  CertificatePtr certificate_for(const ServiceIdentity& identity) override;
+  std::string trust_bundle_pem() const override { return options_.manager.trust_bundle_pem(); }
+  void release(const ServiceIdentity& identity) override;
+  Subscription subscribe(OnChange on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
+
   // Gives every identity a certificate under its name of this domain. The old one is kept and
   // renewed until the new one is there. Thread: any. Blocking: no.
-  virtual void set_trust_domain(const TrustDomain& domain) = 0;
-};
+  void set_trust_domain(const TrustDomain& domain);
 
-// Lifetime: everything that `options` borrows outlives the source. Its destructor waits for a
-// running issuance or callback, so it must not run inside one.
-std::unique_ptr<ServiceCertificates> make_service_certificates(
-    const ServiceCertificatesOptions& options);
+ private:
+  // On the strand.
+  void on_issued(const CertificatePtr& issued);
+  void drop_released();
+  void ask_again();
+
+  // Under mutex_.
+  bool keep(const ServiceIdentity& identity, CertificatePtr& held);
+  void show(CertificatePtr& held, CertificatePtr next);
+  void drop(const CommonName& name);
+  CommonName name_of(const ServiceIdentity& identity) const;
+
+  const ServiceCertificatesOptions options_;
+  Notifier<const std::optional<ServiceIdentity>&> changed_;
+
+  mutable std::mutex mutex_;  // over the next five
+  TrustDomain trust_domain_;
+  std::unordered_map<ServiceIdentity, CertificatePtr> held_;  // null: not issued yet
+  std::unordered_map<CommonName, ServiceIdentity> names_;     // names that the manager keeps for us
+  std::set<CommonName> released_;                             // names to release soon
+  std::set<ServiceIdentity> refused_;                         // another subject holds their names
+
+  Subscription timer_;  // of the strand
+  Strand strand_;
+  Subscription issued_;
+  Subscription ca_;
+};
 
 }  // namespace osm::inline v1::certificate

@@ -31,14 +31,13 @@ class Impl final : public ControlPlane, private root_rotation::Target {
       : options_(options),
         trust_domains_(options.root_rotation ? options.root_rotation->trust_domains()
                                              : TrustDomains(options.trust_domain)),
-        secrets_(certificate::make_service_certificates(
-            {.manager = options.certificates,
-             .runtime = options.runtime,
-             .trust_domain = trust_domains_.signing,
-             .validity =
-                 [&spec = options.spec] {
-                   return spec.get_mesh_config().certificates.service_validity;
-                 }})),
+        secrets_({.manager = options.certificates,
+                  .runtime = options.runtime,
+                  .trust_domain = trust_domains_.signing,
+                  .validity =
+                      [&spec = options.spec] {
+                        return spec.get_mesh_config().certificates.service_validity;
+                      }}),
         spec_(options.spec, options.runtime.executor),
         loop_({.spec = spec_,
                .providers = options.providers,
@@ -66,10 +65,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         .runtime = options_.runtime,
         .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
-        .issue =
-            [this](const Workload& workload, const std::string& request, auto validity) {
-              return issue_proxy_certificate(workload, request, validity);
-            }});
+        .issue = [this](const Workload& workload, const std::string& request,
+                        auto validity) { return certify_proxy(workload, request, validity); }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
                                    .accepted_domains = trust_domains_.accepted,
@@ -77,7 +74,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                    .server_certificate = [this] { return certificate_->load(); }},
                                   {.runtime = options_.runtime,
                                    .snapshots = loop_.snapshots(),
-                                   .secrets = *secrets_,
+                                   .secrets = secrets_,
                                    .registry = *catalog_,
                                    .hook = options_.resource_hook,
                                    .renew_certificate = [this](auto question, auto done) {
@@ -95,7 +92,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                                .trust_domains = [this] { return trust_domains(); },
                                                .osm_namespace = options_.osm_namespace});
     if (options_.root_rotation) {
-      if (Status attached = options_.root_rotation->attach(*this); !attached.ok()) return attached;
+      OSM_TRY(options_.root_rotation->attach(*this));
       attached_ = true;
     }
     return {};
@@ -122,14 +119,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   Result<certificate::CertificatePtr> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem,
       std::chrono::seconds validity) override {
-    const certificate::Subject subject = proxy_subject(workload);
-    auto issued = options_.certificates.certify_request(subject, request_pem, validity);
-    if (issued.ok())
-      catalog_->expect_proxy({.common_name = subject.common_name,
-                              .proxy_id = workload.proxy_id,
-                              .ns = workload.name.ns,
-                              .not_after = (*issued)->not_after});
-    return issued;
+    return certify_proxy(workload, request_pem, validity);
   }
 
   std::vector<Proxy> list_proxies() const override { return ads_->list_proxies(); }
@@ -156,7 +146,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     }
     loop_.set_trust_domains(trust_domains);
     ads_->set_accepted_domains(trust_domains.accepted);
-    secrets_->set_trust_domain(trust_domains.signing);
+    secrets_.set_trust_domain(trust_domains.signing);
     return certificate_ ? certificate_->change_subject(subject(trust_domains.controller))
                         : Status();
   }
@@ -181,6 +171,20 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
  private:
+  // Blocking: until the CA answers.
+  Result<certificate::CertificatePtr> certify_proxy(const Workload& workload,
+                                                    const std::string& request_pem,
+                                                    std::chrono::seconds validity) {
+    const certificate::Subject subject = proxy_subject(workload);
+    auto issued = options_.certificates.certify_request(subject, request_pem, validity);
+    if (issued.ok())
+      catalog_->expect_proxy({.common_name = subject.common_name,
+                              .proxy_id = workload.proxy_id,
+                              .ns = workload.name.ns,
+                              .not_after = (*issued)->not_after});
+    return issued;
+  }
+
   TrustDomains trust_domains() const {
     const std::lock_guard lock(mutex_);
     return trust_domains_;
@@ -195,7 +199,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   mutable std::mutex mutex_;
   TrustDomains trust_domains_;  // guarded by mutex_
   bool attached_ = false;       // to the root rotation
-  std::unique_ptr<certificate::ServiceCertificates> secrets_;
+  certificate::ServiceCertificates secrets_;
   nack_provenance::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<MeshCataloger> catalog_;

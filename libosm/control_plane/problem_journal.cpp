@@ -1,19 +1,6 @@
 #include "control_plane/problem_journal.hpp"
 
 namespace osm::inline v1::control_plane {
-namespace {
-
-std::set<Problem> without_lines(const std::vector<Problem>& problems) {
-  std::set<Problem> out;
-  for (Problem problem : problems) {
-    problem.line = 0;
-    out.insert(std::move(problem));
-  }
-  return out;
-}
-
-}  // namespace
-
 ProblemJournal::ProblemJournal(const ProblemSources& sources, Executor& executor, LogSink& log,
                                MetricsSink& metrics)
     : sources_(sources), log_(log), metrics_(metrics), strand_(executor) {
@@ -58,12 +45,11 @@ void ProblemJournal::trigger() {
 
 void ProblemJournal::refresh() {
   triggered_ = false;
-  const std::vector<Problem> problems = inputs();
-  std::set<Problem> now = without_lines(problems);
-  for (const Problem& problem : problems) {
+  std::set<Problem> now;
+  for (const Problem& problem : inputs()) {
     Problem key = problem;
     key.line = 0;
-    if (!logged_.insert(key).second) continue;
+    if (!now.insert(key).second || logged_.contains(key)) continue;
     log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))},
                                   {"object", problem.object.str()},
                                   {"file", problem.path},

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::root_rotation {
 namespace {
 
@@ -48,8 +50,8 @@ class Step {
 
  private:
   const RootWish* wish(const std::string& name) const {
-    const auto at = wishes_.find(name);
-    return at == wishes_.end() ? nullptr : at->second;
+    const auto* wanted = find_in(wishes_, name);
+    return wanted ? *wanted : nullptr;
   }
   RootRole role(const std::string& name) const {
     const RootWish* wanted = wish(name);

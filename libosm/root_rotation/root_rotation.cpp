@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/maps.hpp"
 #include "base/strand.hpp"
 #include "model/names.hpp"
 #include "root_rotation/root_set.hpp"
@@ -31,15 +32,8 @@ constexpr seconds kComeBack{120};  // in which proxies reconnect to a replica th
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
 std::string_view role_text(RootRole role) {
-  switch (role) {
-    case RootRole::kActive:
-      return "active";
-    case RootRole::kPassive:
-      return "passive";
-    case RootRole::kInactive:
-      return "inactive";
-  }
-  return "";
+  if (role == RootRole::kActive) return "active";
+  return role == RootRole::kPassive ? "passive" : "inactive";
 }
 
 const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
@@ -76,7 +70,7 @@ class Rotation final : public RootRotation {
 
   Status begin();
 
-  std::unique_ptr<Issuer> issuer() override { return share(roots_); }
+  std::shared_ptr<Issuer> issuer() override { return roots_; }
 
   Status attach(Target& control_plane) override {
     const std::lock_guard lock(mutex_);
@@ -187,7 +181,7 @@ class Rotation final : public RootRotation {
 };
 
 Status Rotation::begin() {
-  if (Status read = load(); !read.ok()) return read;
+  OSM_TRY(load());
   if (records_.empty()) {
     // No record yet, so no certificate of another root: the host's own CA is the first.
     const WallTime now = options_.runtime.clock.wall_now();
@@ -200,9 +194,9 @@ Status Rotation::begin() {
                             .trust_domain = options_.trust_domain}});
     // On a conflict another replica has recorded it.
     if (!first.ok() && first.error().code == ErrorCode::kConflict) first = load();
-    if (!first.ok()) return first;
+    OSM_TRY(first);
   }
-  if (Status same = check_own_domain(); !same.ok()) return same;
+  OSM_TRY(check_own_domain());
   const RootRecord* const signing = find(records_, RootState::kSigning);
   if (signing && signing->name != kOwnRoot) {
     if (!wait_until_synced(options_.spec))
@@ -239,24 +233,23 @@ Status Rotation::check_own_domain() const {
 
 // A step is recorded before it takes effect, so that a process that starts later acts on it.
 Status Rotation::record(std::vector<RootRecord> next) {
-  if (Status stored = options_.record.store({to_text(next), version_}); !stored.ok()) return stored;
+  OSM_TRY(options_.record.store({to_text(next), version_}));
   records_ = std::move(next);
   return load();
 }
 
 std::shared_ptr<Issuer> Rotation::issuer_of(const std::string& name) const {
   if (name == kOwnRoot) return options_.own;
-  const auto at = candidates_.find(name);
-  return at == candidates_.end() ? nullptr : at->second.issuer;
+  const Candidate* candidate = find_in(candidates_, name);
+  return candidate ? candidate->issuer : nullptr;
 }
 
 Result<std::shared_ptr<Issuer>> Rotation::signer(const RootRecord& root) const {
   if (std::shared_ptr<Issuer> issuer = issuer_of(root.name)) return issuer;
-  const auto at = candidates_.find(root.name);
-  return Error{ErrorCode::kNotFound,
-               "MeshRootCertificate " + root.name + " signs, and " +
-                   (at == candidates_.end() ? "is gone: create it again as it was"
-                                            : "cannot be used: " + at->second.fault)};
+  const Candidate* candidate = find_in(candidates_, root.name);
+  return Error{ErrorCode::kNotFound, "MeshRootCertificate " + root.name + " signs, and " +
+                                         (candidate ? "cannot be used: " + candidate->fault
+                                                    : "is gone: create it again as it was")};
 }
 
 Status Rotation::apply() {
@@ -321,10 +314,10 @@ void Rotation::ask_candidates() {
         needed = true;  // a draining root signs the control plane's own certificate
       }
     Candidate& candidate = candidates_[described->name];
-    if (const auto at = known.find(described->name);
-        at != known.end() && at->second.described.provider == described->provider &&
-        at->second.domain == root.trust_domain)
-      candidate = std::move(at->second);
+    if (Candidate* before = find_in(known, described->name);
+        before && before->described.provider == described->provider &&
+        before->domain == root.trust_domain)
+      candidate = std::move(*before);
     candidate.domain = root.trust_domain;
     candidate.described = *described;
     if (candidate.issuer || !needed) continue;
@@ -461,15 +454,14 @@ void Rotation::recall(const certificate::CertificatePtr& example) {
 void Rotation::publish_status() {
   std::vector<RootStatus> all;
   for (const RootRecord& root : records_) {
-    const auto at = candidates_.find(root.name);
-    const auto waits = waiting_.find(root.name);
-    all.push_back(
-        {.name = root.name,
-         .state = std::string(root_state_text(root.state)),
-         .role = at == candidates_.end() ? "" : std::string(role_text(at->second.described.role)),
-         .since = root.since,
-         .waiting_for = waits == waiting_.end() ? "" : waits->second,
-         .trust_domain = root.trust_domain});
+    const Candidate* candidate = find_in(candidates_, root.name);
+    const std::string* waits = find_in(waiting_, root.name);
+    all.push_back({.name = root.name,
+                   .state = std::string(root_state_text(root.state)),
+                   .role = candidate ? std::string(role_text(candidate->described.role)) : "",
+                   .since = root.since,
+                   .waiting_for = waits ? *waits : "",
+                   .trust_domain = root.trust_domain});
   }
   const std::lock_guard lock(mutex_);
   status_ = std::move(all);
@@ -489,7 +481,7 @@ void Rotation::report(const std::string& action, const Status& done) {
 
 Result<std::unique_ptr<RootRotation>> RootRotation::start(const RootRotationOptions& options) {
   auto rotation = std::make_unique<root_rotation::Rotation>(options);
-  if (Status begun = rotation->begin(); !begun.ok()) return begun.error();
+  OSM_TRY(rotation->begin());
   return std::unique_ptr<RootRotation>(std::move(rotation));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
@@ -30,11 +31,14 @@ class RootSet final : public certificate::Issuer {
   void set(Roots roots);
 
   Result<std::string> sign(const certificate::SigningRequest& request) override;
-  std::string trust_bundle_pem() const override;
+  std::string trust_bundle_pem() const override { return roots().bundle_pem; }
+  // The id also changes if only the control plane's own certificates get another signer.
   std::string id() const override;
-  WallTime not_after() const override;
-  Status health() const override;
-  Subscription subscribe(std::function<void()> on_change) override;
+  WallTime not_after() const override { return roots().signer->not_after(); }
+  Status health() const override { return roots().signer->health(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
 
  private:
   Roots roots() const;
@@ -43,8 +47,5 @@ class RootSet final : public certificate::Issuer {
   Roots roots_;
   Notifier<> changed_;
 };
-
-// An issuer for the certificate manager to own, over the one that the rotation sets.
-std::unique_ptr<certificate::Issuer> share(std::shared_ptr<certificate::Issuer> issuer);
 
 }  // namespace osm::inline v1::root_rotation

@@ -27,10 +27,10 @@ const ServiceIdentity kStore{"shop", "store"};
 
 struct Fixture : testing::ManagerFixture {
   Fixture() {
-    source = make_service_certificates(
-        {.manager = *manager, .runtime = runtime, .trust_domain = kDomain, .validity = [this] {
-           return validity;
-         }});
+    source = std::make_unique<ServiceCertificates>(ServiceCertificatesOptions{
+        .manager = *manager, .runtime = runtime, .trust_domain = kDomain, .validity = [this] {
+          return validity;
+        }});
     subscription = source->subscribe([this](const std::optional<ServiceIdentity>& identity) {
       identity ? heard.push_back(*identity) : static_cast<void>(++bundles);
     });

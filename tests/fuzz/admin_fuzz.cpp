@@ -42,7 +42,7 @@ testing::MemoryObjectStore& base_mesh() {
 // A mesh without declared roots.
 class NoRoots final : public RootRotation {
  public:
-  std::unique_ptr<certificate::Issuer> issuer() override { return nullptr; }
+  std::shared_ptr<certificate::Issuer> issuer() override { return nullptr; }
   Status attach(root_rotation::Target&) override { return {}; }
   void follow(const RotationParticipants&) override {}
   void stop() override {}

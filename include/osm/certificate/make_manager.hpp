@@ -19,7 +19,7 @@ namespace osm::inline v1::certificate {
 // certificates of one minute renew over a sixth of their life. Back-off after a failure: 1 s,
 // doubled up to 5 min, less a random half; the old certificate is served meanwhile.
 struct ManagerOptions {
-  std::unique_ptr<Issuer> issuer;
+  std::shared_ptr<Issuer> issuer;
   Runtime runtime;  // what is issued in the background blocks its `blocking`, one at a time
   // Called at every issuance, on any thread. Empty: ECDSA P-256.
   std::function<KeyParameters()> key_parameters = {};

@@ -70,7 +70,6 @@ struct Certificate {
 };
 
 using CertificatePtr = std::shared_ptr<const Certificate>;
-using ServiceCertificate = CertificatePtr;  // Usage::kWorkload
 
 // A certificate that was issued to a proxy, which may not have connected yet.
 struct ProxyCertificate {

@@ -121,8 +121,8 @@ class OSM_API RootRotation {
   static Result<std::unique_ptr<RootRotation>> start(const RootRotationOptions& options);
 
   // The issuer for the certificate manager: the root that signs, and the bundle of all trusted
-  // roots. Call it once. Lifetime: may outlive the rotation. Thread: any. Blocking: no.
-  virtual std::unique_ptr<certificate::Issuer> issuer() = 0;
+  // roots. Lifetime: may outlive the rotation. Thread: any. Blocking: no.
+  virtual std::shared_ptr<certificate::Issuer> issuer() = 0;
 
   // ControlPlane::start() calls it for ControlPlaneOptions::root_rotation; a host does not.
   // Failure: kInvalidArgument: another control plane is attached, or follow() was called before.
