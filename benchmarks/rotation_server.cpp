@@ -91,7 +91,7 @@ class RotationServer final : public MeasuredServer {
   std::map<std::string, double> metrics() const override {
     auto values = metrics_.values();
     const model::CertificateProgress progress =
-        rotation_->control_plane().certificate_progress(goal());
+        rotation_->control_plane().certificate_progress(goal()).value();
     values["proxies"] = static_cast<double>(progress.proxies);
     values["lag"] = static_cast<double>(progress.bundle_lag + progress.leaf_lag + own_lag());
     values["rotated"] = rotated() ? 1 : 0;

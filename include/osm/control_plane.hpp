@@ -99,7 +99,8 @@ class OSM_API ControlPlane {
 
   // Certifies the key of `request_pem` for the proxy of `workload`, and expects that proxy's stream
   // from now on. The requester keeps the key. The control plane does not renew the certificate.
-  // Failure: kInvalidArgument (the request does not name exactly proxy_subject()); the manager's.
+  // Failure: kInvalidArgument (the request does not name exactly proxy_subject(); a thread of the
+  // executor); the manager's.
   // Thread: any but the executor's. Blocking: until the CA answers.
   virtual Result<std::shared_ptr<const certificate::Certificate>> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem, std::chrono::seconds validity) = 0;

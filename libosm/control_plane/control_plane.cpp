@@ -119,6 +119,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   Result<certificate::CertificatePtr> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem,
       std::chrono::seconds validity) override {
+    OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::issue_proxy_certificate"));
     return certify_proxy(workload, request_pem, validity);
   }
 
@@ -151,8 +152,9 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                         : Status();
   }
 
-  model::CertificateProgress certificate_progress(
+  Result<model::CertificateProgress> certificate_progress(
       const model::CertificateGoal& goal) const override {
+    OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::certificate_progress"));
     return ads_->certificate_progress(goal);
   }
   void recall_proxies(const std::string& issuer_key_id) override { ads_->recall(issuer_key_id); }

@@ -382,16 +382,21 @@ ReplicaView Rotation::see(std::size_t& workloads) {
   if (!target_) return view;
   const certificate::CertificatePtr newest = example();
   view.young = options_.runtime.clock.steady_now() - followed_since_ < kComeBack;
-  const model::CertificateProgress progress =
+  const auto progress =
       target_->certificate_progress({.issuer_id = id,
                                      .issuer_key_id = newest ? newest->issuer_key_id : "",
                                      .trust_bundle_pem = bundle,
                                      .trust_domains = domains_});
-  workloads = progress.workloads;
-  view.proxies = progress.proxies;
-  view.bundle_lag = progress.bundle_lag;
-  view.leaf_lag = progress.leaf_lag;
-  view.lagging = progress.lagging;
+  if (!progress.ok()) {
+    report("ask the control plane about its proxies", progress.error());
+    view.bundle_lag = view.leaf_lag = 1;  // holds the next step
+    return view;
+  }
+  workloads = progress->workloads;
+  view.proxies = progress->proxies;
+  view.bundle_lag = progress->bundle_lag;
+  view.leaf_lag = progress->leaf_lag;
+  view.lagging = progress->lagging;
   return view;
 }
 

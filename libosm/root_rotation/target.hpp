@@ -20,8 +20,9 @@ class Target {
   virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
 
   // Progress of the connected proxies towards `goal`. Takes time proportional to their number.
-  // Thread: any but the executors'. Blocking: briefly.
-  virtual model::CertificateProgress certificate_progress(
+  // Failure: kInvalidArgument on a thread of the control plane's executor, for which it waits.
+  // Thread: any but the executor's. Blocking: briefly.
+  virtual Result<model::CertificateProgress> certificate_progress(
       const model::CertificateGoal& goal) const = 0;
 
   // Ends the streams of proxies whose proxy certificate is of another CA key. A proxy that has a

@@ -131,11 +131,18 @@ TEST_SUITE("embedding") {
     osm::testing::ThreadExecutor executor(2);
     Host host(executor);
     const ObjectKey object{"TrafficTarget", "shop", "none"};
+    const Workload workload{{"shop", "vm"},
+                            ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c8"),
+                            {"shop", "app"},
+                            "10.1.0.1",
+                            {},
+                            {}};
     std::promise<std::vector<Error>> refused;
     executor.post([&] {
       refused.set_value({host.mesh->shutdown(1s).error(), host.mesh->object_status(object).error(),
                          host.mesh->wait_until_applied(object, 1s).error(),
-                         host.mesh->config_dump("shop/vm").error()});
+                         host.mesh->config_dump("shop/vm").error(),
+                         host.mesh->issue_proxy_certificate(workload, "", 1h).error()});
     });
     for (const Error& error : refused.get_future().get()) {
       CHECK(error.code == ErrorCode::kInvalidArgument);

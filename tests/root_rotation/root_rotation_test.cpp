@@ -107,7 +107,8 @@ struct Served final : root_rotation::Target {
     told.push_back(domains);
     return {};
   }
-  model::CertificateProgress certificate_progress(const model::CertificateGoal&) const override {
+  Result<model::CertificateProgress> certificate_progress(
+      const model::CertificateGoal&) const override {
     return progress;
   }
   void recall_proxies(const std::string& issuer_key_id) override {
