@@ -1,14 +1,11 @@
 // The part that providers over an ObjectStore share: subscriptions, namespaces that enter and leave
 // the mesh, and announcements.
 //
-// A provider keeps one Table per namespace of the mesh. A Table is plain data:
-//
-//   void set_service(const std::string& name, std::shared_ptr<const Service> service);  // null:
-//   none TableChanges update();  // recomputes everything that the changes since the last call
-//   touch std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
-//   std::vector<ServiceName> services() const;  // services with endpoints(), empty or not
-//   const std::map<std::string, Workload>& workloads() const;
-//   void add_problems(std::vector<Problem>& out) const;  // without path and line, in any order
+// A provider keeps one Table per namespace of the mesh, as plain data:
+// - set_service() sets a Service; null removes it.
+// - update() recomputes everything that the changes since the last call touch: TableChanges.
+// - services() are the ServiceStates, workloads() the workloads by name.
+// - add_problems() adds problems besides those of services(), without path and line, in any order.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +20,7 @@
 #include <vector>
 
 #include "base/maps.hpp"
+#include "endpoint/service_states.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
@@ -32,13 +30,6 @@
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1::endpoint {
-
-struct TableChanges {
-  std::vector<ServiceName> services;    // services with changed endpoints
-  std::vector<WorkloadName> workloads;  // added, changed or removed
-  std::size_t recomputed = 0;           // number of Services whose endpoints were recomputed
-  bool problems = false;                // add_problems() would add others than before
-};
 
 template <class Table>
 struct StoreProviderOptions {
@@ -87,7 +78,7 @@ class StoreProvider final : public Interface {
       const ServiceName& service) const override {
     std::lock_guard lock(mutex_);
     const Table* table = find_in(tables_, service.ns);
-    return table ? table->endpoints(service.name) : std::nullopt;
+    return table ? table->services().endpoints(service.name) : std::nullopt;
   }
 
   Subscription subscribe(
@@ -115,7 +106,10 @@ class StoreProvider final : public Interface {
     {
       std::lock_guard lock(mutex_);
       problems = shared_problems_;
-      for (const auto& [ns, table] : tables_) table.add_problems(problems);
+      for (const auto& [ns, table] : tables_) {
+        table.services().add_problems(problems);
+        table.add_problems(problems);
+      }
     }
     // Lines move without a change of the object; the store knows the present place.
     for (Problem& problem : problems)
@@ -171,19 +165,19 @@ class StoreProvider final : public Interface {
     if (news.workloads_told) workloads_changed_.notify(news.workloads);
   }
 
-  // Objects of namespaces outside the mesh are not kept.
+  // The table of a namespace, which is updated later; null: it is outside the mesh.
+  Table* touch(const std::string& ns) {
+    Table* table = find_in(tables_, ns);
+    if (table) touched_.insert(ns);
+    return table;
+  }
+
   void read(const ObjectKey& key, const std::shared_ptr<const Object>& object) {
-    Table* table = find_in(tables_, key.ns);
-    if (!table) return;
-    touched_.insert(key.ns);
-    options_.read(*table, key, object.get());
+    if (Table* table = touch(key.ns)) options_.read(*table, key, object.get());
   }
 
   void read_service(const ServiceName& name, const std::shared_ptr<const Service>& service) {
-    Table* table = find_in(tables_, name.ns);
-    if (!table) return;
-    touched_.insert(name.ns);
-    table->set_service(name.name, service);
+    if (Table* table = touch(name.ns)) table->set_service(name.name, service);
   }
 
   // Namespaces enter and leave the mesh with all their objects.
@@ -193,7 +187,7 @@ class StoreProvider final : public Interface {
     std::erase_if(tables_, [&](const auto& entry) {
       const auto& [ns, table] = entry;
       if (monitored.contains(ns)) return false;
-      const auto services = table.services();
+      const auto services = table.services().services();
       news.services.insert(news.services.end(), services.begin(), services.end());
       for (const auto& [name, workload] : table.workloads())
         news.workloads.push_back(workload.name);

@@ -60,8 +60,8 @@ bool MachineTable::accept(std::set<std::string>& touched) {
   return std::exchange(conflicts_, conflicts) != conflicts;
 }
 
-MachineTable::ServiceState MachineTable::compute(const Service& service) const {
-  ServiceState state;
+endpoint::ServiceState MachineTable::compute(const Service& service) const {
+  endpoint::ServiceState state;
   for (const std::string& name : accepted_) {
     const VirtualMachine& machine = machines_.at(name);
     if (!endpoint::selects(service.selector, machine.labels)) continue;
@@ -113,8 +113,10 @@ endpoint::TableChanges MachineTable::update() {
     for (const std::string& name : accepted_)
       if (!selectors.matching(machines_.at(name).labels).empty()) machines.insert(name);
 
-  for (const std::string& name : std::exchange(touched_services_, {}))
-    update_service(name, changes);
+  for (const std::string& name : std::exchange(touched_services_, {})) {
+    const auto* service = find_in(services_, name);
+    states_.set(name, service ? std::optional(compute(**service)) : std::nullopt, changes);
+  }
   for (const std::string& name : machines)
     if (put_or_erase(workloads_, name,
                      accepted_.contains(name) ? std::optional(workload_of(machines_.at(name)))
@@ -123,42 +125,10 @@ endpoint::TableChanges MachineTable::update() {
   return changes;
 }
 
-void MachineTable::update_service(const std::string& name, endpoint::TableChanges& changes) {
-  const auto* service = find_in(services_, name);
-  const ServiceState* known = find_in(states_, name);
-  if (!service && !known) return;
-  ServiceState next;
-  if (service) {
-    ++changes.recomputed;
-    next = compute(**service);
-  }
-  if (!service || !known || known->endpoints != next.endpoints)
-    changes.services.push_back({ns_, name});
-  changes.problems |= (known ? known->problems : std::vector<Problem>()) != next.problems;
-  if (service) {
-    states_[name] = std::move(next);
-  } else {
-    states_.erase(name);
-  }
-}
-
-std::optional<std::vector<Endpoint>> MachineTable::endpoints(const std::string& service) const {
-  const ServiceState* state = find_in(states_, service);
-  return state ? std::optional(state->endpoints) : std::nullopt;
-}
-
-std::vector<ServiceName> MachineTable::services() const {
-  std::vector<ServiceName> out;
-  for (const auto& [name, state] : states_) out.push_back({ns_, name});
-  return out;
-}
-
 void MachineTable::add_problems(std::vector<Problem>& out) const {
   out.insert(out.end(), conflicts_.begin(), conflicts_.end());
   for (const auto& [name, problems] : invalid_)
     out.insert(out.end(), problems.begin(), problems.end());
-  for (const auto& [name, state] : states_)
-    out.insert(out.end(), state.problems.begin(), state.problems.end());
 }
 
 }  // namespace osm::inline v1::vm

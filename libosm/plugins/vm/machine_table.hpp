@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "endpoint/selector_index.hpp"
-#include "endpoint/store_provider.hpp"
+#include "endpoint/service_states.hpp"
+#include "osm/values/service.hpp"
 #include "vm/virtual_machine.hpp"
 
 namespace osm::inline v1::vm {
@@ -18,7 +19,7 @@ namespace osm::inline v1::vm {
 class MachineTable {
  public:
   MachineTable(TrustDomain trust_domain, std::string ns)
-      : trust_domain_(std::move(trust_domain)), ns_(std::move(ns)) {}
+      : trust_domain_(std::move(trust_domain)), ns_(ns), states_(std::move(ns)) {}
 
   // Sets a machine; a removed machine is an empty value. Nothing is recomputed before update().
   void set_machine(const std::string& name, DecodedVirtualMachine machine);
@@ -28,25 +29,18 @@ class MachineTable {
   // Recomputes everything that the changes since the last call touch.
   endpoint::TableChanges update();
 
-  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
-  std::vector<ServiceName> services() const;
+  const endpoint::ServiceStates& services() const { return states_; }
   const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  // Adds problems without path and line, in any order.
+  // Adds problems besides those of services(), without path and line, in any order.
   void add_problems(std::vector<Problem>& out) const;
 
  private:
-  struct ServiceState {
-    std::vector<Endpoint> endpoints;
-    std::vector<Problem> problems;
-  };
-
   ProxyId proxy_id(const VirtualMachine& machine) const;
   // Decides which machines keep their UUID, and adds those for which that changed to `touched`.
   // Result: true if the conflicts are others than before.
   bool accept(std::set<std::string>& touched);
-  ServiceState compute(const Service& service) const;
+  endpoint::ServiceState compute(const Service& service) const;
   Workload workload_of(const VirtualMachine& machine) const;
-  void update_service(const std::string& name, endpoint::TableChanges& changes);
 
   TrustDomain trust_domain_;
   std::string ns_;
@@ -57,7 +51,7 @@ class MachineTable {
 
   std::set<std::string> accepted_;
   std::vector<Problem> conflicts_;
-  std::map<std::string, ServiceState> states_;
+  endpoint::ServiceStates states_;
   std::map<std::string, Workload> workloads_;
 
   std::set<std::string> touched_services_;

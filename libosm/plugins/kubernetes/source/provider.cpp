@@ -35,15 +35,9 @@ class NamespaceTable {
     return changes;
   }
 
-  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const {
-    return slices_.endpoints(service);
-  }
-  std::vector<ServiceName> services() const { return slices_.services(); }
+  const endpoint::ServiceStates& services() const { return slices_.services(); }
   const std::map<std::string, Workload>& workloads() const { return pods_.workloads(); }
-  void add_problems(std::vector<Problem>& out) const {
-    pods_.add_problems(out);
-    slices_.add_problems(out);
-  }
+  void add_problems(std::vector<Problem>& out) const { pods_.add_problems(out); }
 
  private:
   PodTable pods_;

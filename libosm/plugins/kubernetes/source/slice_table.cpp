@@ -193,33 +193,24 @@ void SliceTable::set_slice(const std::string& name, std::optional<EndpointSlice>
   slices_of_[slice->service][name] = *std::move(slice);
 }
 
-SliceTable::State SliceTable::compute(const Service& service, const PodTable& pods) const {
-  State state;
+endpoint::ServiceState SliceTable::compute(const Service& service, const PodTable& pods) {
   const auto* slices = find_in(slices_of_, service.name.name);
-  if (!slices) return state;
+  if (!slices) return {};
   Collector collector(service, pods);
   for (const auto& [name, slice] : *slices) collector.add(slice);
-  state.endpoints = collector.endpoints();
-  state.problems = collector.problems();
-  state.asked = std::move(collector.asked);
-  return state;
+  for (const std::string& asked : collector.asked) dependents_[asked].insert(service.name.name);
+  dependencies_[service.name.name] = std::move(collector.asked);
+  return {collector.endpoints(), collector.problems()};
 }
 
-void SliceTable::forget(const std::string& name) {
-  const auto state = states_.find(name);
-  if (state == states_.end()) return;
-  for (const std::string& asked : state->second.asked) {
-    const auto at = dependents_.find(asked);
-    at->second.erase(name);
+void SliceTable::forget_dependencies(const std::string& service) {
+  const auto asked = dependencies_.extract(service);
+  if (!asked) return;
+  for (const std::string& key : asked.mapped()) {
+    const auto at = dependents_.find(key);
+    at->second.erase(service);
     if (at->second.empty()) dependents_.erase(at);
   }
-  states_.erase(state);
-}
-
-void SliceTable::replace(const std::string& name, State next) {
-  forget(name);
-  for (const std::string& asked : next.asked) dependents_[asked].insert(name);
-  states_[name] = std::move(next);
 }
 
 endpoint::TableChanges SliceTable::update(const PodTable& pods, const PodTable::Changes& changed) {
@@ -230,40 +221,11 @@ endpoint::TableChanges SliceTable::update(const PodTable& pods, const PodTable::
       if (const auto* services = find_in(dependents_, key))
         touched.insert(services->begin(), services->end());
   for (const std::string& name : touched) {
+    forget_dependencies(name);
     const auto* service = find_in(services_, name);
-    const State* known = find_in(states_, name);
-    if (!service && !known) continue;
-    State next;
-    if (service) {
-      ++changes.recomputed;
-      next = compute(**service, pods);
-    }
-    if (!service || !known || known->endpoints != next.endpoints)
-      changes.services.push_back({ns_, name});
-    changes.problems |= (known ? known->problems : std::vector<Problem>()) != next.problems;
-    if (service) {
-      replace(name, std::move(next));
-    } else {
-      forget(name);
-    }
+    states_.set(name, service ? std::optional(compute(**service, pods)) : std::nullopt, changes);
   }
   return changes;
-}
-
-std::optional<std::vector<Endpoint>> SliceTable::endpoints(const std::string& service) const {
-  const State* state = find_in(states_, service);
-  return state ? std::optional(state->endpoints) : std::nullopt;
-}
-
-std::vector<ServiceName> SliceTable::services() const {
-  std::vector<ServiceName> out;
-  for (const auto& [name, state] : states_) out.push_back({ns_, name});
-  return out;
-}
-
-void SliceTable::add_problems(std::vector<Problem>& out) const {
-  for (const auto& [name, state] : states_)
-    out.insert(out.end(), state.problems.begin(), state.problems.end());
 }
 
 }  // namespace osm::inline v1::kubernetes

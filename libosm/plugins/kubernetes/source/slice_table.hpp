@@ -13,15 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "endpoint/store_provider.hpp"
+#include "endpoint/service_states.hpp"
 #include "kubernetes/source/endpoint_slice.hpp"
 #include "kubernetes/source/pod_table.hpp"
+#include "osm/values/service.hpp"
 
 namespace osm::inline v1::kubernetes {
 
 class SliceTable {
  public:
-  explicit SliceTable(std::string ns) : ns_(std::move(ns)) {}
+  explicit SliceTable(std::string ns) : states_(std::move(ns)) {}
 
   // Null removes. Nothing is recomputed until update().
   void set_service(const std::string& name, std::shared_ptr<const Service> service);
@@ -31,28 +32,20 @@ class SliceTable {
   // Recomputes everything that the changes since the last call, and these changes of pods, touch.
   endpoint::TableChanges update(const PodTable& pods, const PodTable::Changes& changed);
 
-  // The Service's endpoints; nullopt: no such Service.
-  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
-  std::vector<ServiceName> services() const;
-  void add_problems(std::vector<Problem>& out) const;
+  const endpoint::ServiceStates& services() const { return states_; }
 
  private:
-  struct State {
-    std::vector<Endpoint> endpoints;
-    std::vector<Problem> problems;
-    std::set<std::string> asked;  // names of pods, and addresses, that they depend on
-  };
+  // Recomputes the Service, and notes the pods and addresses that it depends on.
+  endpoint::ServiceState compute(const Service& service, const PodTable& pods);
+  void forget_dependencies(const std::string& service);
 
-  State compute(const Service& service, const PodTable& pods) const;
-  void replace(const std::string& name, State next);
-  void forget(const std::string& name);
-
-  std::string ns_;
   std::map<std::string, std::shared_ptr<const Service>> services_;
   std::map<std::string, std::string> service_of_;                          // by the name of a slice
   std::map<std::string, std::map<std::string, EndpointSlice>> slices_of_;  // by Service
-  std::map<std::string, State> states_;
-  std::map<std::string, std::set<std::string>> dependents_;  // pod or address → Services
+  endpoint::ServiceStates states_;
+  // Names of pods, and addresses, by the Service that depends on them, and the reverse.
+  std::map<std::string, std::set<std::string>> dependencies_;
+  std::map<std::string, std::set<std::string>> dependents_;
   std::set<std::string> touched_;
 };
 

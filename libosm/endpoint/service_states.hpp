@@ -1,0 +1,48 @@
+// The endpoints of one namespace's Services, and what changed in them. Plain data; not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "osm/detail/api.hpp"
+#include "osm/object.hpp"
+#include "osm/values/endpoint.hpp"
+
+namespace osm::inline v1::endpoint {
+
+// Effects of the changes of a namespace.
+struct TableChanges {
+  std::vector<ServiceName> services;    // services with changed endpoints
+  std::vector<WorkloadName> workloads;  // added, changed or removed
+  std::size_t recomputed = 0;           // number of Services whose endpoints were recomputed
+  bool problems = false;                // there are other problems than before
+};
+
+struct ServiceState {
+  std::vector<Endpoint> endpoints;
+  std::vector<Problem> problems;
+
+  friend bool operator==(const ServiceState&, const ServiceState&) = default;
+};
+
+class OSM_API ServiceStates {
+ public:
+  explicit ServiceStates(std::string ns) : ns_(std::move(ns)) {}
+
+  // Sets the recomputed state of a Service; nullopt: it is gone. Notes the effects in `changes`.
+  void set(const std::string& name, std::optional<ServiceState> next, TableChanges& changes);
+
+  // The Service's endpoints; nullopt: no such Service.
+  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
+  std::vector<ServiceName> services() const;
+  void add_problems(std::vector<Problem>& out) const;
+
+ private:
+  std::string ns_;
+  std::map<std::string, ServiceState> states_;
+};
+
+}  // namespace osm::inline v1::endpoint
