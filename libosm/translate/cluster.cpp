@@ -230,16 +230,15 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
   const ProxySettings& settings = view.snapshot.config.proxy;
   std::map<std::string, UpstreamClusterValues> clusters;
   const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
-    auto& values = clusters
-                       .try_emplace(name, UpstreamClusterValues{view.snapshot.accepted_domains,
-                                                                settings.tls,
-                                                                entry->name,
-                                                                false,
-                                                                entry->identities,
-                                                                reach,
-                                                                {},
-                                                                false})
-                       .first->second;
+    const UpstreamClusterValues fresh{view.snapshot.accepted_domains,
+                                      settings.tls,
+                                      entry->name,
+                                      false,
+                                      entry->identities,
+                                      reach,
+                                      {},
+                                      false};
+    auto& values = clusters.try_emplace(name, fresh).first->second;
     values.http |= is_http(port.protocol);
     values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks;
     if (reach == Reach::kAnyEndpoint || port.port == port.target_port) return;

@@ -3,7 +3,6 @@
 #include "certificate/issuance.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/runtime/system.hpp"
-#include "translate/fingerprint.hpp"
 #include "translate/real_envoy.hpp"
 
 using namespace osm;
