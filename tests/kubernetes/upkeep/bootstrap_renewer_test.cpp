@@ -73,12 +73,12 @@ struct Fixture : UpkeepFixture {
   }
 
   void start() {
-    keeper.emplace(api, runtime,
-                   SecretKeeperOptions{.store = store,
-                                       .may_write = [this] { return leads; },
-                                       .mesh_name = "osm",
-                                       .certificates = ProxyCertificateUpkeep{
-                                           recording, [this] { return domains; }}});
+    const ProxyCertificateUpkeep renewed_by{recording, [this] { return domains; }};
+    keeper.emplace(UpkeepOptions{.cluster = cluster,
+                                 .runtime = runtime,
+                                 .replica = "a",
+                                 .secrets = SecretUpkeep{store, renewed_by}},
+                   [this] { return leads; });
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
     executor.run_for(2s);

@@ -26,14 +26,13 @@ struct Fixture : UpkeepFixture {
   }
 
   void start() {
+    const auto domains = [] { return TrustDomain("cluster.local"); };
     keeper.emplace(
-        api, runtime,
-        GatewayKeeperOptions{.manager = manager,
-                             .spec = spec,
-                             .trust_domains = [] { return TrustDomain("cluster.local"); },
-                             .may_write = [this] { return leads; },
-                             .on_problems = [this] { ++told; },
-                             .mesh_config = kConfig});
+        UpkeepOptions{.cluster = cluster,
+                      .runtime = runtime,
+                      .replica = "a",
+                      .gateway = GatewayUpkeep{manager, spec, domains}},
+        [this] { return leads; }, [this] { ++told; });
     executor.run_for(1s);
   }
   // Sets the gateway section of MeshConfig.

@@ -16,13 +16,16 @@ namespace {
 
 struct Fixture : UpkeepFixture {
   std::unique_ptr<Lease> replica(const std::string& name) {
-    return std::make_unique<Lease>(api, runtime, LeaseOptions{"osm-system", "osm", name},
-                                   [this, name] { acquired.push_back(name); });
+    return std::make_unique<Lease>(
+        UpkeepOptions{.cluster = cluster, .runtime = runtime, .replica = name},
+        [this, name] { acquired.push_back(name); });
   }
-  json::object spec() { return api.at(kLeases, "osm-system", "osm").at("spec").as_object(); }
+  json::object spec() {
+    return api.at(kLeases, "osm-system", "osm-controller-osm").at("spec").as_object();
+  }
   // Somebody else's renewal, as another clock writes it.
   void renew_as(const std::string& holder) {
-    api.edit(kLeases, "osm-system", "osm", [&](json::object& lease) {
+    api.edit(kLeases, "osm-system", "osm-controller-osm", [&](json::object& lease) {
       lease["spec"].as_object()["holderIdentity"] = holder;
       lease["spec"].as_object()["renewTime"] =
           "1999-01-01T00:00:00.00000" + std::to_string(++renewals % 10) + "Z";

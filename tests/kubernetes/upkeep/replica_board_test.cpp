@@ -19,9 +19,12 @@ constexpr const char* kNs = "osm-system";
 struct Fixture : UpkeepFixture {
   std::unique_ptr<LeaseBoard> board(const std::string& replica, const std::string& mesh = "osm",
                                     const std::set<std::string>& topics = {}) {
-    return std::make_unique<LeaseBoard>(
-        api, runtime,
-        LeaseBoardOptions{.ns = kNs, .mesh_name = mesh, .replica = replica, .topics = topics});
+    return std::make_unique<LeaseBoard>(ReplicaBoardOptions{.cluster = cluster,
+                                                            .runtime = runtime,
+                                                            .replica = replica,
+                                                            .mesh_name = mesh,
+                                                            .osm_namespace = kNs,
+                                                            .topics = topics});
   }
   // "unavailable" in place of an answer.
   static Said read(const LeaseBoard& board, const std::string& topic = "status") {

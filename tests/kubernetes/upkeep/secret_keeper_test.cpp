@@ -17,7 +17,10 @@ namespace {
 
 struct Fixture : UpkeepFixture {
   void start() {
-    keeper.emplace(api, runtime, SecretKeeperOptions{store, [this] { return leads; }, "osm"});
+    keeper.emplace(
+        UpkeepOptions{
+            .cluster = cluster, .runtime = runtime, .replica = "a", .secrets = SecretUpkeep{store}},
+        [this] { return leads; });
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
   }

@@ -7,6 +7,7 @@
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -21,6 +22,17 @@ class SteadyRng final : public Rng {
   std::uint64_t next() override { return 0; }
 };
 
+class MemoryCluster final : public kubernetes::Cluster {
+ public:
+  explicit MemoryCluster(kubernetes::Api& api) : api_(api) {}
+  std::string server() const override { return "https://memory"; }
+  std::string ns() const override { return "osm-system"; }
+  kubernetes::Api& api() override { return api_; }
+
+ private:
+  kubernetes::Api& api_;
+};
+
 struct UpkeepFixture {
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
@@ -28,6 +40,7 @@ struct UpkeepFixture {
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
   MemoryApi api{clock};
+  MemoryCluster cluster{api};
   testing::MemoryObjectStore store;
   const Runtime runtime{executor, executor, clock, rng, log, metrics};
 

@@ -21,17 +21,6 @@ namespace {
 
 constexpr const char* kValidator = "osm-validator-mesh-osm";
 
-class MemoryCluster final : public Cluster {
- public:
-  explicit MemoryCluster(Api& api) : api_(api) {}
-  std::string server() const override { return "https://memory"; }
-  std::string ns() const override { return "osm-system"; }
-  Api& api() override { return api_; }
-
- private:
-  Api& api_;
-};
-
 // Every object is applied by two proxies; of the rest nobody asks.
 class QuietControlPlane final : public ControlPlane {
  public:
@@ -111,7 +100,6 @@ struct Fixture : UpkeepFixture {
     return api.at(resource, ns, name).contains("status");
   }
 
-  MemoryCluster cluster{api};
   testing::MemoryCertificateManager manager{clock};
   testing::MemoryMeshSpec spec;
   std::vector<RootStatus> roots;

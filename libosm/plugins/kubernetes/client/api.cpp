@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/secret_json.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -25,6 +26,10 @@ Metadata metadata_of(const boost::json::object& object) {
   const boost::json::object& metadata = map_at(object, "metadata");
   return {text_at(metadata, "namespace"), text_at(metadata, "name"), text_at(metadata, "uid"),
           text_at(metadata, "resourceVersion")};
+}
+
+void erase_data(boost::json::object& secret) {
+  if (boost::json::value* const data = secret.if_contains("data")) erase_texts(*data);
 }
 
 boost::json::object new_object(const Resource& resource, const std::string& ns,

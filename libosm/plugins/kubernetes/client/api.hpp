@@ -42,6 +42,9 @@ struct Metadata {
 };
 Metadata metadata_of(const boost::json::object& object);
 
+// Overwrites the data of the Secret `secret`, and keeps the rest.
+void erase_data(boost::json::object& secret);
+
 // The members that every object needs; the caller adds the others.
 boost::json::object new_object(const Resource& resource, const std::string& ns,
                                const std::string& name, boost::json::object labels);

@@ -6,8 +6,8 @@
 
 #include "base/base64.hpp"
 #include "base/json.hpp"
+#include "base/secret_json.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/secret_text.hpp"
 #include "osm/kubernetes/cluster.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -116,9 +116,8 @@ Status create_secret(Cluster& cluster, const Secret& secret) {
   const EraseJsonOnExit erased(data);
   for (const auto& [name, bytes] : secret.data)
     data[name] = SecretBytes(base64(bytes.text())).text();
-  Result<json::object> created = cluster.api().create(kSecrets, object);
-  if (!created.ok()) return created.error();
-  erase_data(*created);
+  OSM_TRY(json::object created, cluster.api().create(kSecrets, object));
+  erase_data(created);
   return {};
 }
 

@@ -20,9 +20,7 @@ std::optional<WatchEventType> type_of(std::string_view text) {
 
 }  // namespace
 
-Status WatchDecoder::feed(
-    std::string_view data,
-    const std::function<bool(WatchEventType, boost::json::object)>& on_event) {
+Status WatchDecoder::feed(std::string_view data, const OnEvent& on_event) {
   while (!data.empty()) {
     const auto end = data.find('\n');
     if (partial_.size() + std::min(end, data.size()) > max_line_bytes_)
@@ -46,9 +44,7 @@ Status WatchDecoder::feed(
   return {};
 }
 
-Result<bool> WatchDecoder::line(
-    std::string_view text,
-    const std::function<bool(WatchEventType, boost::json::object)>& on_event) const {
+Result<bool> WatchDecoder::line(std::string_view text, const OnEvent& on_event) const {
   if (text.find_first_not_of(" \t\r") == std::string_view::npos) return true;
   const Error malformed{ErrorCode::kInvalidSyntax, what_ + ": what the server sent is no event"};
   OSM_TRY(boost::json::object event, parse_json_object(text, what_ + ": the server's answer"));

@@ -6,9 +6,9 @@
 #include "base/backoff.hpp"
 #include "base/base64.hpp"
 #include "base/json.hpp"
+#include "base/maps.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/secret_text.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -40,18 +40,23 @@ json::object data_of(inject::PodCertificate& certificate) {
 
 }  // namespace
 
-BootstrapRenewer::BootstrapRenewer(Api& api, const Runtime& runtime,
-                                   BootstrapRenewerOptions options, Strand& strand)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+BootstrapRenewer::BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write,
+                                   Find find, std::function<void()> sweep, Strand& strand)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      store_(options.secrets->store),
+      certificates_(*options.secrets->certificates),
+      mesh_name_(options.mesh_name),
+      may_write_(std::move(may_write)),
+      find_(std::move(find)),
+      sweep_(std::move(sweep)),
       strand_(strand),
       rate_(runtime_.clock, kBurst, kRenewalSpacing) {
-  changes_ = options_.certificates.subscribe_ca([this] { wake(); });
+  changes_ = certificates_.manager.subscribe_ca([this] { wake(); });
 }
 
 std::optional<std::size_t> BootstrapRenewer::stale() const {
-  if (!options_.may_write()) return std::nullopt;
+  if (!may_write_()) return std::nullopt;
   const std::string source = source_now();
   std::lock_guard lock(mutex_);
   if (!looked_ || looked_->source != source) return std::nullopt;
@@ -62,7 +67,7 @@ void BootstrapRenewer::wake() {
   if (awake_.exchange(true)) return;
   strand_.post([this] {
     awake_ = false;
-    if (options_.may_write() && outdated()) options_.sweep();
+    if (may_write_() && outdated()) sweep_();
   });
 }
 
@@ -108,8 +113,7 @@ std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const 
   if (!in_mesh(ns)) return std::nullopt;
   for (const json::value& reference : list_at(map_at(secret, "metadata"), "ownerReferences")) {
     if (text_at(reference, "kind") != kPods.kind) continue;
-    const auto object =
-        options_.store.get({std::string(kPods.kind), ns, text_at(reference, "name")});
+    const auto object = store_.get({std::string(kPods.kind), ns, text_at(reference, "name")});
     if (!object) continue;
     std::optional<Pod> pod = decode_pod(*object).value;
     if (pod && pod->uid == text_at(reference, "uid") && pod->mounts_bootstrap &&
@@ -121,10 +125,10 @@ std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const 
 
 // A user who may write Secrets and Pods in another namespace must not get a certificate by that.
 bool BootstrapRenewer::in_mesh(const std::string& ns) const {
-  const auto object = options_.store.get({std::string(kNamespaces.kind), "", ns});
+  const auto object = store_.get({std::string(kNamespaces.kind), "", ns});
   if (!object) return false;
-  const auto label = object->labels.find(spec::kMonitoredByLabel);
-  return label != object->labels.end() && label->second == options_.mesh_name;
+  const std::string* label = find_in(object->labels, spec::kMonitoredByLabel);
+  return label && *label == mesh_name_;
 }
 
 void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
@@ -133,7 +137,7 @@ void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
 
 // Renews one Secret per task, so that the strand does its other work in between.
 void BootstrapRenewer::renew_next() {
-  if (!options_.may_write()) return forget();
+  if (!may_write_()) return forget();
   if (due_.empty()) return;
   if (!rate_.take()) return schedule(kRenewalSpacing);
   // Take turns, so that a Secret that fails repeatedly does not delay the others.
@@ -168,12 +172,12 @@ void BootstrapRenewer::settle(const Name& name, const Status& done) {
 
 // Ok also if nothing is left to do.
 Status BootstrapRenewer::renew(const Name& name) {
-  const auto secret = options_.find(name.first, name.second);
+  const auto secret = find_(name.first, name.second);
   if (!secret) return {};
   const std::optional<Pod> pod = due_for(*secret);
   if (!pod) return {};
   OSM_TRY(inject::PodCertificate certificate,
-          inject::issue_pod_certificate(options_.certificates, options_.trust_domains(),
+          inject::issue_pod_certificate(certificates_.manager, certificates_.trust_domains(),
                                         pod->proxy_id, pod->account));
   return write(*secret, std::move(certificate));
 }
@@ -189,9 +193,8 @@ Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificat
   Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
   const EraseOnExit erased(patch.body);
   erase_data(body);
-  Result<json::object> written = api_.patch(kSecrets, ns, name, patch);
-  if (!written.ok()) return written.error();
-  erase_data(*written);
+  OSM_TRY(json::object written, api_.patch(kSecrets, ns, name, patch));
+  erase_data(written);
   ++renewed_;
   runtime_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
   return {};
@@ -203,9 +206,9 @@ void BootstrapRenewer::publish() {
 }
 
 std::string BootstrapRenewer::source_now() const {
-  return inject::certificate_source(options_.certificates.issuer_id(),
-                                    options_.certificates.trust_bundle_pem(),
-                                    options_.trust_domains());
+  return inject::certificate_source(certificates_.manager.issuer_id(),
+                                    certificates_.manager.trust_bundle_pem(),
+                                    certificates_.trust_domains());
 }
 
 }  // namespace osm::inline v1::kubernetes

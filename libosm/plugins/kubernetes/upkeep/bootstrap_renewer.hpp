@@ -20,29 +20,21 @@
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/source/pod.hpp"
 #include "kubernetes/upkeep/rate.hpp"
-#include "osm/certificate/manager.hpp"
 #include "osm/inject/injector.hpp"
-#include "osm/object_store.hpp"
-#include "osm/runtime/runtime.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct BootstrapRenewerOptions {
-  const ObjectStore& store;  // holds Namespaces, and Pods with a proxy UUID
-  certificate::Manager& certificates;
-  std::function<TrustDomains()> trust_domains;  // trust domains in effect
-  std::string mesh_name;
-  std::function<bool()> may_write;  // true on the writing replica
-  // The metadata of a bootstrap Secret, by namespace and name.
-  std::function<std::optional<boost::json::object>(const std::string&, const std::string&)> find;
-  std::function<void()> sweep;  // calls look_at_all(), as soon as it can
-};
-
 class BootstrapRenewer {
  public:
-  // Works on `strand`, which is stopped before this is destroyed.
-  BootstrapRenewer(Api& api, const Runtime& runtime, BootstrapRenewerOptions options,
-                   Strand& strand);
+  // The metadata of a bootstrap Secret, by namespace and name.
+  using Find =
+      std::function<std::optional<boost::json::object>(const std::string&, const std::string&)>;
+
+  // Works on `strand`, which is stopped before this is destroyed. `sweep` calls look_at_all(), as
+  // soon as it can. Precondition: options.secrets->certificates; the store holds Namespaces too.
+  BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write, Find find,
+                   std::function<void()> sweep, Strand& strand);
 
   // Number of Secrets to renew; nullopt: not known (Upkeep::stale_secrets). Thread: any.
   // Blocking: no.
@@ -80,7 +72,12 @@ class BootstrapRenewer {
 
   Api& api_;
   const Runtime runtime_;
-  const BootstrapRenewerOptions options_;
+  const ObjectStore& store_;
+  const ProxyCertificateUpkeep certificates_;
+  const std::string mesh_name_;
+  const std::function<bool()> may_write_;
+  const Find find_;
+  const std::function<void()> sweep_;
   Strand& strand_;
   std::atomic<bool> awake_{false};  // a check is to come
 

@@ -9,8 +9,8 @@
 #include "base/json.hpp"
 #include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/secret_text.hpp"
 #include "kubernetes/upkeep/labels.hpp"
+#include "kubernetes/upkeep/preset.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -48,27 +48,31 @@ bool is_race(ErrorCode code) {
 
 }  // namespace
 
-GatewayKeeper::GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOptions options)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()> may_write,
+                             std::function<void()> on_problems)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      gateway_(*options.gateway),
+      mesh_name_(options.mesh_name),
+      mesh_config_{std::string(kMeshConfigs.kind), options.osm_namespace, kMeshConfigName},
+      may_write_(std::move(may_write)),
+      on_problems_(std::move(on_problems)),
       strand_(runtime_.blocking),
       secrets_({.api = api_,
                 .executor = strand_,
                 .runtime = runtime_,
                 .resource = kSecrets,
-                .label_selector = mesh_selector(options_.mesh_name, kComponent),
+                .label_selector = mesh_selector(mesh_name_, kComponent),
                 .metadata_only = true,
                 .on_change = [this](const auto&) { wake(); }}) {
-  config_ = options_.spec.subscribe([this](const std::vector<ObjectKey>& keys) {
+  config_ = gateway_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) {
     // An empty list: it has synced, or problems changed, which in_doubt() checks.
-    if (keys.empty() || std::find(keys.begin(), keys.end(), options_.mesh_config) != keys.end())
-      wake();
+    if (keys.empty() || std::find(keys.begin(), keys.end(), mesh_config_) != keys.end()) wake();
   });
-  renewals_ = options_.manager.subscribe([this](const certificate::CertificatePtr& renewed) {
+  renewals_ = gateway_.manager.subscribe([this](const certificate::CertificatePtr& renewed) {
     if (renewed->subject.usage == certificate::Usage::kGateway) wake();
   });
-  ca_ = options_.manager.subscribe_ca([this] { wake(); });
+  ca_ = gateway_.manager.subscribe_ca([this] { wake(); });
   wake();
 }
 
@@ -94,13 +98,14 @@ std::vector<Problem> GatewayKeeper::problems() const {
 void GatewayKeeper::round() {
   awake_ = false;
   timer_.reset();
-  if (!options_.may_write()) {
+  if (!may_write_()) {
     secrets_.stop();
     return forget();
   }
   secrets_.start();
-  if (!options_.spec.has_synced()) return;  // otherwise it would look like a missing MeshConfig
-  const auto wanted = options_.spec.get_mesh_config().certificates.ingress_gateway;
+  if (!gateway_.mesh_spec.has_synced())
+    return;  // otherwise it would look like a missing MeshConfig
+  const auto wanted = gateway_.mesh_spec.get_mesh_config().certificates.ingress_gateway;
   if (!wanted && in_doubt()) return;
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
   if (std::exchange(secret_, secret) != secret) swept_ = false;
@@ -123,9 +128,9 @@ void GatewayKeeper::round() {
 
 // A MeshConfig that cannot be read causes no removal.
 bool GatewayKeeper::in_doubt() const {
-  const std::vector<Problem> problems = options_.spec.list_problems();
+  const std::vector<Problem> problems = gateway_.mesh_spec.list_problems();
   return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) {
-    return problem.object == options_.mesh_config && problem.code != ErrorCode::kUnusedField;
+    return problem.object == mesh_config_ && problem.code != ErrorCode::kUnusedField;
   });
 }
 
@@ -136,21 +141,21 @@ Status GatewayKeeper::keep(const IngressGatewayCertificate& wanted) {
 
 Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
     const IngressGatewayCertificate& wanted) {
-  const certificate::Subject subject = subject_of(wanted, options_.trust_domains().signing);
+  const certificate::Subject subject = subject_of(wanted, gateway_.trust_domains().signing);
   if (subject_ && (*subject_ != subject || validity_ != wanted.validity)) release();
   OSM_TRY(certificate::CertificatePtr certificate,
-          options_.manager.issue_certificate(subject, wanted.validity));
+          gateway_.manager.issue_certificate(subject, wanted.validity));
   subject_ = subject;
   validity_ = wanted.validity;
   return certificate;
 }
 
 Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePtr& certificate) {
-  const std::string roots = options_.manager.trust_bundle_pem();
+  const std::string roots = gateway_.manager.trust_bundle_pem();
   const auto held = secrets_.objects().get(key.ns, key.name);
-  if (held && written_ && written_->key == key && written_->certificate == certificate &&
-      written_->trust_bundle_pem == roots && written_->version == held->resource_version)
-    return {};
+  const bool current = written_ && written_->key == key && written_->certificate == certificate &&
+                       written_->trust_bundle_pem == roots;
+  if (held && current && written_->version == held->resource_version) return {};
   // Asked for by name, since somebody else's Secret has no label of ours.
   OSM_TRY(const ListPage found, list_page(api_, {.resource = kSecrets,
                                                  .ns = key.ns,
@@ -160,9 +165,7 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
   if (live != nullptr) {
     const Metadata metadata = metadata_of(*live);
     const bool known = written_ && written_->key == key && written_->uid == metadata.uid;
-    if (known && written_->version == metadata.version && written_->certificate == certificate &&
-        written_->trust_bundle_pem == roots)
-      return {};
+    if (known && current && written_->version == metadata.version) return {};
     if (!known && !is_ours(*live))
       return Error{ErrorCode::kInvalidField,
                    key.str() + " is there and is not the mesh's: delete it, or name another"};
@@ -209,8 +212,7 @@ Status GatewayKeeper::remove_others() {
   for (const auto& secret : secrets_.objects().list()) {
     const ObjectKey& key = secret->key;
     if (key == secret_) continue;
-    if (!options_.may_write())
-      return Error{ErrorCode::kConflict, "another replica holds the Lease"};
+    if (!may_write_()) return Error{ErrorCode::kConflict, "another replica holds the Lease"};
     const Status removed =
         api_.remove(kSecrets, key.ns, key.name, {.resource_version = secret->resource_version});
     if (!removed.ok() && removed.error().code != ErrorCode::kNotFound) return removed;
@@ -221,9 +223,7 @@ Status GatewayKeeper::remove_others() {
   return {};
 }
 
-json::object GatewayKeeper::labels() const {
-  return component_labels(options_.mesh_name, kComponent);
-}
+json::object GatewayKeeper::labels() const { return component_labels(mesh_name_, kComponent); }
 
 bool GatewayKeeper::is_ours(const json::object& secret) const {
   const json::object& held = map_at(map_at(secret, "metadata"), "labels");
@@ -235,7 +235,7 @@ bool GatewayKeeper::is_ours(const json::object& secret) const {
 
 // Release only our own certificate: other users share the manager's names.
 void GatewayKeeper::release() {
-  if (subject_) options_.manager.release_certificate(subject_->common_name);
+  if (subject_) gateway_.manager.release_certificate(subject_->common_name);
   subject_.reset();
   written_.reset();
 }
@@ -251,7 +251,7 @@ void GatewayKeeper::report(const Status& status) {
   std::optional<Problem> problem;
   if (!status.ok())
     problem = Problem{.code = status.error().code,
-                      .object = options_.mesh_config,
+                      .object = mesh_config_,
                       .path = {},
                       .field = kField,
                       .cause = status.error().message};
@@ -263,7 +263,7 @@ void GatewayKeeper::report(const Status& status) {
   if (problem)
     runtime_.log.warning("an ingress gateway's certificate is not kept",
                          {{"field", kField}, {"detail", status.error().text()}});
-  options_.on_problems();
+  on_problems_();
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -17,26 +17,16 @@
 
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
-#include "osm/certificate/manager.hpp"
-#include "osm/mesh_spec.hpp"
-#include "osm/runtime/runtime.hpp"
-#include "osm/values/trust_domains.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct GatewayKeeperOptions {
-  certificate::Manager& manager;
-  MeshSpec& spec;
-  std::function<TrustDomains()> trust_domains;  // trust domains in effect
-  std::function<bool()> may_write;              // true on the writing replica
-  std::function<void()> on_problems;            // called when problems() changed; must not block
-  std::string mesh_name = "osm";
-  ObjectKey mesh_config;  // the object of the problems
-};
-
 class GatewayKeeper {
  public:
-  GatewayKeeper(Api& api, const Runtime& runtime, GatewayKeeperOptions options);
+  // `may_write` is true on the writing replica; `on_problems` is called when problems() changed,
+  // and must not block. Precondition: options.gateway.
+  GatewayKeeper(const UpkeepOptions& options, std::function<bool()> may_write,
+                std::function<void()> on_problems);
   // Blocking: as stop().
   ~GatewayKeeper();
 
@@ -78,7 +68,11 @@ class GatewayKeeper {
 
   Api& api_;
   const Runtime runtime_;
-  const GatewayKeeperOptions options_;
+  const GatewayUpkeep gateway_;
+  const std::string mesh_name_;
+  const ObjectKey mesh_config_;  // the object of the problems
+  const std::function<bool()> may_write_;
+  const std::function<void()> on_problems_;
 
   std::atomic<bool> awake_{false};  // a round is posted
   mutable std::mutex mutex_;        // guards `problem_`

@@ -14,6 +14,10 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::chrono::seconds kLeaseDuration{15};
+constexpr std::chrono::seconds kRenewDeadline{10};  // less than the duration
+constexpr std::chrono::seconds kLeaseRetry{2};
+
 json::object& spec_of(json::object& lease) {
   json::value& spec = lease["spec"];
   if (!spec.is_object()) spec = json::object();
@@ -22,11 +26,12 @@ json::object& spec_of(json::object& lease) {
 
 }  // namespace
 
-Lease::Lease(Api& api, const Runtime& runtime, LeaseOptions options,
-             std::function<void()> on_acquired)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+Lease::Lease(const UpkeepOptions& options, std::function<void()> on_acquired)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      ns_(options.osm_namespace),
+      name_("osm-controller-" + options.mesh_name),
+      identity_(options.replica),
       on_acquired_(std::move(on_acquired)),
       strand_(runtime_.blocking) {
   strand_.post([this] { tick(); });
@@ -35,8 +40,8 @@ Lease::Lease(Api& api, const Runtime& runtime, LeaseOptions options,
 Lease::~Lease() {
   stop();
   if (!held()) return;
-  auto lease = api_.get(kLeases, options_.ns, options_.name);
-  if (!lease.ok() || text_at(map_at(*lease, "spec"), "holderIdentity") != options_.identity) return;
+  auto lease = api_.get(kLeases, ns_, name_);
+  if (!lease.ok() || text_at(map_at(*lease, "spec"), "holderIdentity") != identity_) return;
   json::object& spec = spec_of(*lease);
   spec["holderIdentity"] = "";
   spec["renewTime"] = rfc3339(runtime_.clock.wall_now(), 6);
@@ -51,33 +56,32 @@ bool Lease::held() const {
 void Lease::tick() {
   look(runtime_.clock.steady_now());
   runtime_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
-  timer_ = strand_.post_after(jittered(options_.retry, runtime_.rng), [this] { tick(); });
+  timer_ = strand_.post_after(jittered(kLeaseRetry, runtime_.rng), [this] { tick(); });
 }
 
 // `asked`: time before the call of the API; its answer is not older.
 void Lease::look(SteadyTime asked) {
-  auto lease = api_.get(kLeases, options_.ns, options_.name);
+  auto lease = api_.get(kLeases, ns_, name_);
   if (!lease.ok()) {
     if (lease.error().code == ErrorCode::kNotFound) return create(asked);
     if (!std::exchange(failing_, true))
-      runtime_.log.warning(
-          "the Lease of this control plane cannot be read",
-          {{"lease", options_.ns + '/' + options_.name}, {"detail", lease.error().text()}});
+      runtime_.log.warning("the Lease of this control plane cannot be read",
+                           {{"lease", ns_ + '/' + name_}, {"detail", lease.error().text()}});
     return;
   }
   failing_ = false;
   const std::string holder = text_at(map_at(*lease, "spec"), "holderIdentity");
-  const bool ours = holder == options_.identity;
+  const bool ours = holder == identity_;
   if (!ours) held_until_ = SteadyTime::min().time_since_epoch().count();
   if (!ours && !holder.empty() && !expired(*lease)) return;
   json::object& spec = spec_of(*lease);
   const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
   if (!ours) {
-    spec["holderIdentity"] = options_.identity;
+    spec["holderIdentity"] = identity_;
     spec["acquireTime"] = now;
     spec["leaseTransitions"] = number_at(lease->at("spec"), "leaseTransitions") + 1;
   }
-  spec["leaseDurationSeconds"] = options_.duration.count();
+  spec["leaseDurationSeconds"] = kLeaseDuration.count();
   spec["renewTime"] = now;
   write(*std::move(lease), asked, !ours);
 }
@@ -91,19 +95,19 @@ bool Lease::expired(const json::object& lease) {
     seen_since_ = now;
   }
   const std::chrono::seconds said(number_at(map_at(lease, "spec"), "leaseDurationSeconds"));
-  return now - seen_since_ >= std::max(said, options_.duration);
+  return now - seen_since_ >= std::max(said, kLeaseDuration);
 }
 
 void Lease::create(SteadyTime asked) {
   const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
-  json::object lease = new_object(kLeases, options_.ns, options_.name, name_label());
-  lease["spec"] = {{"holderIdentity", options_.identity},
-                   {"leaseDurationSeconds", options_.duration.count()},
+  json::object lease = new_object(kLeases, ns_, name_, name_label());
+  lease["spec"] = {{"holderIdentity", identity_},
+                   {"leaseDurationSeconds", kLeaseDuration.count()},
                    {"acquireTime", now},
                    {"renewTime", now},
                    {"leaseTransitions", 0}};
   // Another replica may have been first; the next check shows it.
-  if (api_.create(kLeases, lease).ok()) acquired_until(asked + options_.renew_deadline);
+  if (api_.create(kLeases, lease).ok()) acquired_until(asked + kRenewDeadline);
 }
 
 void Lease::write(json::object lease, SteadyTime asked, bool taken) {
@@ -111,8 +115,8 @@ void Lease::write(json::object lease, SteadyTime asked, bool taken) {
   if (!api_.update(kLeases, lease).ok()) return;
   if (taken)
     runtime_.log.info("this replica writes what one replica at a time does",
-                      {{"lease", options_.ns + '/' + options_.name}});
-  acquired_until(asked + options_.renew_deadline);
+                      {{"lease", ns_ + '/' + name_}});
+  acquired_until(asked + kRenewDeadline);
 }
 
 void Lease::acquired_until(SteadyTime until) {

@@ -13,23 +13,15 @@
 
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
-#include "osm/runtime/runtime.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct LeaseOptions {
-  std::string ns;
-  std::string name;
-  std::string identity;  // of this replica; unique
-  std::chrono::seconds duration{15};
-  std::chrono::seconds renew_deadline{10};  // less than `duration`
-  std::chrono::seconds retry{2};
-};
-
 class Lease {
  public:
-  // `on_acquired` runs on the blocking executor, each time after it is acquired.
-  Lease(Api& api, const Runtime& runtime, LeaseOptions options, std::function<void()> on_acquired);
+  // The Lease of the options' mesh, "osm-controller-<mesh>". `on_acquired` runs on the blocking
+  // executor, each time after it is acquired.
+  Lease(const UpkeepOptions& options, std::function<void()> on_acquired);
   // Releases the Lease, so that another replica need not wait. Blocking: for some calls of the API.
   ~Lease();
 
@@ -50,7 +42,9 @@ class Lease {
 
   Api& api_;
   const Runtime runtime_;
-  const LeaseOptions options_;
+  const std::string ns_;
+  const std::string name_;
+  const std::string identity_;  // of this replica
   const std::function<void()> on_acquired_;
   std::atomic<SteadyTime::rep> held_until_{SteadyTime::min().time_since_epoch().count()};
   std::string

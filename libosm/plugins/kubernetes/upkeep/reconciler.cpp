@@ -163,8 +163,7 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
     look_later(key, wanted.spacing - since);
     return {};
   }
-  const Status written = write(wanted);
-  if (!written.ok()) return written;
+  OSM_TRY(write(wanted));
   if (std::exchange(wanted.seen, true)) note_repair(wanted, absent);
   return {};
 }

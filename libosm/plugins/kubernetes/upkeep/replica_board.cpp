@@ -15,7 +15,6 @@
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
-#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -29,6 +28,10 @@ constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
 constexpr std::size_t kMaxName = 253;
 constexpr std::chrono::seconds kBoardSpacing{1};  // between two writes
+constexpr std::chrono::seconds kDuration{15};     // a Lease that stands still so long has expired
+constexpr std::chrono::seconds kRenew{5};         // less than a third of it
+constexpr std::chrono::seconds kLook{2};          // between two judgements of who is gone
+constexpr std::chrono::minutes kCollect{5};  // a Lease is deleted when it has stood still so long
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -52,17 +55,17 @@ bool includes(const std::set<std::string>& takes_part, const std::string& topic)
 
 }  // namespace
 
-LeaseBoard::LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions options)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      options_(options),
       name_(lease_name(options_.replica)),
       strand_(runtime_.blocking),
       informer_({.api = api_,
                  .executor = strand_,
                  .runtime = runtime_,
                  .resource = kLeases,
-                 .ns = options_.ns,
+                 .ns = options_.osm_namespace,
                  .label_selector = mesh_selector(options_.mesh_name, kComponent),
                  .on_change = [this](const auto& keys) { on_leases(keys); }}) {
   strand_.post([this] {
@@ -74,7 +77,7 @@ LeaseBoard::LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions optio
 LeaseBoard::~LeaseBoard() {
   stop();
   // If this fails, the Lease expires by itself.
-  if (written_at_) static_cast<void>(api_.remove(kLeases, options_.ns, name_));
+  if (written_at_) static_cast<void>(api_.remove(kLeases, options_.osm_namespace, name_));
 }
 
 Status LeaseBoard::publish(const std::string& topic, std::string text) {
@@ -101,11 +104,11 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
   const SteadyTime now = runtime_.clock.steady_now();
   std::lock_guard lock(mutex_);
   for (const auto& time : {heard_at_, written_at_})
-    if (!time || now - *time >= options_.duration)
+    if (!time || now - *time >= kDuration)
       return Error{ErrorCode::kUnavailable,
                    "it is not known which replicas of the control plane live: the API server has "
                    "not taken, or not told of, their Leases in " +
-                       options_.ns + " lately"};
+                       options_.osm_namespace + " lately"};
   const auto said = [&](const Topics& topics) {
     const std::string* text = find_in(topics, topic);
     return text ? *text : std::string();
@@ -128,14 +131,14 @@ void LeaseBoard::tick() {
   bool deaf = false;
   {
     std::lock_guard lock(mutex_);
-    due = unwritten_ || !written_at_ || now - *written_at_ >= options_.renew;
-    deaf = written_at_ && (!heard_at_ || *written_at_ - *heard_at_ >= options_.renew);
+    due = unwritten_ || !written_at_ || now - *written_at_ >= kRenew;
+    deaf = written_at_ && (!heard_at_ || *written_at_ - *heard_at_ >= kRenew);
   }
   if (due) write_soon();
   // The watch should have told of our own Lease: it does not work.
   if (deaf) informer_.refresh([](bool) {});
   judge();
-  tick_timer_ = strand_.post_after(jittered(options_.look, runtime_.rng), [this] { tick(); });
+  tick_timer_ = strand_.post_after(jittered(kLook, runtime_.rng), [this] { tick(); });
 }
 
 // Writes at once, or when the last write is long enough ago.
@@ -163,13 +166,13 @@ void LeaseBoard::write() {
       annotations[kTopicsAnnotation] = fmt::format("{}", fmt::join(options_.topics, ","));
     unwritten_ = false;
   }
-  json::object lease =
-      new_object(kLeases, options_.ns, name_, component_labels(options_.mesh_name, kComponent));
+  json::object lease = new_object(kLeases, options_.osm_namespace, name_,
+                                  component_labels(options_.mesh_name, kComponent));
   lease["metadata"].as_object()["annotations"] = std::move(annotations);
   lease["spec"] = {{"holderIdentity", options_.replica},
-                   {"leaseDurationSeconds", options_.duration.count()},
+                   {"leaseDurationSeconds", kDuration.count()},
                    {"renewTime", last_write_.first}};
-  const auto written = api_.patch(kLeases, options_.ns, name_,
+  const auto written = api_.patch(kLeases, options_.osm_namespace, name_,
                                   {.type = PatchType::kApply,
                                    .body = json::serialize(lease),
                                    .field_manager = kBoardManager,
@@ -179,7 +182,7 @@ void LeaseBoard::write() {
   if (failed && !std::exchange(failing_, true))
     runtime_.log.warning(
         "this replica cannot tell the others that it lives",
-        {{"lease", options_.ns + '/' + name_}, {"detail", written.error().text()}});
+        {{"lease", options_.osm_namespace + '/' + name_}, {"detail", written.error().text()}});
   std::lock_guard lock(mutex_);
   unwritten_ |= failed;
   if (failed) return;
@@ -251,7 +254,7 @@ LeaseBoard::Seen LeaseBoard::seen_of(const Object& object, SteadyTime now) {
 }
 
 bool LeaseBoard::lives(const std::string& name, const Seen& seen, SteadyTime now) const {
-  return name == name_ || now - seen.since < std::max(seen.duration, options_.duration);
+  return name == name_ || now - seen.since < std::max(seen.duration, kDuration);
 }
 
 // Deletes the Leases of replicas that died without leaving. The version is named, so that a replica
@@ -261,15 +264,15 @@ void LeaseBoard::collect(SteadyTime now) {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [name, lease] : leases_)
-      if (!lease.alive && now - lease.since >= options_.collect) dead.emplace_back(name, lease.uid);
+      if (!lease.alive && now - lease.since >= kCollect) dead.emplace_back(name, lease.uid);
   }
   for (const auto& [name, uid] : dead) {
-    const std::string version = informer_.objects().version_of(options_.ns, name);
-    const Status removed =
-        api_.remove(kLeases, options_.ns, name, {.uid = uid, .resource_version = version});
+    const std::string version = informer_.objects().version_of(options_.osm_namespace, name);
+    const Status removed = api_.remove(kLeases, options_.osm_namespace, name,
+                                       {.uid = uid, .resource_version = version});
     if (removed.ok())
       runtime_.log.info("the Lease of a replica that is gone is collected",
-                        {{"lease", options_.ns + '/' + name}});
+                        {{"lease", options_.osm_namespace + '/' + name}});
   }
 }
 
@@ -277,12 +280,7 @@ Result<std::unique_ptr<ReplicaBoard>> make_replica_board(const ReplicaBoardOptio
   if (options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "ReplicaBoardOptions.replica: required: the name that no other replica has"};
-  return std::unique_ptr<ReplicaBoard>(
-      std::make_unique<LeaseBoard>(options.cluster.api(), options.runtime,
-                                   LeaseBoardOptions{.ns = options.osm_namespace,
-                                                     .mesh_name = options.mesh_name,
-                                                     .replica = options.replica,
-                                                     .topics = options.topics}));
+  return std::unique_ptr<ReplicaBoard>(std::make_unique<LeaseBoard>(options));
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -16,26 +16,16 @@
 
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct LeaseBoardOptions {
-  std::string ns;
-  std::string mesh_name;
-  std::string replica;  // unique
-  std::chrono::seconds duration{15};
-  std::chrono::seconds renew{5};    // less than a third of `duration`
-  std::chrono::seconds look{2};     // from one judgement of who is gone to the next
-  std::chrono::minutes collect{5};  // a Lease is deleted when it has not changed for so long
-  std::set<std::string> topics{};   // topics that this replica takes part in; empty: all
-};
-
 class LeaseBoard final : public ReplicaBoard {
  public:
-  LeaseBoard(Api& api, const Runtime& runtime, LeaseBoardOptions options);
+  explicit LeaseBoard(const ReplicaBoardOptions& options);
   // Leaves the board, so that no replica waits for this one. Blocking: for some calls of the API.
   ~LeaseBoard() override;
 
@@ -73,7 +63,7 @@ class LeaseBoard final : public ReplicaBoard {
 
   Api& api_;
   const Runtime runtime_;
-  const LeaseBoardOptions options_;
+  const ReplicaBoardOptions options_;
   const std::string name_;  // name of our Lease
 
   mutable std::mutex mutex_;  // guards the next five

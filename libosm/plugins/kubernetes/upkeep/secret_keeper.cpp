@@ -10,7 +10,6 @@
 #include "base/times.hpp"
 #include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/client/secret_text.hpp"
 #include "kubernetes/source/pod.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 
@@ -21,7 +20,8 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::minutes kSweep{1};
-constexpr std::chrono::seconds kRetry{5};  // after a failure
+constexpr std::chrono::seconds kRetry{5};      // after a failure
+constexpr std::chrono::minutes kPatience{10};  // time to wait for a Secret's Pod
 constexpr std::size_t kDeletionsPerSweep = 500;
 
 // The proxy's UUID in the name of a bootstrap Secret.
@@ -33,7 +33,7 @@ std::optional<std::string> uuid_of(const json::object& secret) {
 }
 
 // {"metadata": ...}
-json::object metadata_of(const Object& secret) { return json::parse(secret.json).as_object(); }
+json::object json_of(const Object& secret) { return json::parse(secret.json).as_object(); }
 
 bool has_owner(const json::object& secret) {
   return !list_at(map_at(secret, "metadata"), "ownerReferences").empty();
@@ -41,30 +41,24 @@ bool has_owner(const json::object& secret) {
 
 }  // namespace
 
-SecretKeeper::SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> may_write)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      store_(options.secrets->store),
+      may_write_(std::move(may_write)),
       strand_(runtime_.blocking),
       secrets_({.api = api_,
                 .executor = strand_,
                 .runtime = runtime_,
                 .resource = kSecrets,
-                .label_selector = mesh_selector(options_.mesh_name),
+                .label_selector = mesh_selector(options.mesh_name),
                 .metadata_only = true,
                 .on_change = [this](const auto& keys) { on_secrets(keys); }}) {
-  if (options_.certificates)
+  if (options.secrets->certificates)
     renewer_.emplace(
-        api_, runtime_,
-        BootstrapRenewerOptions{.store = options_.store,
-                                .certificates = options_.certificates->manager,
-                                .trust_domains = options_.certificates->trust_domains,
-                                .mesh_name = options_.mesh_name,
-                                .may_write = options_.may_write,
-                                .find = [this](const std::string& ns,
-                                               const std::string& name) { return find(ns, name); },
-                                .sweep = [this] { sweep(); }},
-        strand_);
+        options, may_write_,
+        [this](const std::string& ns, const std::string& name) { return find(ns, name); },
+        [this] { sweep(); }, strand_);
   strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
 }
 
@@ -79,7 +73,7 @@ void SecretKeeper::round_soon() {
 }
 
 void SecretKeeper::on_secrets(const std::vector<ObjectKey>& keys) {
-  if (!options_.may_write() || !secrets_.has_synced()) return;
+  if (!may_write_() || !secrets_.has_synced()) return;
   if (!std::exchange(listed_, true)) {
     current_ = true;
     return sweep();
@@ -106,7 +100,7 @@ std::optional<std::size_t> SecretKeeper::stale() const {
 
 SecretKeeper::Owners SecretKeeper::owners() const {
   Owners owners;
-  for (const auto& object : options_.store.list(kPods.kind)) {
+  for (const auto& object : store_.list(kPods.kind)) {
     const auto label = object->labels.find(kProxyUuidLabel);
     if (label == object->labels.end()) continue;
     const Claim claim{object->key.ns, label->second};
@@ -133,7 +127,7 @@ SecretKeeper::Owners SecretKeeper::owners() const {
 // Handles added and removed Pods.
 void SecretKeeper::round() {
   touched_ = false;
-  if (!options_.may_write() || !options_.store.has_synced() || !secrets_.has_synced()) return;
+  if (!may_write_() || !store_.has_synced() || !secrets_.has_synced()) return;
   const Owners present = owners();
   std::erase_if(kept_, [&](const Claim& claim) { return !present.contains(claim); });
   adopt_new(present);
@@ -142,7 +136,7 @@ void SecretKeeper::round() {
 void SecretKeeper::adopt_new(const Owners& present) {
   for (const auto& [claim, owner] : present) {
     if (kept_.contains(claim)) continue;
-    if (!options_.may_write()) return;
+    if (!may_write_()) return;
     const auto secret = find(claim.first, std::string(kBootstrapSecretPrefix) + claim.second);
     const bool owned = secret && has_owner(*secret);
     if (owned && renewer_) renewer_->look_at(*secret);
@@ -151,7 +145,7 @@ void SecretKeeper::adopt_new(const Owners& present) {
 }
 
 void SecretKeeper::sweep() {
-  const bool may_write = options_.may_write();
+  const bool may_write = may_write_();
   if (may_write) {
     secrets_.start();
   } else {
@@ -171,7 +165,7 @@ void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
 
 bool SecretKeeper::look_at_all() {
   // Before every Pod is known, each Secret looks like an orphan.
-  if (!options_.store.has_synced() || !secrets_.has_synced()) return false;
+  if (!store_.has_synced() || !secrets_.has_synced()) return false;
   // The count of stale Secrets must include each one that was created before the CA changed.
   if (renewer_ && renewer_->outdated() && !current_) {
     secrets_.refresh([this](bool ok) {
@@ -194,7 +188,7 @@ bool SecretKeeper::look_at_all() {
 
 void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
   const auto uuid = uuid_of(secret);
-  if (!uuid || !options_.may_write()) return;
+  if (!uuid || !may_write_()) return;
   const Claim claim{metadata_of(secret).ns, *uuid};
   if (has_owner(secret)) {
     if (present.contains(claim)) kept_.insert(claim);
@@ -239,7 +233,7 @@ void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
   const auto [ns, name, uid, version] = metadata_of(secret);
   // Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the
   // Pod.
-  const std::string limit = rfc3339(runtime_.clock.wall_now() - options_.patience);
+  const std::string limit = rfc3339(runtime_.clock.wall_now() - kPatience);
   const std::string created = text_at(map_at(secret, "metadata"), "creationTimestamp");
   if (created > limit || now - since < kSweep) return;
   if (deletions_left_ == 0 || pod_exists(claim)) return;
@@ -263,14 +257,14 @@ bool SecretKeeper::pod_exists(const Claim& claim) {
 
 std::vector<json::object> SecretKeeper::all() const {
   std::vector<json::object> all;
-  for (const auto& secret : secrets_.objects().list()) all.push_back(metadata_of(*secret));
+  for (const auto& secret : secrets_.objects().list()) all.push_back(json_of(*secret));
   return all;
 }
 
 std::optional<json::object> SecretKeeper::find(const std::string& ns,
                                                const std::string& name) const {
   const auto secret = secrets_.objects().get(ns, name);
-  return secret ? std::optional(metadata_of(*secret)) : std::nullopt;
+  return secret ? std::optional(json_of(*secret)) : std::nullopt;
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -19,22 +19,14 @@
 #include "kubernetes/client/informer.hpp"
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
 #include "osm/kubernetes/upkeep.hpp"
-#include "osm/object_store.hpp"
-#include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct SecretKeeperOptions {
-  const ObjectStore& store;  // holds Pods with a proxy UUID
-  std::function<bool()> may_write;
-  std::string mesh_name;
-  std::chrono::minutes patience{10};                     // time to wait for a Secret's Pod
-  std::optional<ProxyCertificateUpkeep> certificates{};  // nullopt: they are not renewed
-};
-
 class SecretKeeper {
  public:
-  SecretKeeper(Api& api, const Runtime& runtime, SecretKeeperOptions options);
+  // `may_write` is true on the writing replica. Precondition: options.secrets, whose store holds
+  // the Pods with a proxy UUID.
+  SecretKeeper(const UpkeepOptions& options, std::function<bool()> may_write);
   // Blocking: until a running call of the API has returned.
   ~SecretKeeper() { strand_.stop(); }
 
@@ -74,7 +66,8 @@ class SecretKeeper {
 
   Api& api_;
   const Runtime runtime_;
-  const SecretKeeperOptions options_;
+  const ObjectStore& store_;
+  const std::function<bool()> may_write_;
 
   std::atomic<bool> touched_{false};  // a round is to come
 

@@ -1,5 +1,7 @@
 #include "kubernetes/upkeep/status_share.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -73,9 +75,8 @@ std::string text_of(const std::map<std::string, Share, std::less<>>& shares,
   std::string lines;
   bool complete = true;
   for (const auto& [id, share] : shares) {
-    const std::string line = '\n' + id + ' ' + std::to_string(share.generation) + ' ' +
-                             std::string(phase_name(share.phase)) + ' ' +
-                             std::to_string(share.applied) + ' ' + std::to_string(share.concerned);
+    const std::string line = fmt::format("\n{} {} {} {} {}", id, share.generation,
+                                         phase_name(share.phase), share.applied, share.concerned);
     complete = kComplete.size() + lines.size() + line.size() <= max_bytes;
     if (!complete) break;
     lines += line;

@@ -83,14 +83,13 @@ class ClusterUpkeep final : public Upkeep {
 
   void start_writers() {
     const auto may_write = [this] { return leads(); };
-    if (options_.gateway) keep_gateway(may_write);
+    if (options_.gateway)
+      gateway_.emplace(options_, may_write, [this] {
+        if (status_) status_->on_mesh();
+      });
     if (options_.status) keep_status(may_write);
     if (options_.secrets) {
-      secrets_.emplace(api_, runtime_,
-                       SecretKeeperOptions{.store = options_.secrets->store,
-                                           .may_write = may_write,
-                                           .mesh_name = options_.mesh_name,
-                                           .certificates = options_.secrets->certificates});
+      secrets_.emplace(options_, may_write);
       follow(options_.secrets->store, [this](const auto& keys) { secrets_->on_objects(keys); });
     }
     if (options_.roots) {
@@ -99,27 +98,9 @@ class ClusterUpkeep final : public Upkeep {
           RootStatusWriterOptions{options_.roots->roots, may_write, options_.osm_namespace});
       follow(options_.roots->store, [this](const auto& keys) { roots_->on_objects(keys); });
     }
-    lease_.emplace(api_, runtime_,
-                   LeaseOptions{.ns = options_.osm_namespace,
-                                .name = "osm-controller-" + options_.mesh_name,
-                                .identity = options_.replica},
-                   [this] { on_acquired(); });
+    lease_.emplace(options_, [this] { on_acquired(); });
     started_lease_ = &*lease_;
     if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
-  }
-
-  void keep_gateway(const std::function<bool()>& may_write) {
-    gateway_.emplace(api_, runtime_,
-                     GatewayKeeperOptions{.manager = options_.gateway->manager,
-                                          .spec = options_.gateway->mesh_spec,
-                                          .trust_domains = options_.gateway->trust_domains,
-                                          .may_write = may_write,
-                                          .on_problems =
-                                              [this] {
-                                                if (status_) status_->on_mesh();
-                                              },
-                                          .mesh_name = options_.mesh_name,
-                                          .mesh_config = mesh_config()});
   }
 
   void keep_status(const std::function<bool()>& may_write) {
