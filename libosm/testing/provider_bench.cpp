@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
-#include <mutex>
 #include <utility>
 
 namespace osm::inline v1::testing {
@@ -111,9 +109,7 @@ bool Bench::put(const ServiceName& service, const std::vector<Endpoint>& endpoin
 }
 
 bool Bench::lists(const ServiceName& service, const Known& expected) {
-  Known sorted = expected;
-  if (sorted) std::sort(sorted->begin(), sorted->end());
-  return wait([&] { return watch().ask(service).is(sorted); });
+  return wait([&, sorted = sorted(expected)] { return watch().ask(service).is(sorted); });
 }
 
 bool Bench::serves(const ServiceName& service, const Known& expected) {
@@ -122,9 +118,7 @@ bool Bench::serves(const ServiceName& service, const Known& expected) {
 }
 
 bool Bench::comes_to_serve(const ServiceName& service, const Known& expected) {
-  Known sorted = expected;
-  if (sorted) std::sort(sorted->begin(), sorted->end());
-  return wait([&] { return served(service) == sorted; });
+  return wait([&, sorted = sorted(expected)] { return served(service) == sorted; });
 }
 
 Known Bench::served(const ServiceName& service) const {
@@ -132,9 +126,7 @@ Known Bench::served(const ServiceName& service) const {
   if (!now) return std::nullopt;
   const auto entry = now->endpoints.find(service);
   if (!entry) return std::nullopt;
-  Known known = entry->endpoints;
-  std::sort(known->begin(), known->end());
-  return known;
+  return sorted(entry->endpoints);
 }
 
 ProviderStatus Bench::status() const {
@@ -148,16 +140,6 @@ std::string Bench::problem(ErrorCode code) const {
   for (const Problem& problem : *now->problems)
     if (problem.code == code) return problem.text();
   return {};
-}
-
-bool Bench::returns_in_time(std::function<void()> call) {
-  std::packaged_task<void()> task(std::move(call));
-  const auto returned = task.get_future();
-  {
-    std::lock_guard lock(callers_mutex_);  // a provider may announce on two threads
-    callers_.emplace_back(std::move(task));
-  }
-  return returned.wait_for(options_.call_limit) == std::future_status::ready;
 }
 
 }  // namespace osm::inline v1::testing

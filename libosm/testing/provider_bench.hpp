@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -24,23 +25,19 @@ namespace osm::inline v1::testing {
 
 using RealTime = std::chrono::steady_clock;
 
-struct Verdict {
-  ConformanceOutcome outcome = ConformanceOutcome::kPassed;
-  std::string explanation;
-  std::string seen;
-};
+using Verdict = ConformanceResult;  // whoever ran the clause adds it
 
 inline Verdict passed(std::string seen) {
-  return {ConformanceOutcome::kPassed, {}, std::move(seen)};
+  return {{}, ConformanceOutcome::kPassed, {}, std::move(seen)};
 }
 inline Verdict failed(std::string explanation, std::string seen) {
-  return {ConformanceOutcome::kFailed, std::move(explanation), std::move(seen)};
+  return {{}, ConformanceOutcome::kFailed, std::move(explanation), std::move(seen)};
 }
 inline Verdict not_applicable(std::string explanation) {
-  return {ConformanceOutcome::kNotApplicable, std::move(explanation), {}};
+  return {{}, ConformanceOutcome::kNotApplicable, std::move(explanation), {}};
 }
 inline Verdict not_judged(const std::string& clause) {
-  return {ConformanceOutcome::kNotJudged, "needs the clause " + clause + " to pass first", {}};
+  return {{}, ConformanceOutcome::kNotJudged, "needs the clause " + clause + " to pass first", {}};
 }
 
 // The namespace of every service of the suite, and its usual service.
@@ -138,9 +135,19 @@ class Bench {
   // The mesh's first problem of this code; empty: none.
   std::string problem(ErrorCode code) const;
 
-  // Runs `call` on a separate thread. Result: true if it returned within the options' call_limit;
-  // the end of the clause waits for it.
-  bool returns_in_time(std::function<void()> call);
+  // Runs `call` on a separate thread. Result: its result; nullopt if it did not return within the
+  // options' call_limit. The end of the clause waits for it.
+  template <class Call>
+  auto in_time(Call call) -> std::optional<decltype(call())> {
+    std::packaged_task<decltype(call())()> task(std::move(call));
+    auto result = task.get_future();
+    {
+      std::lock_guard lock(callers_mutex_);  // a provider may announce on two threads
+      callers_.emplace_back(std::move(task));
+    }
+    if (result.wait_for(options_.call_limit) != std::future_status::ready) return std::nullopt;
+    return result.get();
+  }
 
  private:
   void run_round();
@@ -164,10 +171,8 @@ class Bench {
   std::list<std::thread> callers_;
 };
 
-// One clause: its id, its promise and its check.
 struct ClauseEntry {
-  const char* id;
-  const char* title;
+  ConformanceClause clause;
   Verdict (*check)(Bench& bench);
 };
 

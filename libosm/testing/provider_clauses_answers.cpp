@@ -163,8 +163,7 @@ Verdict merge(Bench& bench) {
     } else {
       other.platform().remove_service(kBooks);
     }
-    for (Known* known : {&first, &second})
-      if (*known) std::sort((*known)->begin(), (*known)->end());
+    for (Known* known : {&first, &second}) *known = sorted(std::move(*known));
     const bool apart = bench.wait([&] {
       return bench.watch().ask(kBooks).is(first) && other.watch().ask(kBooks).is(second);
     });
@@ -277,13 +276,14 @@ Verdict names(Bench& bench) {
 
 std::vector<ClauseEntry> answer_clauses() {
   return {
-      {"zero-is-not-gone", "without endpoints and unknown are different answers", zero_is_not_gone},
-      {"identity", "the identity comes with the endpoint, never from its address", identity},
-      {"spoofed-identity", "no endpoint is served under an identity that it must not have",
+      {{"zero-is-not-gone", "without endpoints and unknown are different answers"},
+       zero_is_not_gone},
+      {{"identity", "the identity comes with the endpoint, never from its address"}, identity},
+      {{"spoofed-identity", "no endpoint is served under an identity that it must not have"},
        spoofed_identity},
-      {"optionals", "port, zone, weight and health arrive as the platform has them", optionals},
-      {"merge", "two instances share nothing, and merge to one service", merge},
-      {"names", "names are canonical: lower case, valid, bounded", names}};
+      {{"optionals", "port, zone, weight and health arrive as the platform has them"}, optionals},
+      {{"merge", "two instances share nothing, and merge to one service"}, merge},
+      {{"names", "names are canonical: lower case, valid, bounded"}, names}};
 }
 
 }  // namespace osm::inline v1::testing

@@ -32,7 +32,7 @@ Verdict callbacks(Bench& bench) {
   std::atomic<bool> readable = true;
   std::atomic<int> heard = 0;
   bench.watch().on_announcement([&](const std::vector<ServiceName>&) {
-    if (heard++ < 3 && !bench.returns_in_time([&bench] { bench.watch().ask(kBooks); }))
+    if (heard++ < 3 && !bench.in_time([&bench] { return bench.watch().ask(kBooks); }))
       readable = false;
     linger(microseconds(500));
   });
@@ -333,11 +333,11 @@ Verdict reported(Bench& bench) {
 }  // namespace
 
 std::vector<ClauseEntry> conduct_clauses() {
-  return {{"callbacks", "callbacks come one at a time, and no lock is held meanwhile", callbacks},
-          {"errors-are-values", "nothing throws, and what does is isolated", errors_are_values},
-          {"flood", "a flood is coalesced: memory stays flat, the newest state arrives", flood},
-          {"stop", "after a subscription's end no callback runs", stop},
-          {"reported", "health is exported under the provider's constant name", reported}};
+  return {{{"callbacks", "callbacks come one at a time, and no lock is held meanwhile"}, callbacks},
+          {{"errors-are-values", "nothing throws, and what does is isolated"}, errors_are_values},
+          {{"flood", "a flood is coalesced: memory stays flat, the newest state arrives"}, flood},
+          {{"stop", "after a subscription's end no callback runs"}, stop},
+          {{"reported", "health is exported under the provider's constant name"}, reported}};
 }
 
 }  // namespace osm::inline v1::testing

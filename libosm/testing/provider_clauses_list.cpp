@@ -15,9 +15,7 @@ constexpr std::size_t kFirstServices = 50;
 ServiceName first_service(std::size_t i) { return {kShop, "first-" + std::to_string(i)}; }
 
 Known first_endpoints(std::size_t i) {
-  std::vector<Endpoint> out{endpoint_at(2 * i), endpoint_at(2 * i + 1)};
-  std::sort(out.begin(), out.end());
-  return out;
+  return sorted({{endpoint_at(2 * i), endpoint_at(2 * i + 1)}});
 }
 
 // Empty if everything on the platform is listed.
@@ -100,24 +98,15 @@ class Reading {
       announced_ = true;
       // Read on another thread: the clause "callbacks" finds a lock that is held during an
       // announcement.
-      struct Read {
-        std::mutex mutex;
-        Answer answer;
-      };
-      auto read = std::make_shared<Read>();
-      const bool returned = bench_.returns_in_time([read, service = service_, &bench = bench_] {
-        Answer answer = bench.watch().ask(service);
-        std::lock_guard lock(read->mutex);
-        read->answer = std::move(answer);
-      });
-      if (!returned) {
+      const auto read = bench_.in_time(
+          [service = service_, &bench = bench_] { return bench.watch().ask(service); });
+      if (!read) {
         as_expected_ = true;
         return;
       }
-      std::lock_guard lock(read->mutex);
-      as_expected_ = as_expected_ || read->answer.is(expected_);
-      std::lock_guard seen_lock(mutex_);
-      seen_ = read->answer.text();
+      as_expected_ = as_expected_ || read->is(expected_);
+      std::lock_guard lock(mutex_);
+      seen_ = read->text();
     });
   }
   ~Reading() { bench_.watch().on_announcement(nullptr); }
@@ -227,11 +216,12 @@ Verdict order(Bench& bench) {
 }  // namespace
 
 std::vector<ClauseEntry> first_list_clauses() {
-  return {{"synced", "the first list is complete when has_synced() turns true, which is announced",
-           synced},
-          {"not-ready", "until it has synced the mesh waits, and names it", not_ready},
-          {"events", "every change is announced by name, and can be read when it is", events},
-          {"order", "repeated and reordered announcements lead to the same mesh", order}};
+  return {
+      {{"synced", "the first list is complete when has_synced() turns true, which is announced"},
+       synced},
+      {{"not-ready", "until it has synced the mesh waits, and names it"}, not_ready},
+      {{"events", "every change is announced by name, and can be read when it is"}, events},
+      {{"order", "repeated and reordered announcements lead to the same mesh"}, order}};
 }
 
 }  // namespace osm::inline v1::testing

@@ -182,11 +182,12 @@ Verdict non_blocking(Bench& bench) {
 
 std::vector<ClauseEntry> outage_clauses() {
   return {
-      {"lost", "a platform that goes away takes no endpoint with it", lost},
-      {"stale", "the mesh hears that what it serves is stale, and when it no longer is", stale},
-      {"recovers", "when the platform is back, so is everything that changed meanwhile", recovers},
-      {"clock", "no time makes endpoints expire: not a week, not a wrong calendar", clock},
-      {"non-blocking", "calls answer from memory, also while the platform hangs", non_blocking}};
+      {{"lost", "a platform that goes away takes no endpoint with it"}, lost},
+      {{"stale", "the mesh hears that what it serves is stale, and when it no longer is"}, stale},
+      {{"recovers", "when the platform is back, so is everything that changed meanwhile"},
+       recovers},
+      {{"clock", "no time makes endpoints expire: not a week, not a wrong calendar"}, clock},
+      {{"non-blocking", "calls answer from memory, also while the platform hangs"}, non_blocking}};
 }
 
 }  // namespace osm::inline v1::testing

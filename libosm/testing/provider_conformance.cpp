@@ -62,13 +62,6 @@ Verdict try_clause(const ClauseEntry& entry, const PlatformFactory& factory,
                 "it hangs while " + trial->step);
 }
 
-ConformanceResult result_of(const ClauseEntry& entry, Verdict verdict) {
-  return {.clause = {entry.id, entry.title},
-          .outcome = verdict.outcome,
-          .explanation = std::move(verdict.explanation),
-          .seen = std::move(verdict.seen)};
-}
-
 const char* word(ConformanceOutcome outcome) {
   switch (outcome) {
     case ConformanceOutcome::kPassed:
@@ -115,7 +108,7 @@ std::string ConformanceReport::text() const {
 
 std::vector<ConformanceClause> conformance_clauses() {
   std::vector<ConformanceClause> out;
-  for (const ClauseEntry& entry : all_clauses()) out.push_back({entry.id, entry.title});
+  for (const ClauseEntry& entry : all_clauses()) out.push_back(entry.clause);
   return out;
 }
 
@@ -124,8 +117,8 @@ ConformanceReport check_provider(const PlatformFactory& platform,
   ConformanceReport report;
   bool syncs = true;
   for (const ClauseEntry& entry : all_clauses()) {
-    Verdict verdict = syncs ? try_clause(entry, platform, options) : not_judged("synced");
-    report.results.push_back(result_of(entry, std::move(verdict)));
+    report.results.push_back(syncs ? try_clause(entry, platform, options) : not_judged("synced"));
+    report.results.back().clause = entry.clause;
     if (report.results.size() == 1) syncs = report.results.front().ok();
   }
   return report;
@@ -133,12 +126,14 @@ ConformanceReport check_provider(const PlatformFactory& platform,
 
 ConformanceResult check_provider_clause(std::string_view id, const PlatformFactory& platform,
                                         const ConformanceOptions& options) {
-  for (const ClauseEntry& entry : all_clauses())
-    if (id == entry.id) return result_of(entry, try_clause(entry, platform, options));
-  return {.clause = {std::string(id), ""},
-          .outcome = ConformanceOutcome::kFailed,
-          .explanation = "no such clause; conformance_clauses() lists them",
-          .seen = {}};
+  Verdict verdict = failed("no such clause; conformance_clauses() lists them", {});
+  verdict.clause.id = id;
+  for (const ClauseEntry& entry : all_clauses()) {
+    if (id != entry.clause.id) continue;
+    verdict = try_clause(entry, platform, options);
+    verdict.clause = entry.clause;
+  }
+  return verdict;
 }
 
 }  // namespace osm::inline v1::testing

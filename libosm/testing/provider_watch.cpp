@@ -30,6 +30,11 @@ std::string text_of(const Known& known) {
   return out + ']';
 }
 
+Known sorted(Known known) {
+  if (known) std::sort(known->begin(), known->end());
+  return known;
+}
+
 std::string Answer::text() const {
   return threw.empty() ? text_of(known) : "threw '" + threw + "'";
 }
@@ -66,8 +71,7 @@ auto ProviderWatch::noting(const std::string& name, Call call) const -> decltype
 Answer ProviderWatch::ask(const ServiceName& service) const {
   auto known = guarded([&] { return list(service); });
   if (!known.ok()) return {std::nullopt, known.error().message};
-  if (*known) std::sort((*known)->begin(), (*known)->end());
-  return {*std::move(known), {}};
+  return {sorted(*std::move(known)), {}};
 }
 
 bool ProviderWatch::synced() const {

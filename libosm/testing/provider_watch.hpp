@@ -30,6 +30,7 @@ struct Answer {
 };
 
 std::string text_of(const Known& known);
+Known sorted(Known known);
 
 class ProviderWatch final : public EndpointsProvider {
  public:
