@@ -13,7 +13,6 @@
 #include <string>
 #include <utility>
 
-#include "ads/grpc_call.hpp"
 #include "ads/grpc_stream.hpp"
 #include "ads/stream_host.hpp"
 

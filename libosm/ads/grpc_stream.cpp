@@ -11,6 +11,9 @@
 namespace osm::inline v1::ads {
 namespace {
 
+// A certificate request has at most 16 kB.
+constexpr std::size_t kMaxRequest = 32 * 1024;
+
 // gRPC keeps room in a connection for as many slices as its largest message had (measured: 20 kB
 // after one of 200 clusters). Below this size, copying is cheaper.
 constexpr std::size_t kWorthSharing = 32 * 1024;
@@ -44,8 +47,6 @@ grpc::ByteBuffer to_buffer(const Response& response) {
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
-}  // namespace
-
 std::string to_string(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
   std::string bytes;
@@ -55,6 +56,8 @@ std::string to_string(const grpc::ByteBuffer& buffer) {
     bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   return bytes;
 }
+
+}  // namespace
 
 void GrpcStream::write(const Response& response) {
   outgoing_ = to_buffer(response);
@@ -78,5 +81,23 @@ void GrpcStream::OnWriteDone(bool ok) {
 }
 
 void GrpcStream::OnDone() { service_.leave(id_); }
+
+void GrpcCall::finish(CloseCode code, const std::string& text, const std::string& bytes) {
+  if (finished_.exchange(true)) return;
+  if (code != CloseCode::kOk) return Finish({static_cast<grpc::StatusCode>(code), text});
+  const grpc::Slice slice(bytes);
+  outgoing_ = grpc::ByteBuffer(&slice, 1);
+  StartWriteAndFinish(&outgoing_, {}, grpc::Status::OK);
+}
+
+void GrpcCall::OnReadDone(bool ok) {
+  if (!ok) return finish(CloseCode::kInvalidArgument, "no request came", {});
+  if (incoming_.Length() > kMaxRequest)
+    return finish(CloseCode::kInvalidArgument,
+                  "the request has more than " + std::to_string(kMaxRequest) + " bytes", {});
+  host_.on_call(std::move(peer_), to_string(std::exchange(incoming_, {})), shared_from_this());
+}
+
+void GrpcCall::OnDone() { service_.leave(id_); }
 
 }  // namespace osm::inline v1::ads

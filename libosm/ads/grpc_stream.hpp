@@ -1,13 +1,13 @@
-// One gRPC stream: copies bytes between gRPC's threads and the strand. It takes no decisions.
-//
-// Only the strand starts operations (after Strand::stop(), only its caller), and gRPC calls
-// OnDone() only after finish(). So no operation can start on a destroyed call.
+// gRPC's reactors for one stream and for one unary call: they copy bytes between gRPC's threads and
+// the strand, and take no decisions.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "ads/stream_host.hpp"
 
@@ -15,8 +15,8 @@ namespace osm::inline v1::ads {
 
 class GrpcService;
 
-std::string to_string(const grpc::ByteBuffer& buffer);
-
+// Only the strand starts operations (after Strand::stop(), only its caller), and gRPC calls
+// OnDone() only after close(). So no operation can start on a destroyed stream.
 class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStream {
  public:
   GrpcStream(StreamId id, XdsVariant variant, grpc::GenericCallbackServerContext& context,
@@ -35,6 +35,31 @@ class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStre
 
   const StreamId id_;
   grpc::GenericCallbackServerContext& context_;
+  StreamHost& host_;
+  GrpcService& service_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  std::atomic<bool> finished_ = false;
+};
+
+// One unary call: reads one request and sends one answer.
+class GrpcCall final : public grpc::ServerGenericBidiReactor,
+                       public UnaryCall,
+                       public std::enable_shared_from_this<GrpcCall> {
+ public:
+  GrpcCall(StreamId id, PeerCertificate peer, StreamHost& host, GrpcService& service)
+      : id_(id), peer_(std::move(peer)), host_(host), service_(service) {}
+
+  void start() { StartRead(&incoming_); }
+  void finish(CloseCode code, const std::string& text, const std::string& bytes) override;
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnCancel() override { finish(CloseCode::kCancelled, "the caller left", {}); }
+  void OnDone() override;
+
+  const StreamId id_;
+  PeerCertificate peer_;
   StreamHost& host_;
   GrpcService& service_;
   grpc::ByteBuffer incoming_;

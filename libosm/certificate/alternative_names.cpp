@@ -1,6 +1,6 @@
-#include "certificate/alternative_names.hpp"
-
 #include <algorithm>
+
+#include "certificate/x509.hpp"
 
 namespace osm::inline v1::certificate::x509 {
 

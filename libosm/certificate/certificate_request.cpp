@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "certificate/alternative_names.hpp"
 #include "certificate/issuance.hpp"
 #include "certificate/p256.hpp"
 #include "certificate/x509.hpp"

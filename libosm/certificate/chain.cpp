@@ -1,5 +1,3 @@
-#include "certificate/chain.hpp"
-
 #include <algorithm>
 #include <chrono>
 

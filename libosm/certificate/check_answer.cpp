@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "certificate/alternative_names.hpp"
-#include "certificate/chain.hpp"
 #include "certificate/issuance.hpp"
 #include "certificate/x509.hpp"
 #include "osm/certificate/request.hpp"

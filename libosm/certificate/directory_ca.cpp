@@ -77,8 +77,6 @@ class Directory final : public CaStore {
 
   Result<std::optional<PrivateKey>> read() const;
   Status write(const std::string& name, const std::string& text) const;
-  // Makes the name durable, whichever process created it.
-  Status sync() const;
   // Once a CA exists, no temporary file can become it any more, so all are removed: those of
   // crashed creators and those of running ones.
   void remove_temporaries() const;
@@ -161,10 +159,7 @@ Status Directory::create(const PrivateKey& pem) {
     written = storage(file_path(), "cannot be created", errno);
   ::unlinkat(fd_.get(), name.c_str(), 0);
   if (!written) return written;
-  return sync();
-}
-
-Status Directory::sync() const {
+  // Make the name durable, whichever process created it.
   if (::fsync(fd_.get()) != 0) return storage(path_, "cannot be written", errno);
   return {};
 }

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "certificate/chain.hpp"
 #include "certificate/x509.hpp"
 
 namespace osm::inline v1::certificate {

@@ -2,6 +2,8 @@
 // openssl::CleanErrorQueue around these calls.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,5 +70,31 @@ Result<openssl::Key> parse_request_key(std::string_view pem);
 std::string quoted(std::string_view text);
 
 std::string serial_number(const X509& certificate);  // lower-case hex
+
+// The subject alternative names, in their order, unchecked.
+struct AlternativeNames {
+  std::vector<std::string> uris;
+  std::vector<std::string> dns;
+  bool others = false;  // there are names of other types
+};
+AlternativeNames alternative_names(const GENERAL_NAMES* names);
+AlternativeNames alternative_names(const X509& certificate);
+// True if these are exactly the subject's.
+bool same_names(const AlternativeNames& names, const Subject& subject);
+
+// The value of the only common name; nothing if there is none, or if there are several.
+std::optional<std::string> common_name(const X509_NAME& name);
+
+// Result: the chain from `leaf` to one of `roots`, in order; keys and signatures of 112 bits at
+// least.
+// Failure: kInvalidCertificate with OpenSSL's reason.
+Result<std::vector<openssl::X509Handle>> verified_chain(
+    X509& leaf, std::span<const openssl::X509Handle> between,
+    std::span<const openssl::X509Handle> roots, WallTime now);
+
+// Checks that `chain` is a CA's: the signing certificate first, each signed by the next, the root
+// last, all of them valid CAs with sufficient path length. Precondition: not empty.
+// Failure: kInvalidCertificate, kCertificateExpired: the certificate, the reason, and what to do.
+Status check_ca_chain(std::span<const openssl::X509Handle> chain, WallTime now);
 
 }  // namespace osm::inline v1::certificate::x509

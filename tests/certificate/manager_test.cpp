@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "certificate/alternative_names.hpp"
 #include "certificate/manager_fixture.hpp"
+#include "certificate/x509.hpp"
 #include "lib/run.hpp"
 #include "osm/certificate/request.hpp"
 

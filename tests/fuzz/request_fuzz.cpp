@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "certificate/alternative_names.hpp"
 #include "certificate/local_issuer.hpp"
 #include "certificate/x509.hpp"
 #include "fuzz/fuzz.hpp"

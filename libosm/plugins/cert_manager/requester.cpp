@@ -40,7 +40,10 @@ Result<Progress> Requester::ask(const certificate::SigningRequest& request) {
   const std::string name = new_name();
   // Deletes the request, which may have been created, however this function is left.
   const std::shared_ptr<void> at_end(nullptr, [this, &name](void*) { remove(name); });
-  OSM_TRY(create(name, request));
+  const auto created = kubernetes::create_object(
+      options_.cluster, request_kind(),
+      request_json(options_.osm_namespace, name, options_.issuer, request));
+  if (!created.ok()) return refused_by_server(created.error());
   return wait(name);
 }
 
@@ -50,15 +53,6 @@ std::string Requester::new_name() {
   std::lock_guard lock(mutex_);
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(options_.runtime.rng.next());
   return "osm-" + hex_of(bytes);
-}
-
-Status Requester::create(const std::string& name,
-                         const certificate::SigningRequest& request) const {
-  const auto created = kubernetes::create_object(
-      options_.cluster, request_kind(),
-      request_json(options_.osm_namespace, name, options_.issuer, request));
-  if (!created.ok()) return refused_by_server(created.error());
-  return {};
 }
 
 Result<Progress> Requester::wait(const std::string& name) const {
@@ -131,6 +125,7 @@ void Requester::remove(const std::string& name) const {
                                {{"request", name}, {"cause", removed.error().message}});
 }
 
+// Deletes requests of processes that were killed while they waited.
 void Requester::collect_now_and_then() {
   {
     std::lock_guard lock(mutex_);
@@ -138,11 +133,6 @@ void Requester::collect_now_and_then() {
     if (collected_ && now - *collected_ < kLeftBehind) return;
     collected_ = now;
   }
-  collect();
-}
-
-// Deletes requests of processes that were killed while they waited.
-void Requester::collect() const {
   const auto old =
       kubernetes::list_older_objects(options_.cluster, request_kind(), options_.osm_namespace,
                                      kLabels, options_.runtime.clock.wall_now() - kLeftBehind);

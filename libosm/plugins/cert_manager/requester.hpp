@@ -36,10 +36,8 @@ class Requester {
  private:
   std::string new_name();
   Result<Progress> wait(const std::string& name) const;
-  Status create(const std::string& name, const certificate::SigningRequest& request) const;
   void remove(const std::string& name) const;
   void collect_now_and_then();
-  void collect() const;
   Error refused_by_server(const Error& error) const;
   Error late(const std::string& name, const std::string& why) const;
 
