@@ -8,9 +8,7 @@ namespace osm::inline v1::endpoint {
 
 void SelectorIndex::set(const std::string& name, const Labels& selector) {
   if (const auto at = selectors_.find(name); at != selectors_.end()) {
-    const auto names = names_.find(*at->second.begin());
-    names->second.erase(name);
-    if (names->second.empty()) names_.erase(names);
+    remove_member(names_, *at->second.begin(), name);
     selectors_.erase(at);
   }
   if (selector.empty()) return;

@@ -25,9 +25,7 @@ void PodTable::set_pod(const std::string& name, DecodedPod pod) {
   if (at ? pod.value == **at : !pod.value) return;
   if (at) {
     const ProxyId id = (*at)->proxy_id;
-    auto& claimants = claims_[id];
-    claimants.erase(name);
-    if (claimants.empty()) claims_.erase(id);
+    remove_member(claims_, id, name);
     touched_ids_.insert(id);
   }
   if (!pod.value) {
@@ -48,9 +46,7 @@ void PodTable::retire(const ProxyId& id, Changes& changes) {
   if (owner == owners_.end()) return;
   const auto at = served_.find(owner->second);
   for (const std::string& address : at->second->addresses) {
-    auto& names = by_address_[address];
-    names.erase(owner->second);
-    if (names.empty()) by_address_.erase(address);
+    remove_member(by_address_, address, owner->second);
     changes.addresses.insert(address);
   }
   changes.pods.insert(owner->second);

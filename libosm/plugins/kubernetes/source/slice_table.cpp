@@ -180,11 +180,9 @@ void SliceTable::set_slice(const std::string& name, std::optional<EndpointSlice>
   if (slice && slice->service.empty()) slice.reset();
   const auto former = service_of_.find(name);
   if (former != service_of_.end()) {
-    auto& slices = slices_of_.at(former->second);
-    if (slice && slices.at(name) == *slice) return;
+    if (slice && slices_of_.at(former->second).at(name) == *slice) return;
     touched_.insert(former->second);
-    slices.erase(name);
-    if (slices.empty()) slices_of_.erase(former->second);
+    remove_member(slices_of_, former->second, name);
     service_of_.erase(former);
   }
   if (!slice) return;
@@ -206,11 +204,7 @@ endpoint::ServiceState SliceTable::compute(const Service& service, const PodTabl
 void SliceTable::forget_dependencies(const std::string& service) {
   const auto asked = dependencies_.extract(service);
   if (!asked) return;
-  for (const std::string& key : asked.mapped()) {
-    const auto at = dependents_.find(key);
-    at->second.erase(service);
-    if (at->second.empty()) dependents_.erase(at);
-  }
+  for (const std::string& key : asked.mapped()) remove_member(dependents_, key, service);
 }
 
 endpoint::TableChanges SliceTable::update(const PodTable& pods, const PodTable::Changes& changed) {
