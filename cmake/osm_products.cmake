@@ -58,7 +58,7 @@ osm_product(osm
   HIDDEN osm_boost_json
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf re2::re2 yaml-cpp fmt::fmt
           OpenSSL::Crypto Threads::Threads)
-osm_product(net ROOMS net HIDDEN osm_boost_asio LINK osm::osm Boost::headers Threads::Threads
+osm_product(net ROOMS net HIDDEN osm_boost_asio ${json_of_vm} LINK osm::osm Boost::headers Threads::Threads
   PRIVATE OpenSSL::SSL fmt::fmt)
 osm_product(vm ROOMS vm HIDDEN ${json_of_vm} LINK osm::osm PRIVATE fmt::fmt)
 osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp fmt::fmt OpenSSL::Crypto)

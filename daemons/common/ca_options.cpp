@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "option_checks.hpp"
+#include "mesh_options.hpp"
 #include "osm/ids.hpp"
 
 namespace osm::daemon {

@@ -40,39 +40,46 @@ std::string expose_problems(std::vector<Problem> problems) {
 net::Response exposition(const HttpSideOptions& options) {
   return {200,
           std::string(net::PrometheusRegistry::kContentType),
-          options.metrics.expose() + expose_problems(options.problems()),
+          options.runtime.registry().expose() + expose_problems(options.problems()),
           {}};
+}
+
+net::Response version() {
+  return net::json_response(
+      boost::json::serialize(boost::json::object{
+          {"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}}) +
+      '\n');
+}
+
+// Counts and times the requests to `router`.
+net::Response measured(const net::Router& router, const net::Request& request, Runtime& runtime) {
+  const SteadyTime start = runtime.clock.steady_now();
+  net::Response response = router(request);
+  // Strangers choose paths: those that lead nowhere share one label.
+  const std::string path = response.status == 404 ? "other" : request.path;
+  const std::string code = std::to_string(response.status);
+  runtime.metrics.add("osm_http_response_total", {{"code", code}, {"path", path}}, 1);
+  const std::chrono::duration<double> took = runtime.clock.steady_now() - start;
+  runtime.metrics.observe("osm_http_response_duration", {{"path", path}}, took.count());
+  return response;
 }
 
 }  // namespace
 
-net::Handler make_http_side(const HttpSideOptions& options) {
+Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& options) {
   net::Router router;
   router
       .get("/health/alive",
            [](const net::Request&) { return net::text_response("Service is alive\n"); })
       .get("/health/ready", [options](const net::Request&) { return ready(options.missing()); })
       .get("/metrics", [options](const net::Request&) { return exposition(options); })
-      .get("/version", [](const net::Request&) { return version_response(); });
-  return [router = std::move(router), options](const net::Request& request) {
-    const auto start = std::chrono::steady_clock::now();
-    net::Response response = router(request);
-    // Strangers choose paths: those that lead nowhere share one label.
-    const std::string path = response.status == 404 ? "other" : request.path;
-    const std::string code = std::to_string(response.status);
-    options.metrics.add("osm_http_response_total", {{"code", code}, {"path", path}}, 1);
-    options.metrics.observe(
-        "osm_http_response_duration", {{"path", path}},
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    return response;
-  };
-}
-
-net::Response version_response() {
-  return net::json_response(
-      boost::json::serialize(boost::json::object{
-          {"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}}) +
-      '\n');
+      .get("/version", [](const net::Request&) { return version(); });
+  return net::HttpServer::start(
+      {.listen = options.address}, options.runtime.asio(), options.runtime.executor,
+      [router = std::move(router), &runtime = options.runtime](const net::Request& request) {
+        return measured(router, request, runtime);
+      },
+      options.runtime.log);
 }
 
 void describe_metrics(net::PrometheusRegistry& metrics) {

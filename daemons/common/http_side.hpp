@@ -3,26 +3,27 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "osm/net/http.hpp"
+#include "osm/net/http_server.hpp"
 #include "osm/object.hpp"
-#include "osm/runtime/prometheus_registry.hpp"
+#include "osm/runtime/own_runtime.hpp"
 
 namespace osm::daemon {
 
 struct HttpSideOptions {
-  net::PrometheusRegistry& metrics;  // outlives the handler
+  net::Address address;
+  OwnRuntime& runtime;  // outlives the server
   // Reasons not to be ready, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
   std::function<std::vector<Problem>()> problems;  // each becomes a sample. Thread: any.
 };
 
-net::Handler make_http_side(const HttpSideOptions& options);
-
-// {"version","commit","envoy_api"}: of /version, and of the admin API's.
-net::Response version_response();
+// Its handlers wait for nothing and run on the mesh's threads, so health also tells that those are
+// free. Failure: as HttpServer::start().
+Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& options);
 
 // The texts of HELP for every metric of the library and its daemons.
 void describe_metrics(net::PrometheusRegistry& metrics);

@@ -12,7 +12,7 @@ namespace osm::daemon {
 // A token in a Secret of the mesh's namespace is read through the API, again when it is refused.
 // Failure: as vault::make_vault_issuer()'s; kInvalidArgument for a Secret elsewhere.
 // Thread: any but an event loop's. Blocking: until Vault has answered.
-Result<std::unique_ptr<certificate::Issuer>> make_vault_ca(const LoadCaOptions& with,
+Result<std::shared_ptr<certificate::Issuer>> make_vault_ca(const LoadCaOptions& with,
                                                            const VaultProvider& described,
                                                            vault::Source ca_pem);
 

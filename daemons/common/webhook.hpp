@@ -1,16 +1,30 @@
-// An admission webhook as the HTTP server of a daemon serves it.
+// An admission webhook as the HTTPS server of a daemon.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 
+#include "osm/certificate/kept_certificate.hpp"
 #include "osm/inject/admission.hpp"
-#include "osm/net/http.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/runtime/own_runtime.hpp"
 
 namespace osm::daemon {
 
-// Result: a handler that has `review` answer bodies of type application/json, and refuses others
-// with 415: no page of a browser can send that type unasked.
-net::Handler make_webhook(std::function<AdmissionAnswer(std::string_view body)> review);
+struct WebhookOptions {
+  net::Address address;
+  std::string path;
+  std::function<AdmissionAnswer(std::string_view body)> review;
+  const certificate::KeptCertificate& certificate;  // outlives the server, as all references do
+  std::string client_ca_pem{};                      // as in HttpServerOptions
+  OwnRuntime& runtime;
+  Executor& handlers;  // `review` runs there
+};
+
+// The server has `review` answer bodies of type application/json, and refuses others with 415: no
+// page of a browser can send that type unasked. Failure: as HttpServer::start().
+Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& options);
 
 }  // namespace osm::daemon

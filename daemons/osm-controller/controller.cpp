@@ -3,7 +3,9 @@
 #include <atomic>
 #include <utility>
 
+#include "ca.hpp"
 #include "daemons/version.hpp"
+#include "grpc_log.hpp"
 #include "http_side.hpp"
 #include "mesh_source.hpp"
 #include "osm/certificate/make_manager.hpp"
@@ -17,67 +19,72 @@
 namespace osm::controller {
 namespace {
 
-class ControllerImpl final : public Controller {
+class Controller final : public daemon::Daemon {
  public:
-  ControllerImpl(const Options& options, StateDir state, OwnRuntime& runtime)
+  Controller(const Options& options, StateDir state, OwnRuntime& runtime)
       : options_(options), state_(std::move(state)), runtime_(runtime) {}
 
-  ~ControllerImpl() override {
+  ~Controller() override {
     if (roots_) roots_->stop();
     // The source's upkeep uses the control plane, which is destroyed first.
     if (mesh_) mesh_->stop({});
   }
 
   Status start() {
-    daemon::describe_metrics(runtime_.registry());
-    runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
-    for (const auto step : {&ControllerImpl::start_mesh, &ControllerImpl::start_certificates,
-                            &ControllerImpl::start_control_plane, &ControllerImpl::start_servers})
+    for (const auto step : {&Controller::start_mesh, &Controller::start_certificates,
+                            &Controller::start_control_plane, &Controller::start_servers})
       OSM_TRY((this->*step)());
     return {};
   }
 
-  std::string ads_address() const override { return control_plane_->ads_address(); }
-  std::string http_address() const override { return http_->address().str(); }
-  std::string admin_address() const override { return admin_->address().str(); }
+  std::vector<std::pair<const char*, std::string>> facts() const override {
+    return {{"mesh", options_.on_kubernetes() ? "kubernetes" : options_.mesh_dir},
+            {"state_dir", options_.state_dir},
+            {"ads_address", control_plane_->ads_address()},
+            {"http_address", http_->address().str()},
+            {"admin_address", admin_->address().str()}};
+  }
 
   void shutdown(std::chrono::milliseconds deadline) override {
     stopping_ = true;  // not ready, while streams end
-    const auto report = [this](const Status& status) {
-      if (!status.ok()) runtime_.log.warning("shutting down", {{"cause", status.error().message}});
-    };
     roots_->stop();
     mesh_->stop(deadline / 4);
-    report(control_plane_->shutdown(deadline / 2));
-    report(admin_->stop(deadline / 8));
-    report(http_->stop(deadline / 8));
+    daemon::report(runtime_.log, control_plane_->shutdown(deadline / 2));
+    daemon::report(runtime_.log, admin_->stop(deadline / 8));
+    daemon::report(runtime_.log, http_->stop(deadline / 8));
   }
 
  private:
   Status start_mesh() {
-    OSM_TRY(mesh_, make_mesh_source({.options = options_, .runtime = runtime_}));
-    mesh_config_ = mesh_->spec().subscribe([this](const auto&) { follow_log_level(); });
-    follow_log_level();
+    OSM_TRY(mesh_, options_.on_kubernetes() ? make_kubernetes_source(options_, runtime_)
+                                            : make_directory_source(options_, runtime_));
+    mesh_config_ = daemon::follow_log_level(mesh_->spec(), runtime_, options_.log_level);
     return {};
   }
 
-  void follow_log_level() {
-    runtime_.json_log().set_least(
-        mesh_->spec().get_mesh_config().log_level.value_or(options_.log_level));
+  // For a CA in this directory, where the mesh is not on Kubernetes.
+  daemon::LoadCaOptions ca(const std::string& directory) const {
+    return {.options = options_,
+            .runtime = runtime_,
+            .cluster = mesh_->cluster(),
+            .directory = mesh_->cluster() ? "" : state_.file(directory)};
   }
 
   Status start_certificates() {
-    OSM_TRY(auto own, mesh_->load_ca(state_.file("ca")));
-    OSM_TRY(roots_, RootRotation::start(
-                        {.runtime = {runtime_.executor, rotating_.executor(), runtime_.clock,
-                                     runtime_.rng, runtime_.log, runtime_.metrics},
-                         .spec = mesh_->spec(),
-                         .record = mesh_->rotation_record(),
-                         .board = mesh_->board(),
-                         .own = std::move(own),
-                         .make_issuer = [this](const auto& root) { return mesh_->make_root(root); },
-                         .trust_domain = options_.trust_domain,
-                         .proxy_recall_interval = options_.proxy_recall_interval}));
+    OSM_TRY(auto own, daemon::load_ca(ca("ca")));
+    OSM_TRY(roots_, RootRotation::start({.runtime = daemon::with_executors(
+                                             runtime_, runtime_.executor, rotating_.executor()),
+                                         .spec = mesh_->spec(),
+                                         .record = mesh_->rotation_record(),
+                                         .board = mesh_->board(),
+                                         .own = std::move(own),
+                                         .make_issuer =
+                                             [this](const auto& root) {
+                                               return daemon::make_root(ca("roots/" + root.name),
+                                                                        root);
+                                             },
+                                         .trust_domain = options_.trust_domain,
+                                         .proxy_recall_interval = options_.proxy_recall_interval}));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     manager_ = certificate::make_manager(
@@ -126,14 +133,11 @@ class ControllerImpl final : public Controller {
                                                         .version = kVersion,
                                                         .commit = kCommit}),
                                    runtime_.log));
-    // The last, since who is told that all is ready may ask the others. Its handlers wait for
-    // nothing, so health also tells that the mesh's threads are free.
-    OSM_TRY(http_, net::HttpServer::start(
-                       {.listen = options_.http_address}, runtime_.asio(), runtime_.executor,
-                       daemon::make_http_side({.metrics = runtime_.registry(),
-                                               .missing = [this] { return missing(); },
-                                               .problems = [this] { return problems(); }}),
-                       runtime_.log));
+    // The last, since who is told that all is ready may ask the others.
+    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
+                                            .runtime = runtime_,
+                                            .missing = [this] { return missing(); },
+                                            .problems = [this] { return problems(); }}));
     return {};
   }
 
@@ -162,6 +166,7 @@ class ControllerImpl final : public Controller {
   const Options options_;
   const StateDir state_;
   OwnRuntime& runtime_;
+  const GrpcLog grpc_log_{runtime_.log};
   std::atomic<bool> stopping_{false};
 
   net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it
@@ -178,11 +183,11 @@ class ControllerImpl final : public Controller {
 
 }  // namespace
 
-Result<std::unique_ptr<Controller>> Controller::start(const Options& options, OwnRuntime& runtime) {
+Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
   OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
-  auto controller = std::make_unique<ControllerImpl>(options, std::move(state), runtime);
+  auto controller = std::make_unique<Controller>(options, std::move(state), runtime);
   OSM_TRY(controller->start());
-  return std::unique_ptr<Controller>(std::move(controller));
+  return std::unique_ptr<daemon::Daemon>(std::move(controller));
 }
 
 }  // namespace osm::controller

@@ -1,20 +1,13 @@
-#include "kubernetes_source.hpp"
-
 #include <string>
 #include <utility>
 
-#include "ca.hpp"
-#include "environment.hpp"
+#include "daemon.hpp"
+#include "mesh_source.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/inject/validator.hpp"
-#include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
-#include "osm/net/http_server.hpp"
-#include "osm/net/router.hpp"
 #include "osm/runtime/threads.hpp"
-#include "osm/spec/object_mesh_spec.hpp"
-#include "osm/spec/vm_provider.hpp"
-#include "replica.hpp"
+#include "process.hpp"
 #include "webhook.hpp"
 
 namespace osm::controller {
@@ -25,52 +18,27 @@ constexpr const char* kValidatorService = "osm-validator";
 
 class KubernetesSource final : public MeshSource {
  public:
-  explicit KubernetesSource(const MeshSourceOptions& with) : with_(with) {}
+  using MeshSource::MeshSource;
 
   Status start() {
-    const Options& options = with_.options;
-    OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
+    OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
-                                           .io = with_.runtime.asio(),
-                                           .runtime = with_.runtime}));
-    store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .runtime = with_.runtime,
-                                     .mesh_name = options.mesh_name,
-                                     .osm_namespace = options.osm_namespace});
-    spec_ = spec::make_mesh_spec({.store = *store_,
-                                  .mesh_name = options.mesh_name,
-                                  .osm_namespace = options.osm_namespace,
-                                  .log = with_.runtime.log,
-                                  .metrics = with_.runtime.metrics});
-    pods_ = kubernetes::make_provider({.store = *store_,
-                                       .mesh_spec = *spec_,
-                                       .log = with_.runtime.log,
-                                       .metrics = with_.runtime.metrics});
-    vms_ = vm::make_vm_provider({.store = *store_,
-                                 .mesh_spec = *spec_,
-                                 .trust_domain = options.trust_domain,
-                                 .log = with_.runtime.log,
-                                 .metrics = with_.runtime.metrics});
+                                           .io = runtime_.asio(),
+                                           .runtime = runtime_}));
+    read(kubernetes::make_store({.cluster = *cluster_,
+                                 .runtime = runtime_,
+                                 .mesh_name = options_.mesh_name,
+                                 .osm_namespace = options_.osm_namespace}));
+    pods_ = kubernetes::make_provider(
+        {.store = *store_, .mesh_spec = *spec_, .log = runtime_.log, .metrics = runtime_.metrics});
     return start_board();
   }
 
-  ObjectStore& store() override { return *store_; }
-  MeshSpec& spec() override { return *spec_; }
   std::vector<ProviderEntry> providers() override {
     return {{.provider = pods_.get()}, {.provider = vms_.get()}};
   }
   std::vector<WorkloadProvider*> workload_providers() override { return {pods_.get(), vms_.get()}; }
-  const WorkloadProvider& machines() override { return *vms_; }
 
-  Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string&) override {
-    return daemon::load_ca(ca_options());
-  }
-  Result<std::shared_ptr<certificate::Issuer>> make_root(
-      const MeshRootCertificate& described) override {
-    return daemon::make_root(ca_options(), described);
-  }
-
-  RotationRecord& rotation_record() override { return *record_; }
   ReplicaBoard* board() override { return board_.get(); }
   bool leads() const override { return upkeep_ && upkeep_->leads(); }
   std::optional<std::size_t> kept_lag() const override {
@@ -84,11 +52,10 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep(
                 {.cluster = *cluster_,
-                 .runtime = {waiting_.executor(), waiting_.executor(), with_.runtime.clock,
-                             with_.runtime.rng, with_.runtime.log, with_.runtime.metrics},
+                 .runtime = waiting_runtime(),
                  .replica = replica_,
-                 .mesh_name = with_.options.mesh_name,
-                 .osm_namespace = with_.options.osm_namespace,
+                 .mesh_name = options_.mesh_name,
+                 .osm_namespace = options_.osm_namespace,
                  .install_kinds = true,
                  .validating_webhook = kubernetes::WebhookUpkeep{manager},
                  .follow_preset = true,
@@ -109,71 +76,54 @@ class KubernetesSource final : public MeshSource {
     upkeep_ = nullptr;
     if (!webhook_) return;
     if (Status stopped = webhook_->stop(deadline); !stopped.ok())
-      with_.runtime.log.warning("the validating webhook", {{"cause", stopped.error().message}});
+      runtime_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
   }
 
  private:
-  daemon::LoadCaOptions ca_options() const {
-    return {.options = with_.options.ca,
-            .trust_domain = with_.options.trust_domain,
-            .osm_namespace = with_.options.osm_namespace,
-            .cluster = cluster_.get(),
-            .io = with_.runtime.asio(),
-            .runtime = with_.runtime};
+  Runtime waiting_runtime() {
+    return daemon::with_executors(runtime_, waiting_.executor(), waiting_.executor());
   }
 
   // Before certificates are, which follow what the replicas have agreed on.
   Status start_board() {
-    record_ = kubernetes::make_rotation_record(*cluster_, with_.options.osm_namespace);
-    replica_ = daemon::replica_name(with_.runtime.rng);
-    OSM_TRY(board_, kubernetes::make_replica_board(
-                        {.cluster = *cluster_,
-                         .runtime = {waiting_.executor(), waiting_.executor(), with_.runtime.clock,
-                                     with_.runtime.rng, with_.runtime.log, with_.runtime.metrics},
-                         .replica = replica_,
-                         .mesh_name = with_.options.mesh_name,
-                         .osm_namespace = with_.options.osm_namespace}));
+    record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
+    replica_ = daemon::replica_name(runtime_.rng);
+    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
+                                                    .runtime = waiting_runtime(),
+                                                    .replica = replica_,
+                                                    .mesh_name = options_.mesh_name,
+                                                    .osm_namespace = options_.osm_namespace}));
     return {};
   }
 
   certificate::Subject validator_subject(const TrustDomains& trust_domains) const {
     return certificate::webhook_subject(trust_domains.signing, kValidatorService,
-                                        with_.options.osm_namespace);
+                                        options_.osm_namespace);
   }
 
   Status start_validator(certificate::Manager& manager, const TrustDomains& trust_domains) {
     validator_ =
         inject::make_validator({.mesh_spec = *spec_,
-                                .metrics = with_.runtime.metrics,
-                                .osm_namespace = with_.options.osm_namespace,
+                                .metrics = runtime_.metrics,
+                                .osm_namespace = options_.osm_namespace,
                                 .store = store_.get(),
                                 .more_kinds = {{"VirtualMachine", vm::check_virtual_machine}}});
     OSM_TRY(certificate_,
             certificate::KeptCertificate::issue(manager, validator_subject(trust_domains)));
-    net::Router router;
-    router.post("/validate", daemon::make_webhook([this](std::string_view body) {
-                  return validator_->review(body);
-                }));
-    OSM_TRY(webhook_, net::HttpServer::start({.listen = with_.options.validator_address,
-                                              .max_body_bytes = kMaxReviewBytes,
-                                              .tls = [this] { return certificate_->load(); }},
-                                             with_.runtime.asio(), with_.runtime.blocking,
-                                             std::move(router), with_.runtime.log));
+    OSM_TRY(webhook_,
+            daemon::start_webhook(
+                {.address = options_.validator_address,
+                 .path = "/validate",
+                 .review = [this](std::string_view body) { return validator_->review(body); },
+                 .certificate = *certificate_,
+                 .runtime = runtime_,
+                 .handlers = runtime_.blocking}));
     return {};
   }
 
-  // An object of 3 MB at most, old and new, and what is around them.
-  static constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
-
-  const MeshSourceOptions with_;
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
   net::Threads waiting_{4};
-  std::unique_ptr<kubernetes::Cluster> cluster_;
-  std::unique_ptr<ObjectStore> store_;
-  std::unique_ptr<MeshSpec> spec_;
   std::unique_ptr<kubernetes::Provider> pods_;
-  std::unique_ptr<vm::VmProvider> vms_;
-  std::unique_ptr<RotationRecord> record_;
   std::string replica_;
   std::unique_ptr<ReplicaBoard> board_;
   std::unique_ptr<inject::Validator> validator_;
@@ -184,8 +134,9 @@ class KubernetesSource final : public MeshSource {
 
 }  // namespace
 
-Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const MeshSourceOptions& with) {
-  auto source = std::make_unique<KubernetesSource>(with);
+Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const Options& options,
+                                                           OwnRuntime& runtime) {
+  auto source = std::make_unique<KubernetesSource>(options, runtime);
   OSM_TRY(source->start());
   return std::unique_ptr<MeshSource>(std::move(source));
 }

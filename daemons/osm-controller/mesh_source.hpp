@@ -1,5 +1,5 @@
 // The source of the mesh's objects and workloads: a directory of this machine, or a Kubernetes
-// cluster. All differences between the two are here.
+// cluster. All differences between the two are here; the defaults are a single controller's.
 #pragma once
 
 #include <chrono>
@@ -9,63 +9,74 @@
 #include <vector>
 
 #include "options.hpp"
-#include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/spec/vm_provider.hpp"
 
 namespace osm::controller {
-
-// Both outlive the source.
-struct MeshSourceOptions {
-  const Options& options;
-  OwnRuntime& runtime;
-};
 
 class MeshSource {
  public:
   virtual ~MeshSource() = default;
 
-  virtual ObjectStore& store() = 0;
-  virtual MeshSpec& spec() = 0;
-  // In order of precedence.
-  virtual std::vector<ProviderEntry> providers() = 0;
-  virtual std::vector<WorkloadProvider*> workload_providers() = 0;
+  ObjectStore& store() { return *store_; }
+  MeshSpec& spec() { return *spec_; }
   // The machines among the workloads, which `osm vm bootstrap` asks for.
-  virtual const WorkloadProvider& machines() = 0;
+  const WorkloadProvider& machines() const { return *vms_; }
+  kubernetes::Cluster* cluster() const { return cluster_.get(); }  // null: not on Kubernetes
 
-  // The CA that all replicas of this mesh share. `ca_directory`: where one machine keeps it.
-  // Blocking: until its store answers.
-  virtual Result<std::unique_ptr<certificate::Issuer>> load_ca(const std::string& ca_directory) = 0;
-
-  // The CA that an object describes. Blocking: until it answers.
-  virtual Result<std::shared_ptr<certificate::Issuer>> make_root(
-      const MeshRootCertificate& described) = 0;
+  // In order of precedence.
+  virtual std::vector<ProviderEntry> providers() { return {{.provider = vms_.get()}}; }
+  virtual std::vector<WorkloadProvider*> workload_providers() { return {vms_.get()}; }
 
   // The record of root rotations that all replicas read, the board on which they report, and true
   // if this replica takes the steps.
-  virtual RotationRecord& rotation_record() = 0;
-  virtual ReplicaBoard* board() = 0;  // null: there are no other replicas
-  virtual bool leads() const = 0;
+  RotationRecord& rotation_record() { return *record_; }
+  virtual ReplicaBoard* board() { return nullptr; }  // null: there are no other replicas
+  virtual bool leads() const { return true; }
   // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
-  virtual std::optional<std::size_t> kept_lag() const = 0;
+  virtual std::optional<std::size_t> kept_lag() const { return 0; }
 
   // Starts the work beside the control plane: webhooks, custom resources, statuses,
   // certificates in Secrets. All three outlive it; it ends with stop(), which is idempotent.
   // Blocking: until certificates are issued.
-  virtual Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
-                              const RootRotation& roots) = 0;
+  virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) {
+    return {};
+  }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
-  virtual Status set_trust_domains(const TrustDomains& trust_domains) = 0;
-  virtual void stop(std::chrono::milliseconds deadline) = 0;
+  virtual Status set_trust_domains(const TrustDomains&) { return {}; }
+  virtual void stop(std::chrono::milliseconds) {}
+
+ protected:
+  MeshSource(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
+
+  // Reads the mesh from `store`.
+  void read(std::unique_ptr<ObjectStore> store);
+
+  const Options& options_;
+  OwnRuntime& runtime_;
+  std::unique_ptr<kubernetes::Cluster> cluster_;
+  std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<MeshSpec> spec_;
+  std::unique_ptr<vm::VmProvider> vms_;
+  std::unique_ptr<RotationRecord> record_;
 };
 
-// Failure: what is wrong with the directory or the kubeconfig, and the remedy.
-Result<std::unique_ptr<MeshSource>> make_mesh_source(const MeshSourceOptions& with);
+// Both: `options` and `runtime` outlive the source. Failure: the fault of the directory or the
+// kubeconfig, and the remedy.
+
+// A directory of YAML, and the VirtualMachines in it.
+Result<std::unique_ptr<MeshSource>> make_directory_source(const Options& options,
+                                                          OwnRuntime& runtime);
+// An API server: its objects, pods and custom resources.
+Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const Options& options,
+                                                           OwnRuntime& runtime);
 
 }  // namespace osm::controller

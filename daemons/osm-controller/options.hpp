@@ -5,29 +5,21 @@
 #include <cstddef>
 #include <string>
 
-#include "ca_options.hpp"
-#include "osm/ids.hpp"
-#include "osm/log.hpp"
+#include "mesh_options.hpp"
 #include "osm/net/address.hpp"
 
 namespace osm::controller {
 
-struct Options {
+struct Options : daemon::MeshOptions {
   // Exactly one of these says where the mesh is.
   std::string mesh_dir;
   std::string kubeconfig;
   bool in_cluster = false;
-  std::string state_dir;
+  std::string state_dir = "/var/lib/osm";
   net::Address ads_address;
   std::size_t ads_memory_mb = 1024;
-  net::Address http_address;
   net::Address validator_address;  // of Kubernetes' webhook
-  daemon::CaOptions ca;
-  std::string osm_namespace;
-  std::string mesh_name;
-  TrustDomain trust_domain;
   std::chrono::seconds proxy_recall_interval{30};
-  LogLevel log_level = LogLevel::kInfo;
 
   bool on_kubernetes() const { return in_cluster || !kubeconfig.empty(); }
 };

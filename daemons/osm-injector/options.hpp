@@ -4,29 +4,21 @@
 #include <optional>
 #include <string>
 
-#include "ca_options.hpp"
-#include "osm/ids.hpp"
-#include "osm/log.hpp"
+#include "mesh_options.hpp"
 #include "osm/net/address.hpp"
 
 namespace osm::injector {
 
-struct Options {
+struct Options : daemon::MeshOptions {
   // Exactly one of these says which cluster.
   std::string kubeconfig;
   bool in_cluster = false;
-  net::Address listen;  // the webhook
-  net::Address http_address;
+  net::Address listen;        // the webhook
   std::string client_ca_pem;  // of those who may ask the webhook; empty: whoever reaches it
-  daemon::CaOptions ca;
-  std::string osm_namespace;
-  std::string mesh_name;
-  TrustDomain trust_domain;
-  std::string envoy_image;
-  std::string init_container_image;
-  std::string image_pull_policy;
+  std::string envoy_image = "envoyproxy/envoy-distroless:v1.40.0";
+  std::string init_container_image = "openservicemesh/init:v1.2.4";
+  std::string image_pull_policy = "IfNotPresent";
   std::optional<bool> native_sidecars;  // absent: as the API server's version says
-  LogLevel log_level = LogLevel::kInfo;
 };
 
 // Result: the exit code to leave with when there is nothing to run (--help, wrong usage; what is to

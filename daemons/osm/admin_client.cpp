@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/json.hpp"
 #include "osm/net/http.hpp"
 
 namespace osm::cli {
@@ -30,18 +31,13 @@ Error explained(const Error& error, const std::string& socket) {
   }
 }
 
-Error refusal(int status, const json::value* answer) {
-  if (answer && answer->is_object()) {
-    if (const auto* error = answer->as_object().if_contains("error"); error && error->is_object()) {
-      const auto* code = error->as_object().if_contains("code");
-      const auto* message = error->as_object().if_contains("message");
-      if (code && code->is_string() && message && message->is_string()) {
-        return {ErrorCode::kUnavailable,
-                std::string(message->as_string()) + " [" + std::string(code->as_string()) + ']'};
-      }
-    }
-  }
-  return {ErrorCode::kUnavailable, "the controller answered HTTP " + std::to_string(status)};
+Error refusal(int status, const json::value& answer) {
+  const json::object& error = map_at(answer, "error");
+  const std::string code = text_at(error, "code");
+  const std::string message = text_at(error, "message");
+  if (code.empty() || message.empty())
+    return {ErrorCode::kUnavailable, "the controller answered HTTP " + std::to_string(status)};
+  return {ErrorCode::kUnavailable, message + " [" + code + ']'};
 }
 
 }  // namespace
@@ -75,7 +71,7 @@ Result<json::value> AdminClient::call(std::string_view method, std::string_view 
 
   boost::system::error_code failed;
   json::value answer = json::parse(response->body, failed);
-  if (response->status / 100 != 2) return refusal(response->status, failed ? nullptr : &answer);
+  if (response->status / 100 != 2) return refusal(response->status, answer);
   if (failed) return Error{ErrorCode::kInternal, socket + ": the answer is not JSON"};
   return answer;
 }

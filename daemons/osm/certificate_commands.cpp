@@ -13,19 +13,16 @@ namespace osm::cli {
 
 namespace json = boost::json;
 
-void add_certificate(CLI::App& root, Flags& flags, int& exit_code) {
+void add_certificate(CLI::App& root, Flags& flags) {
   CLI::App* group =
       root.add_subcommand("certificate", "Certificates of the controller, and the mesh's roots")
           ->require_subcommand(1);
-  command(*group, flags, "list", "Names, identities and expiry; no keys", "osm certificate list")
-      ->callback([&] {
-        exit_code = print(flags, flags.client().get("/v1/certificates"), show_certificates);
-      });
-  command(*group, flags, "status",
-          "States of the mesh's roots, and the proxies that a\n"
-          "rotation waits for",
-          "osm certificate status")
-      ->callback([&] { exit_code = print(flags, flags.client().get("/v1/roots"), show_roots); });
+  query(*group, flags, "list", "Names, identities and expiry; no keys", "osm certificate list",
+        "/v1/certificates", show_certificates);
+  query(*group, flags, "status",
+        "States of the mesh's roots, and the proxies that a\n"
+        "rotation waits for",
+        "osm certificate status", "/v1/roots", show_roots);
   struct Options {
     std::string common_name, timeout = "10m";
     RotateRootOptions root;
@@ -51,19 +48,20 @@ void add_certificate(CLI::App& root, Flags& flags, int& exit_code) {
                      "Trust domain of the new root (default: the present one)");
   rotate->add_option("--wait", options->timeout, "Time to follow a rotation: 30s, 10m")
       ->capture_default_str();
-  rotate->callback([&flags, &exit_code, options] {
+  rotate->callback([&flags, options] {
     if (options->common_name.empty() == options->root.mesh_dir.empty()) {
       std::cerr << "osm: name a certificate, or give --mesh-dir to rotate the root\n";
-      exit_code = kUsage;
+      flags.exit_code = kUsage;
       return;
     }
     if (!options->root.mesh_dir.empty()) {
       const auto timeout = parse_duration(options->timeout);
       if (timeout.ok()) options->root.timeout = *timeout;
-      exit_code = timeout.ok() ? rotate_root(flags.client(), options->root) : fail(timeout.error());
+      flags.exit_code =
+          timeout.ok() ? rotate_root(flags.client(), options->root) : fail(timeout.error());
       return;
     }
-    exit_code = print(
+    flags.exit_code = print(
         flags,
         flags.client().post("/v1/certificates/rotate", {{"common_name", options->common_name}}),
         [](const json::value& answer) {

@@ -48,4 +48,11 @@ CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* 
   return app;
 }
 
+void query(CLI::App& parent, Flags& flags, const char* name, const char* what, const char* example,
+           const char* path, std::string (*show)(const boost::json::value&)) {
+  command(parent, flags, name, what, example)->callback([&flags, path, show] {
+    flags.exit_code = print(flags, flags.client().get(path), show);
+  });
+}
+
 }  // namespace osm::cli

@@ -19,6 +19,7 @@ struct Flags {
   std::string state_dir = default_state_dir();
   std::string output = "table";
   double timeout_seconds = 10;
+  int exit_code = kDone;  // result of the command that ran
 
   bool as_json() const { return output == "json"; }
   AdminClient client() const;
@@ -35,7 +36,11 @@ int print(const Flags& flags, const Result<boost::json::value>& answer,
 CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* what,
                   const char* example, bool prints = true);
 
+// A command that prints the answer to GET `path`.
+void query(CLI::App& parent, Flags& flags, const char* name, const char* what, const char* example,
+           const char* path, std::string (*show)(const boost::json::value&));
+
 // `osm certificate ...`; certificate_commands.cpp.
-void add_certificate(CLI::App& root, Flags& flags, int& exit_code);
+void add_certificate(CLI::App& root, Flags& flags);
 
 }  // namespace osm::cli

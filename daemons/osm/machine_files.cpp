@@ -10,14 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
-#include <fstream>
 #include <memory>
 #include <regex>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "base/read_file.hpp"
+#include "base/times.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::cli {
@@ -28,6 +27,7 @@ constexpr const char* kTrustBundle = "cacert.pem";
 constexpr const char* kBootstrap = "bootstrap.yaml";
 constexpr const char* kNames = "validation_context_sds_secret.yaml";
 constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
+constexpr std::size_t kMaxBytes = 1024 * 1024;
 constexpr std::string_view kFreeSpace = "Check the directory's free space and permissions";
 
 const std::string kKey(inject::kProxyKeyFile);
@@ -37,33 +37,6 @@ Error storage(const std::string& path, std::string_view remedy) {
   return {ErrorCode::kStorage,
           fmt::format("{}: {}. {}", path, std::generic_category().message(reason), remedy)};
 }
-
-// Closes and, until committed, removes.
-class TemporaryFile {
- public:
-  TemporaryFile(std::string path, mode_t mode)
-      : path_(std::move(path)),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)) {}
-  ~TemporaryFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    if (!kept_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  int fd() const { return fd_; }
-  void keep() { kept_ = true; }
-  bool commit(const std::string& final_path) {
-    kept_ = ::rename(path_.c_str(), final_path.c_str()) == 0;
-    return kept_;
-  }
-
- private:
-  std::string path_;
-  int fd_;
-  bool kept_ = false;
-};
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -75,16 +48,40 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty())
-    return Error{ErrorCode::kStorage,
-                 fmt::format("{}: cannot be read, or is empty. Is --dir what `osm vm bootstrap "
-                             "--out` wrote, and this user root?",
-                             path)};
-  return text.str();
+struct Owner {
+  uid_t user;
+  gid_t group;
+};
+
+// Writes a new file, to take the place of `path`. A failure leaves none behind.
+Status write_new(const std::string& temporary, const std::string& path, mode_t mode,
+                 const std::optional<Owner>& owner, std::string_view content) {
+  const int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return storage(path, kFreeSpace);
+  const auto fill = [&]() -> Status {
+    struct stat made {};
+    if (::fstat(fd, &made) != 0) return storage(path, kFreeSpace);
+    if (owner && (made.st_uid != owner->user || made.st_gid != owner->group) &&
+        ::fchown(fd, owner->user, owner->group) != 0)
+      return storage(path, "Run as root, or as the user whose file it is to be");
+    if (::fchmod(fd, mode) != 0 || !write_all(fd, content) || ::fsync(fd) != 0)
+      return storage(path, kFreeSpace);
+    return {};
+  };
+  Status filled = fill();
+  ::close(fd);
+  if (!filled.ok()) ::unlink(temporary.c_str());
+  return filled;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  Result<std::string> text = read_file(path, kMaxBytes);
+  if (text.ok() && !text->empty()) return text;
+  return Error{ErrorCode::kStorage,
+               fmt::format("{}: cannot be read, or is empty. Is --dir what `osm vm bootstrap "
+                           "--out` wrote, and this user root?",
+                           path)};
 }
 
 using X509Handle = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -104,15 +101,15 @@ Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& file
   const bool pair = leaf && key && X509_check_private_key(leaf.get(), key.get()) == 1;
   // An error left in the queue would fail the thread's next TLS handshake.
   ERR_clear_error();
-  std::tm fields{};
-  if (!leaf || ASN1_TIME_to_tm(X509_get0_notAfter(leaf.get()), &fields) != 1)
+  const auto ends = time_of(leaf ? X509_get0_notAfter(leaf.get()) : nullptr);
+  if (!ends)
     return Error{ErrorCode::kInvalidSyntax,
                  fmt::format("{}/{}: holds no certificate. {}", directory, kCertificate, kRepeat)};
   if (!pair)
     return Error{
         ErrorCode::kInvalidCertificate,
         fmt::format("{}/{}: is not the key of {}. {}", directory, kKey, kCertificate, kRepeat)};
-  return WallTime{std::chrono::seconds(::timegm(&fields))};
+  return *ends;
 }
 
 // The SPIFFE ids that a file takes for the controller.
@@ -165,17 +162,14 @@ std::string staged_name(const std::string& name) { return '.' + name + ".new"; }
 
 Status write_file(const File& file, const WriteOptions& options) {
   const std::string path = options.directory + '/' + file.name;
-  TemporaryFile temporary(fmt::format("{}/.{}.{}", options.directory, file.name, ::getpid()),
-                          file.mode);
-  if (temporary.fd() < 0) return storage(path, kFreeSpace);
-  if (file.proxys && options.owner && ::fchown(temporary.fd(), *options.owner, *options.owner)) {
-    return storage(path, "Run as root, or leave --owner to the current user");
-  }
-  if (::fchmod(temporary.fd(), file.mode) || !write_all(temporary.fd(), file.content) ||
-      ::fsync(temporary.fd()) || !temporary.commit(path)) {
-    return storage(path, kFreeSpace);
-  }
-  return {};
+  const std::string temporary = fmt::format("{}/.{}.{}", options.directory, file.name, ::getpid());
+  std::optional<Owner> owner;
+  if (file.proxys && options.owner) owner = {*options.owner, *options.owner};
+  OSM_TRY(write_new(temporary, path, file.mode, owner, file.content));
+  if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const Error failed = storage(path, kFreeSpace);
+  ::unlink(temporary.c_str());
+  return failed;
 }
 
 ProxyFilesLock::ProxyFilesLock(ProxyFilesLock&& other) noexcept
@@ -209,17 +203,17 @@ Result<ProxyFilesLock> ProxyFilesLock::lock(const std::string& directory, int ho
 Result<ProxyFiles> ProxyFilesLock::read() const {
   ProxyFiles files;
   const std::string prefix = directory_ + '/';
-  OSM_TRY(const std::string bootstrap, read_file(prefix + kBootstrap));
+  OSM_TRY(const std::string bootstrap, read_text(prefix + kBootstrap));
   OSM_TRY(read_bootstrap(prefix + kBootstrap, bootstrap, files));
-  OSM_TRY(const std::string names, read_file(prefix + kNames));
+  OSM_TRY(const std::string names, read_text(prefix + kNames));
   files.named_ids = ids_of(names);
   auto& ids = files.controller_ids;
   for (const std::string& id : files.named_ids)
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  OSM_TRY(files.chain_pem, read_file(prefix + kCertificate));
-  OSM_TRY(std::string key, read_file(prefix + kKey));
+  OSM_TRY(files.chain_pem, read_text(prefix + kCertificate));
+  OSM_TRY(std::string key, read_text(prefix + kKey));
   files.key = certificate::PrivateKey(std::move(key));
-  OSM_TRY(files.trust_bundle_pem, read_file(prefix + kTrustBundle));
+  OSM_TRY(files.trust_bundle_pem, read_text(prefix + kTrustBundle));
   OSM_TRY(files.not_after, check_pair(directory_, files));
   struct stat status {};
   if (::fstatat(fd_, kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -233,7 +227,7 @@ Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
   const auto all = [&]() -> Status {
     const bool certificate = !files.chain_pem.empty();
     if (!files.controller_ids.empty()) {
-      OSM_TRY(const std::string before, read_file(directory_ + '/' + kNames));
+      OSM_TRY(const std::string before, read_text(directory_ + '/' + kNames));
       OSM_TRY(const std::string after, with_ids(before, files.controller_ids));
       OSM_TRY(stage(kNames, after));
       OSM_TRY(commit(kNames));
@@ -263,18 +257,8 @@ Status ProxyFilesLock::stage(const std::string& name, std::string_view content) 
   if (::lstat(path.c_str(), &present) != 0) return storage(path, kRepeat);
   if (!S_ISREG(present.st_mode))
     return Error{ErrorCode::kStorage, fmt::format("{}: is no file. {}", path, kRepeat)};
-  TemporaryFile temporary(directory_ + '/' + staged_name(name), 0600);
-  if (temporary.fd() < 0) return storage(path, kFreeSpace);
-  struct stat made {};
-  if (::fstat(temporary.fd(), &made) != 0) return storage(path, kFreeSpace);
-  if ((made.st_uid != present.st_uid || made.st_gid != present.st_gid) &&
-      ::fchown(temporary.fd(), present.st_uid, present.st_gid) != 0)
-    return storage(path, "Run as root, so that the file stays its owner's");
-  if (::fchmod(temporary.fd(), present.st_mode & 07777) != 0 ||
-      !write_all(temporary.fd(), content) || ::fsync(temporary.fd()) != 0)
-    return storage(path, kFreeSpace);
-  temporary.keep();
-  return {};
+  return write_new(directory_ + '/' + staged_name(name), path, present.st_mode & 07777,
+                   Owner{present.st_uid, present.st_gid}, content);
 }
 
 Status ProxyFilesLock::commit(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/json.hpp"
 #include "command.hpp"
 #include "daemons/version.hpp"
 #include "show.hpp"
@@ -19,7 +20,12 @@ namespace json = boost::json;
 using osm::Result;
 using namespace osm::cli;
 
-void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+void add_vm_bootstrap(CLI::App& vm, Flags& flags) {
   struct Options {
     std::string name, ns, controller, out;
     std::string xds = "delta";
@@ -46,10 +52,8 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
                   "all clusters or all listeners each time)")
       ->check(CLI::IsMember({"delta", "sotw"}))
       ->capture_default_str();
-  app->callback([&flags, &exit_code, options] {
-    std::error_code ignored;
-    WriteOptions write{std::filesystem::absolute(options->out, ignored).lexically_normal().string(),
-                       options->owner};
+  app->callback([&flags, options] {
+    WriteOptions write{absolute(options->out), options->owner};
     // Envoy's user: it owns the files, and interception leaves its traffic alone.
     if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
     const Result<std::string> written = bootstrap_machine(flags.client(),
@@ -59,11 +63,11 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags, int& exit_code) {
                                                            .xds = options->xds},
                                                           write);
     if (written.ok()) std::cout << *written;
-    exit_code = written.ok() ? kDone : fail(written.error());
+    flags.exit_code = written.ok() ? kDone : fail(written.error());
   });
 }
 
-void add_vm_renew(CLI::App& vm, Flags& flags, int& exit_code) {
+void add_vm_renew(CLI::App& vm, Flags& flags) {
   struct Options {
     RenewOptions renew;
     std::string directory, every;
@@ -88,10 +92,8 @@ void add_vm_renew(CLI::App& vm, Flags& flags, int& exit_code) {
                       "10m. After a failure earlier. SIGTERM ends it");
   app->add_flag("--force", options->renew.force, "Replace a current certificate too")
       ->excludes(every);
-  app->callback([&flags, &exit_code, options] {
-    std::error_code ignored;
-    options->renew.directory =
-        std::filesystem::absolute(options->directory, ignored).lexically_normal().string();
+  app->callback([&flags, options] {
+    options->renew.directory = absolute(options->directory);
     options->renew.timeout =
         std::chrono::milliseconds(static_cast<long>(flags.timeout_seconds * 1000));
     options->renew.as_json = flags.as_json();
@@ -99,27 +101,25 @@ void add_vm_renew(CLI::App& vm, Flags& flags, int& exit_code) {
       const auto every_time = parse_duration(options->every);
       if (!every_time.ok() || *every_time < std::chrono::seconds(1)) {
         std::cerr << "osm: --every " << options->every << ": write a second or more: 30s, 10m\n";
-        exit_code = kUsage;
+        flags.exit_code = kUsage;
         return;
       }
       options->renew.every = *every_time;
     }
-    exit_code = renew_machine(options->renew);
+    flags.exit_code = renew_machine(options->renew);
   });
 }
 
-void add_vm(CLI::App& root, Flags& flags, int& exit_code) {
+void add_vm(CLI::App& root, Flags& flags) {
   CLI::App* vm = root.add_subcommand("vm", "Machines of the mesh")->require_subcommand(1);
-  add_vm_bootstrap(*vm, flags, exit_code);
-  add_vm_renew(*vm, flags, exit_code);
+  add_vm_bootstrap(*vm, flags);
+  add_vm_renew(*vm, flags);
 }
 
-void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {
+void add_proxy(CLI::App& root, Flags& flags) {
   CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
-  command(*proxy, flags, "list", "Connected proxies and the state of their configuration",
-          "osm proxy list")
-      ->callback(
-          [&] { exit_code = print(flags, flags.client().get("/v1/proxies"), show_proxies); });
+  query(*proxy, flags, "list", "Connected proxies and the state of their configuration",
+        "osm proxy list", "/v1/proxies", show_proxies);
 
   CLI::App* get = proxy->add_subcommand("get", "Details of one proxy")->require_subcommand(1);
   auto name = std::make_shared<std::string>();
@@ -129,13 +129,13 @@ void add_proxy(CLI::App& root, Flags& flags, int& exit_code) {
                            "osm proxy get config_dump shop/web-1");
   dump->add_option("NAME", *name, "NAMESPACE/WORKLOAD, a workload's name, or the proxy's UUID")
       ->required();
-  dump->callback([&flags, &exit_code, name] {
-    exit_code =
+  dump->callback([&flags, name] {
+    flags.exit_code =
         print(flags, flags.client().get("/v1/proxies/config_dump", {{"name", *name}}), nullptr);
   });
 }
 
-void add_policy(CLI::App& root, Flags& flags, int& exit_code) {
+void add_policy(CLI::App& root, Flags& flags) {
   struct Options {
     std::string source, destination;
   };
@@ -149,18 +149,15 @@ void add_policy(CLI::App& root, Flags& flags, int& exit_code) {
   app->add_option("SOURCE", options->source, "NAMESPACE/ACCOUNT that calls")->required();
   app->add_option("DESTINATION", options->destination, "NAMESPACE/ACCOUNT that is called")
       ->required();
-  app->callback([&flags, &exit_code, options] {
+  app->callback([&flags, options] {
     const auto answer = flags.client().get(
         "/v1/policy/check", {{"source", options->source}, {"destination", options->destination}});
-    exit_code = print(flags, answer, show_policy);
-    if (exit_code != kDone) return;
-    const json::value* allowed =
-        answer->is_object() ? answer->as_object().if_contains("allowed") : nullptr;
-    if (!allowed || !allowed->is_bool() || !allowed->as_bool()) exit_code = kFailed;
+    flags.exit_code = print(flags, answer, show_policy);
+    if (answer.ok() && !bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kFailed;
   });
 }
 
-void add_status(CLI::App& root, Flags& flags, int& exit_code) {
+void add_status(CLI::App& root, Flags& flags) {
   struct Options {
     std::string kind, name, ns, timeout = "30s";
     bool wait = false;
@@ -180,39 +177,37 @@ void add_status(CLI::App& root, Flags& flags, int& exit_code) {
   app->add_flag("--wait", options->wait, "Wait until it is applied, or --timeout has passed");
   app->add_option("--timeout", options->timeout, "Longest wait: 500ms, 30s, 2m")
       ->capture_default_str();
-  app->callback([&flags, &exit_code, options] {
+  app->callback([&flags, options] {
     const auto object = parse_status_object(options->kind, options->ns, options->name);
     const auto timeout = parse_duration(options->timeout);
     if (!object.ok() || !timeout.ok()) {
-      exit_code = fail(object.ok() ? timeout.error() : object.error());
+      flags.exit_code = fail(object.ok() ? timeout.error() : object.error());
       return;
     }
-    exit_code = run_status(flags.client(), *object, {options->wait, *timeout, flags.as_json()});
+    flags.exit_code =
+        run_status(flags.client(), *object, {options->wait, *timeout, flags.as_json()});
   });
 }
 
-void add_version(CLI::App& root, Flags& flags, int& exit_code) {
+void add_version(CLI::App& root, Flags& flags) {
   auto client_only = std::make_shared<bool>(false);
   CLI::App* app = command(root, flags, "version", "Versions of this command and the controller",
                           "osm version --client");
   app->add_flag("--client", *client_only, "Do not ask the controller");
-  app->callback([&flags, &exit_code, client_only] {
+  app->callback([&flags, client_only] {
     json::object versions{{"client", {{"version", osm::kVersion}, {"commit", osm::kCommit}}}};
     std::string text = std::string("client:     ") + osm::kVersion + " (" + osm::kCommit + ")\n";
-    exit_code = kDone;
+    flags.exit_code = kDone;
     if (!*client_only) {
       const auto answer = flags.client().get("/v1/version");
       if (!answer.ok()) {
         std::cout << (flags.as_json() ? "" : text);
-        exit_code = fail(answer.error());
+        flags.exit_code = fail(answer.error());
         return;
       }
       versions["controller"] = *answer;
-      const auto member = [&](const char* name) {
-        const auto* value = answer->is_object() ? answer->as_object().if_contains(name) : nullptr;
-        return value && value->is_string() ? std::string(value->as_string()) : std::string("-");
-      };
-      text += "controller: " + member("version") + " (" + member("commit") + ")\n";
+      text +=
+          "controller: " + text_at(*answer, "version") + " (" + text_at(*answer, "commit") + ")\n";
     }
     std::cout << (flags.as_json() ? json::serialize(versions) + '\n' : text);
   });
@@ -243,21 +238,19 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done or allowed, 1 failed or denied, 2 wrong usage.\n"
       "`osm COMMAND --help` shows flags and examples.");
   Flags flags;
-  int exit_code = kDone;
-  add_vm(app, flags, exit_code);
-  add_proxy(app, flags, exit_code);
-  add_policy(app, flags, exit_code);
-  command(app, flags, "problems",
-          "Objects that the controller left out of the mesh, with the reasons", "osm problems")
-      ->callback(
-          [&] { exit_code = print(flags, flags.client().get("/v1/problems"), show_problems); });
-  add_status(app, flags, exit_code);
-  add_certificate(app, flags, exit_code);
-  add_version(app, flags, exit_code);
+  add_vm(app, flags);
+  add_proxy(app, flags);
+  add_policy(app, flags);
+  query(app, flags, "problems",
+        "Objects that the controller left out of the mesh, with the reasons", "osm problems",
+        "/v1/problems", show_problems);
+  add_status(app, flags);
+  add_certificate(app, flags);
+  add_version(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
-  return exit_code;
+  return flags.exit_code;
 }

@@ -1,16 +1,19 @@
 #include "rotate_root.hpp"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <boost/json/object.hpp>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
-#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "base/json.hpp"
+#include "base/read_file.hpp"
+#include "command.hpp"
+#include "machine_files.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
 #include "table.hpp"
@@ -22,6 +25,7 @@ namespace json = boost::json;
 using std::chrono::steady_clock;
 
 constexpr const char* kFile = "osm-root-certificates.yaml";
+constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
 constexpr std::chrono::milliseconds kPoll{500};
 
 struct Root {
@@ -32,65 +36,37 @@ struct Root {
   std::string trust_domain;
 };
 
-std::string member(const json::value& object, std::string_view name) {
-  const json::object* fields = object.if_object();
-  const json::value* value = fields ? fields->if_contains(name) : nullptr;
-  return value && value->is_string() ? std::string(value->as_string()) : std::string();
-}
-
 Result<std::vector<Root>> list_roots(const AdminClient& client) {
   OSM_TRY(const json::value answer, client.get("/v1/roots"));
-  std::vector<Root> roots;
-  const json::object* fields = answer.if_object();
-  const json::value* list = fields ? fields->if_contains("roots") : nullptr;
+  const json::value* list = member(answer, "roots");
   if (!list || !list->is_array())
     return Error{ErrorCode::kInternal, "the controller's answer is not understood"};
-  for (const json::value& root : list->as_array())
-    roots.push_back({member(root, "name"), member(root, "state"), member(root, "role"),
-                     member(root, "waiting_for"), member(root, "trust_domain")});
+  std::vector<Root> roots;
+  for (const json::value& root : list->get_array())
+    roots.push_back({text_at(root, "name"), text_at(root, "state"), text_at(root, "role"),
+                     text_at(root, "waiting_for"), text_at(root, "trust_domain")});
   return roots;
 }
 
 std::string document(const RotateRootOptions& options, const std::string& name,
-                     const std::string& role, const std::string& trust_domain) {
-  return "---\n"
-         "apiVersion: config.openservicemesh.io/v1alpha2\n"
-         "kind: MeshRootCertificate\n"
-         "metadata: {name: " +
-         name + ", namespace: " + options.osm_namespace +
-         "}\n"
-         "spec:\n"
-         "  role: " +
-         role +
-         "\n"
-         "  trustDomain: " +
-         trust_domain +
-         "\n"
-         "  provider: {tresor: {ca: {secretRef: {name: " +
-         name + ", namespace: " + options.osm_namespace + "}}}}\n";
-}
-
-std::string name_from_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "root-%Y%m%d-%H%M%S", &utc);
-  return text;
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+                     std::string_view role, const std::string& trust_domain) {
+  return fmt::format(R"(---
+apiVersion: config.openservicemesh.io/v1alpha2
+kind: MeshRootCertificate
+metadata: {{name: {0}, namespace: {1}}}
+spec:
+  role: {2}
+  trustDomain: {3}
+  provider: {{tresor: {{ca: {{secretRef: {{name: {0}, namespace: {1}}}}}}}}}
+)",
+                     name, options.osm_namespace, role, trust_domain);
 }
 
 // The whole file anew: the next root active, the one that signs now no more wanted.
 Status declare(const RotateRootOptions& options, const std::string& next,
                const std::vector<Root>& roots) {
-  const std::filesystem::path path = std::filesystem::path(options.mesh_dir) / kFile;
-  const std::string before = read_file(path);
+  const std::string path = options.mesh_dir + '/' + kFile;
+  const std::string before = read_file(path, kMaxBytes).value_or("");
   std::string domain = options.trust_domain;
   std::string text =
       "# Written by `osm certificate rotate`: the roots of the mesh, the newest last.\n";
@@ -101,23 +77,14 @@ Status declare(const RotateRootOptions& options, const std::string& next,
       if (root.role == "inactive") continue;  // its author's business
       return Error{ErrorCode::kInvalidArgument,
                    "MeshRootCertificate " + root.name + " is wished " + root.role +
-                       " by another file than " + path.string() +
+                       " by another file than " + path +
                        ": set its spec.role to inactive there, and add an active one"};
     }
     if (root.state != "inactive")
       text += document(options, root.name, "inactive", root.trust_domain);
   }
   text += document(options, next, "active", domain);
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code failed;
-  if (file) std::filesystem::rename(temporary, path, failed);
-  if (!file || failed)
-    return Error{ErrorCode::kStorage,
-                 path.string() + ": cannot be written; run this as a user that may write there"};
-  return {};
+  return write_file({kFile, 0644, false, text}, {options.mesh_dir, {}});
 }
 
 bool finished(const std::vector<Root>& roots, const std::string& next) {
@@ -129,22 +96,20 @@ bool finished(const std::vector<Root>& roots, const std::string& next) {
 }  // namespace
 
 int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
-  const auto failed = [](const Error& error) {
-    std::cerr << "osm: " << printable(error.message) << '\n';
-    return 1;
-  };
-  const std::string next = options.name.empty() ? name_from_time() : options.name;
+  const std::string next =
+      options.name.empty() ? fmt::format("root-{:%Y%m%d-%H%M%S}", fmt::gmtime(std::time(nullptr)))
+                           : options.name;
   if (!options.trust_domain.empty() && !is_dns_subdomain(options.trust_domain))
-    return failed({ErrorCode::kInvalidArgument,
-                   "--trust-domain " + options.trust_domain +
-                       ": use a DNS name: lower-case letters, digits, '-' and '.'"});
+    return fail({ErrorCode::kInvalidArgument,
+                 "--trust-domain " + options.trust_domain +
+                     ": use a DNS name: lower-case letters, digits, '-' and '.'"});
   if (!is_dns_label(next))
-    return failed({ErrorCode::kInvalidArgument,
-                   "--name " + next + ": use lower-case letters, digits and '-'"});
+    return fail({ErrorCode::kInvalidArgument,
+                 "--name " + next + ": use lower-case letters, digits and '-'"});
   Result<std::vector<Root>> roots = list_roots(client);
-  if (!roots.ok()) return failed(roots.error());
+  if (!roots.ok()) return fail(roots.error());
   if (Status declared = declare(options, next, *roots); !declared.ok())
-    return failed(declared.error());
+    return fail(declared.error());
   std::cout << "root " << next << " is declared in " << options.mesh_dir << '/' << kFile
             << "; it signs once every proxy trusts it" << std::endl;
 
@@ -152,7 +117,7 @@ int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
   std::map<std::string, std::string> told;
   do {
     roots = list_roots(client);
-    if (!roots.ok() && roots.error().code != ErrorCode::kUnavailable) return failed(roots.error());
+    if (!roots.ok() && roots.error().code != ErrorCode::kUnavailable) return fail(roots.error());
     for (const Root& root : roots.ok() ? *roots : std::vector<Root>()) {
       std::string text = root.state;
       if (!root.waiting_for.empty()) text += ": " + root.waiting_for;

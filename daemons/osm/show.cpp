@@ -1,7 +1,10 @@
 #include "show.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "table.hpp"
 
 namespace osm::cli {
@@ -10,13 +13,6 @@ namespace {
 namespace json = boost::json;
 
 // An answer of another version may lack a field: it shows as "-", never as a crash.
-const json::value& field(const json::value& object, std::string_view name) {
-  static const json::value kMissing;
-  const json::object* fields = object.if_object();
-  const json::value* found = fields ? fields->if_contains(name) : nullptr;
-  return found ? *found : kMissing;
-}
-
 std::string text(const json::value& value) {
   if (value.is_string()) return value.as_string().empty() ? "-" : printable(value.as_string());
   if (value.is_int64()) return std::to_string(value.as_int64());
@@ -25,50 +21,65 @@ std::string text(const json::value& value) {
   return "-";
 }
 
-const json::array& items(const json::value& value) {
-  static const json::array kNone;
-  return value.is_array() ? value.as_array() : kNone;
+template <class Map>
+std::string cell(const Map& object, std::string_view name) {
+  const json::value* value = member(object, name);
+  return value ? text(*value) : "-";
 }
 
-std::string joined(const json::value& list) {
+bool is_true(const json::value& object, std::string_view name) {
+  return bool_at(object, name).value_or(false);
+}
+
+// A row for each object of the list `name`, with a cell for each field.
+std::vector<Row> rows_of(const json::value& answer, std::string_view name,
+                         std::initializer_list<std::string_view> fields) {
+  std::vector<Row> rows;
+  for (const json::value& object : list_at(answer, name)) {
+    Row& row = rows.emplace_back();
+    for (const std::string_view field : fields) row.push_back(cell(object, field));
+  }
+  return rows;
+}
+
+std::string joined(const json::array& list) {
   std::string out;
-  for (const json::value& item : items(list)) out += (out.empty() ? "" : ", ") + text(item);
+  for (const json::value& item : list) out += (out.empty() ? "" : ", ") + text(item);
   return out.empty() ? "-" : out;
 }
 
 constexpr std::string_view kTypes[] = {"CDS", "EDS", "LDS", "RDS", "SDS"};
 
 // Longest time for which the proxy has owed an answer, over all types.
-std::string lag(const json::value& types) {
+std::string lag(const json::object& types) {
   std::int64_t longest = -1;
   for (const std::string_view type : kTypes) {
-    const json::value& owed = field(field(types, type), "lag_ms");
-    if (owed.is_number()) longest = std::max(longest, owed.to_number<std::int64_t>());
+    const json::value* owed = member(map_at(types, type), "lag_ms");
+    if (owed && owed->is_int64()) longest = std::max(longest, owed->get_int64());
   }
   return longest < 0 ? "-" : std::to_string(longest) + "ms";
 }
 
 std::string where(const json::value& object) {
-  const std::string path = text(field(object, "path"));
-  return path == "-" ? "" : path + ':' + text(field(object, "line"));
+  const std::string path = cell(object, "path");
+  return path == "-" ? "" : path + ':' + cell(object, "line");
 }
 
 std::string problem_line(const json::value& problem) {
   std::string line = where(problem);
   for (const char* part : {"object", "field"}) {
-    const std::string value = text(field(problem, part));
+    const std::string value = cell(problem, part);
     if (value != "-") line += (line.empty() ? "" : ": ") + value;
   }
-  return line + ": " + text(field(problem, "cause")) + " [" + text(field(problem, "code")) + "]\n";
+  return line + ": " + cell(problem, "cause") + " [" + cell(problem, "code") + "]\n";
 }
 
 // Proxies that this controller made a certificate for and that have not come to it yet.
 std::string expected_proxies(const json::value& answer) {
   std::string out;
-  for (const json::value& proxy : items(field(answer, "expected"))) {
-    const json::value& claimed = field(proxy, "claimed");
-    if (claimed.is_bool() && claimed.as_bool()) continue;
-    out += "Expected, not connected yet: " + text(field(proxy, "common_name")) + '\n';
+  for (const json::value& proxy : list_at(answer, "expected")) {
+    if (is_true(proxy, "claimed")) continue;
+    out += "Expected, not connected yet: " + cell(proxy, "common_name") + '\n';
   }
   return out;
 }
@@ -76,24 +87,23 @@ std::string expected_proxies(const json::value& answer) {
 }  // namespace
 
 std::string show_proxies(const json::value& answer) {
-  const json::array& proxies = items(field(answer, "proxies"));
+  const json::array& proxies = list_at(answer, "proxies");
   const std::string absent = expected_proxies(answer);
   if (proxies.empty()) return "No proxy is connected.\n" + absent;
   std::vector<Row> rows;
   std::string refusals;
   for (const json::value& proxy : proxies) {
-    const json::value& types = field(proxy, "types");
-    Row row{text(field(proxy, "name")), text(field(proxy, "identity")),
-            joined(field(proxy, "services"))};
+    const json::object& types = map_at(proxy, "types");
+    Row row{cell(proxy, "name"), cell(proxy, "identity"), joined(list_at(proxy, "services"))};
     for (const std::string_view type : kTypes) {
-      const json::value& state = field(types, type);
-      row.push_back(text(field(state, "state")));
-      if (const std::string nack = text(field(state, "nack")); nack != "-") {
+      const json::object& state = map_at(types, type);
+      row.push_back(cell(state, "state"));
+      if (const std::string nack = cell(state, "nack"); nack != "-") {
         refusals += row[0] + " refused " + std::string(type) + ": " + nack + '\n';
       }
     }
     row.push_back(lag(types));
-    row.push_back(text(field(proxy, "certificate_not_after")));
+    row.push_back(cell(proxy, "certificate_not_after"));
     rows.push_back(std::move(row));
   }
   return table({"NAME", "IDENTITY", "SERVICES", "CDS", "EDS", "LDS", "RDS", "SDS", "LAG",
@@ -103,19 +113,17 @@ std::string show_proxies(const json::value& answer) {
 }
 
 std::string show_policy(const json::value& answer) {
-  const json::value& verdict = field(answer, "allowed");
-  const bool allowed = verdict.is_bool() && verdict.as_bool();
-  std::string out = std::string(allowed ? "ALLOWED" : "DENIED") + " (" +
-                    text(field(answer, "mode")) + " mode)\n" + text(field(answer, "reason")) + '\n';
-  for (const json::value& object : items(field(answer, "deciding"))) {
-    out += "  " + text(field(object, "object"));
+  std::string out = std::string(is_true(answer, "allowed") ? "ALLOWED" : "DENIED") + " (" +
+                    cell(answer, "mode") + " mode)\n" + cell(answer, "reason") + '\n';
+  for (const json::value& object : list_at(answer, "deciding")) {
+    out += "  " + cell(object, "object");
     if (const std::string place = where(object); !place.empty()) out += "  " + place;
     out += '\n';
-    for (const json::value& route : items(field(object, "routes"))) {
+    for (const json::value& route : list_at(object, "routes")) {
       out += "    " + text(route) + '\n';
     }
   }
-  if (const json::array& problems = items(field(answer, "problems")); !problems.empty()) {
+  if (const json::array& problems = list_at(answer, "problems"); !problems.empty()) {
     out += "Problems that may matter here:\n";
     for (const json::value& problem : problems) out += "  " + problem_line(problem);
   }
@@ -124,48 +132,39 @@ std::string show_policy(const json::value& answer) {
 
 std::string show_problems(const json::value& answer) {
   std::string out;
-  for (const json::value& problem : items(field(answer, "problems"))) out += problem_line(problem);
+  for (const json::value& problem : list_at(answer, "problems")) out += problem_line(problem);
   return out.empty() ? "No problems.\n" : out;
 }
 
 std::string show_certificates(const json::value& answer) {
-  std::vector<Row> rows;
-  for (const json::value& certificate : items(field(answer, "certificates"))) {
-    rows.push_back({text(field(certificate, "common_name")), text(field(certificate, "usage")),
-                    text(field(certificate, "spiffe_id")), text(field(certificate, "not_after")),
-                    text(field(certificate, "fingerprint")).substr(0, 16)});
-  }
+  std::vector<Row> rows = rows_of(
+      answer, "certificates", {"common_name", "usage", "spiffe_id", "not_after", "fingerprint"});
   if (rows.empty()) return "No certificates have been issued since the controller started.\n";
+  for (Row& row : rows) row.back().resize(std::min<std::size_t>(row.back().size(), 16));
   return table({"COMMON NAME", "USE", "IDENTITY", "ENDS", "FINGERPRINT"}, rows);
 }
 
 std::string show_roots(const json::value& answer) {
-  std::vector<Row> rows;
-  for (const json::value& root : items(field(answer, "roots")))
-    rows.push_back({text(field(root, "name")), text(field(root, "state")),
-                    text(field(root, "role")), text(field(root, "trust_domain")),
-                    text(field(root, "since")), text(field(root, "waiting_for"))});
-  return table({"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "NOTE"}, rows);
+  return table(
+      {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "NOTE"},
+      rows_of(answer, "roots", {"name", "state", "role", "trust_domain", "since", "waiting_for"}));
 }
 
 std::string show_status(const json::value& answer) {
-  std::string out = text(field(answer, "object")) + ": " + text(field(answer, "phase"));
-  const json::value& removed = field(answer, "removed");
-  if (removed.is_bool() && removed.as_bool()) out += " (it is not in the mesh)";
-  out += "\ngeneration " + text(field(answer, "generation")) + ", applied by " +
-         text(field(answer, "applied")) + " of " + text(field(answer, "concerned")) +
-         " connected proxies\n";
+  std::string out = cell(answer, "object") + ": " + cell(answer, "phase");
+  if (is_true(answer, "removed")) out += " (it is not in the mesh)";
+  out += "\ngeneration " + cell(answer, "generation") + ", applied by " + cell(answer, "applied") +
+         " of " + cell(answer, "concerned") + " connected proxies\n";
   std::vector<Row> rows;
-  for (const json::value& lag : items(field(answer, "lagging"))) {
-    const json::value& refused = field(lag, "refused");
-    rows.push_back({text(field(lag, "workload")), refused.is_bool() && refused.as_bool()
-                                                      ? "refused: " + text(field(lag, "detail"))
-                                                      : "has not answered"});
+  for (const json::value& lag : list_at(answer, "lagging")) {
+    rows.push_back({cell(lag, "workload"), is_true(lag, "refused")
+                                               ? "refused: " + cell(lag, "detail")
+                                               : "has not answered"});
   }
   if (!rows.empty()) out += table({"BEHIND", "WHY"}, rows);
-  const std::string absent = joined(field(answer, "not_connected"));
+  const std::string absent = joined(list_at(answer, "not_connected"));
   if (absent != "-") out += "Not connected: " + absent + '\n';
-  for (const json::value& problem : items(field(answer, "problems"))) out += problem_line(problem);
+  for (const json::value& problem : list_at(answer, "problems")) out += problem_line(problem);
   return out;
 }
 

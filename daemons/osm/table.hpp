@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.hpp"
+
 namespace osm::cli {
 
 using Row = std::vector<std::string>;
@@ -14,6 +16,6 @@ std::string table(const Row& header, const std::vector<Row>& rows);
 
 // Foreign text (a proxy's refusal, a key of a file) for a terminal: control characters, which
 // could move its cursor or write its clipboard, become "\\x1b".
-std::string printable(std::string_view text);
+inline std::string printable(std::string_view text) { return escape_controls(text, "\\x"); }
 
 }  // namespace osm::cli

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/json.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
@@ -19,19 +20,13 @@ Error malformed_answer() {
   return {ErrorCode::kInternal, "the controller's answer is not of this version"};
 }
 
-std::string text_member(const json::value& answer, const char* name) {
-  const auto* value = answer.is_object() ? answer.as_object().if_contains(name) : nullptr;
-  return value && value->is_string() ? std::string(value->as_string()) : std::string();
-}
-
 Result<certificate::KeyParameters> decode_key(const json::value& subject) {
-  const std::string algorithm = text_member(subject, "key_algorithm");
+  const std::string algorithm = text_at(subject, "key_algorithm");
   if (algorithm == "ECDSA") return certificate::KeyParameters{KeyType::kEcdsaP256};
   if (algorithm == "Ed25519") return certificate::KeyParameters{KeyType::kEd25519};
-  const auto* bits =
-      subject.is_object() ? subject.as_object().if_contains("rsa_key_bits") : nullptr;
-  if (algorithm != "RSA" || !bits || !bits->is_int64()) return malformed_answer();
-  return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits->as_int64())};
+  const std::int64_t bits = number_at(subject, "rsa_key_bits");
+  if (algorithm != "RSA" || bits == 0) return malformed_answer();
+  return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits)};
 }
 
 // A key of the kind that the mesh asks for, and a request for the machine's names.
@@ -41,29 +36,21 @@ Result<certificate::KeyAndRequest> make_key(const AdminClient& client,
           client.get("/v1/vm/subject", {{"name", machine.name}, {"namespace", machine.ns}}));
   OSM_TRY(const certificate::KeyParameters key, decode_key(subject));
   return certificate::make_request(
-      {CommonName(text_member(subject, "common_name")), SpiffeId(text_member(subject, "spiffe_id")),
+      {CommonName(text_at(subject, "common_name")), SpiffeId(text_at(subject, "spiffe_id")),
        certificate::Usage::kProxy},
       key);
 }
 
 Result<File> decode_file(const json::value& value) {
-  const Error malformed = malformed_answer();
-  const json::object* object = value.if_object();
-  if (!object) return malformed;
-  const auto* name = object->if_contains("name");
-  const auto* mode = object->if_contains("mode");
-  const auto* proxys = object->if_contains("proxys");
-  const auto* content = object->if_contains("content");
-  if (!name || !name->is_string() || !mode || !mode->is_int64() || !proxys || !proxys->is_bool() ||
-      !content || !content->is_string()) {
-    return malformed;
-  }
-  File file{std::string(name->as_string()), static_cast<mode_t>(mode->as_int64() & 0777),
-            proxys->as_bool(), content->as_string()};
-  if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos) {
-    return malformed;
-  }
-  return file;
+  const json::value* content = member(value, "content");
+  const auto proxys = bool_at(value, "proxys");
+  const std::string name = text_at(value, "name");
+  const auto mode = static_cast<mode_t>(number_at(value, "mode") & 0777);
+  const bool plain_name =
+      !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
+  if (!plain_name || mode == 0 || !proxys || !content || !content->is_string())
+    return malformed_answer();
+  return File{name, mode, *proxys, content->get_string()};
 }
 
 std::string next_steps(const json::value& answer, const WriteOptions& options,
@@ -74,17 +61,14 @@ std::string next_steps(const json::value& answer, const WriteOptions& options,
       "  cat {0}/hosts >> /etc/hosts      # the mesh's names\n"
       "  {0}/intercept.sh                 # undo with --remove\n"
       "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",
-      options.directory, names, text_member(answer, "uuid"), text_member(answer, "common_name"),
-      text_member(answer, "not_after"));
+      options.directory, names, text_at(answer, "uuid"), text_at(answer, "common_name"),
+      text_at(answer, "not_after"));
 }
 
 Result<std::string> write_bootstrap(const json::value& answer, const certificate::PrivateKey& key,
                                     const WriteOptions& options) {
-  const json::object* object = answer.if_object();
-  const json::value* files = object ? object->if_contains("files") : nullptr;
-  if (!files || !files->is_array() || files->as_array().empty()) {
-    return Error{ErrorCode::kInternal, "the controller's answer holds no files"};
-  }
+  const json::array& files = list_at(answer, "files");
+  if (files.empty()) return Error{ErrorCode::kInternal, "the controller's answer holds no files"};
   std::error_code failed;
   std::filesystem::create_directories(options.directory, failed);
   if (failed) {
@@ -95,7 +79,7 @@ Result<std::string> write_bootstrap(const json::value& answer, const certificate
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
   OSM_TRY(write_file(key_file, options));
   std::string names = key_file.name;
-  for (const json::value& value : files->as_array()) {
+  for (const json::value& value : files) {
     OSM_TRY(const File file, decode_file(value));
     OSM_TRY(write_file(file, options));
     names += ", " + file.name;

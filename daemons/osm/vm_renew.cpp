@@ -12,14 +12,15 @@
 #include <iostream>
 #include <utility>
 
+#include "base/backoff.hpp"
+#include "base/times.hpp"
 #include "command.hpp"
 #include "machine_files.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/result.hpp"
-#include "osm/runtime/json_log.hpp"
 #include "osm/runtime/system.hpp"
+#include "process.hpp"
 #include "renewal_client.hpp"
-#include "signals.hpp"
 
 namespace osm::cli {
 namespace {
@@ -27,8 +28,7 @@ namespace {
 namespace wire = openservicemesh::certificate::v1;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstRetry{1000};
-constexpr milliseconds kLastRetry{5 * 60 * 1000};
+constexpr Backoff kRetry{std::chrono::seconds(1), std::chrono::minutes(5)};
 
 // Result of one check.
 struct Outcome {
@@ -116,7 +116,7 @@ Result<Outcome> renew_once(const RenewOptions& options) {
   if (!options.controller.empty()) files.controller = options.controller;
   if (files.not_after <= SystemClock().wall_now())
     return Error{ErrorCode::kCertificateExpired,
-                 options.directory + "/sds_cert.pem ended at " + net::rfc3339(files.not_after) +
+                 options.directory + "/sds_cert.pem ended at " + rfc3339(files.not_after, 3) +
                      ", so it proves nothing any more: run `osm vm bootstrap` for this machine "
                      "again"};
   Outcome outcome{.not_after = files.not_after};
@@ -148,7 +148,7 @@ Result<Outcome> renew_once(const RenewOptions& options) {
 }
 
 void tell(const RenewOptions& options, const Outcome& outcome) {
-  const std::string until = net::rfc3339(outcome.not_after);
+  const std::string until = rfc3339(outcome.not_after, 3);
   if (options.as_json) {
     boost::json::object line{
         {"directory", options.directory}, {"result", outcome.result}, {"not_after", until}};
@@ -162,14 +162,8 @@ void tell(const RenewOptions& options, const Outcome& outcome) {
   std::cout << std::endl;
 }
 
-// Between a half and all of it: machines that were started together do not ask together.
-milliseconds jittered(milliseconds pause, Rng& rng) {
-  const milliseconds half = pause / 2;
-  return half + milliseconds(static_cast<long>(rng.next() % 1024) * half.count() / 1024);
-}
-
 // Result: whether it was asked to end.
-bool wait_for_end(const sigset_t& awaited, milliseconds pause) {
+bool wait_for_end(const sigset_t& awaited, std::chrono::nanoseconds pause) {
   const auto end = std::chrono::steady_clock::now() + pause;
   for (;;) {
     const auto left = std::max(std::chrono::nanoseconds{0},
@@ -185,8 +179,8 @@ int renew_forever(const RenewOptions& options) {
   const sigset_t awaited = daemon::block_signals();
   RandomRng rng;
   std::string told;  // what is as it was is not told again
-  milliseconds retry = kFirstRetry;
-  milliseconds pause{};
+  unsigned failures = 0;
+  std::chrono::nanoseconds pause{};
   do {
     const Result<Outcome> outcome = renew_once(options);
     const std::string text = outcome.ok() ? outcome->result : outcome.error().message;
@@ -196,9 +190,11 @@ int renew_forever(const RenewOptions& options) {
       else
         fail(outcome.error());
     }
-    pause = outcome.ok() ? *options.every : std::min(*options.every, retry);
-    retry = outcome.ok() ? kFirstRetry : std::min(retry * 2, kLastRetry);
-  } while (!wait_for_end(awaited, jittered(pause, rng)));
+    // Between a half and all of it: machines that were started together do not ask together.
+    pause = *options.every - random_part(*options.every / 2, rng);
+    failures = outcome.ok() ? 0 : failures + 1;
+    if (failures > 0) pause = std::min(pause, kRetry.delay(failures, rng));
+  } while (!wait_for_end(awaited, pause));
   return kDone;
 }
 

@@ -1,11 +1,9 @@
 #include "osm/net/admin_api.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
+#include <chrono>
 #include <utility>
 
 #include "admin/admin_json.hpp"
-#include "admin/object_status.hpp"
 #include "admin/vm_bootstrap.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
@@ -14,24 +12,12 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/net/router.hpp"
 #include "osm/object_store.hpp"
-#include "osm/runtime/json_log.hpp"
 #include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
-
-net::Response answer(const json::value& value) {
-  return net::json_response(json::serialize(value) + '\n');
-}
-
-template <class T>
-json::array list(const std::vector<T>& values) {
-  json::array out;
-  for (const T& value : values) out.push_back(to_json(value));
-  return out;
-}
 
 net::Response list_proxies(const net::AdminApiOptions& options) {
   json::array proxies;
@@ -43,12 +29,11 @@ net::Response list_proxies(const net::AdminApiOptions& options) {
                    {"expected", list(options.control_plane.catalog().list_proxy_certificates())}});
 }
 
-net::Response config_dump(const net::AdminApiOptions& options, const net::Request& request) {
-  const auto name = request.required("name");
-  if (!name.ok()) return net::error_response(name.error());
-  auto dump = options.control_plane.config_dump(*name);
-  if (!dump.ok()) return net::error_response(dump.error());
-  return net::json_response(*std::move(dump));
+Result<net::Response> config_dump(const net::AdminApiOptions& options,
+                                  const net::Request& request) {
+  OSM_TRY(const std::string name, request.required("name"));
+  OSM_TRY(std::string dump, options.control_plane.config_dump(name));
+  return net::json_response(std::move(dump));
 }
 
 Result<ServiceIdentity> identity_parameter(const net::Request& request, const char* name) {
@@ -70,16 +55,15 @@ bool concerns(const Problem& problem, const ServiceIdentity& source,
          problem.object.ns == destination.ns;
 }
 
-net::Response check_policy(const net::AdminApiOptions& options, const net::Request& request) {
-  const auto source = identity_parameter(request, "source");
-  if (!source.ok()) return net::error_response(source.error());
-  const auto destination = identity_parameter(request, "destination");
-  if (!destination.ok()) return net::error_response(destination.error());
-  const auto decision = options.control_plane.catalog().check_policy(*source, *destination);
-  if (!decision.ok()) return net::error_response(decision.error());
+Result<net::Response> check_policy(const net::AdminApiOptions& options,
+                                   const net::Request& request) {
+  OSM_TRY(const ServiceIdentity source, identity_parameter(request, "source"));
+  OSM_TRY(const ServiceIdentity destination, identity_parameter(request, "destination"));
+  OSM_TRY(const PolicyDecision decision,
+          options.control_plane.catalog().check_policy(source, destination));
 
   json::array deciding;
-  for (const TrafficPolicy& policy : decision->deciding) {
+  for (const TrafficPolicy& policy : decision.deciding) {
     const auto object =
         options.store ? options.store->get({"TrafficTarget", policy.target.ns, policy.target.name})
                       : nullptr;
@@ -87,10 +71,10 @@ net::Response check_policy(const net::AdminApiOptions& options, const net::Reque
   }
   json::array problems;
   for (const Problem& problem : options.control_plane.status().problems)
-    if (concerns(problem, *source, *destination)) problems.push_back(to_json(problem));
+    if (concerns(problem, source, destination)) problems.push_back(to_json(problem));
   return answer(
-      json::object{{"allowed", decision->allowed},
-                   {"reason", decision->reason},
+      json::object{{"allowed", decision.allowed},
+                   {"reason", decision.reason},
                    {"mode", options.spec.get_mesh_config().proxy.permissive ? "permissive" : "SMI"},
                    {"deciding", std::move(deciding)},
                    {"problems", std::move(problems)}});
@@ -105,23 +89,41 @@ net::Response list_certificates(const net::AdminApiOptions& options) {
 
 net::Response list_roots(const net::AdminApiOptions& options) {
   json::array roots;
-  for (const RootStatus& root :
-       options.root_rotation ? options.root_rotation->status() : std::vector<RootStatus>())
-    roots.push_back(json::object{{"name", root.name},
-                                 {"state", root.state},
-                                 {"role", root.role},
-                                 {"since", net::rfc3339(root.since)},
-                                 {"waiting_for", root.waiting_for},
-                                 {"trust_domain", root.trust_domain.str()}});
+  if (options.root_rotation) roots = list(options.root_rotation->status());
   return answer(json::object{{"roots", std::move(roots)}});
 }
 
-net::Response rotate(const net::AdminApiOptions& options, const net::Request& request) {
-  const auto name = request.required("common_name");
-  if (!name.ok()) return net::error_response(name.error());
-  const auto rotated = options.certificates.rotate_certificate(CommonName(*name));
-  if (!rotated.ok()) return net::error_response(rotated.error());
-  return answer(to_json(**rotated));
+net::Response list_problems(const net::AdminApiOptions& options) {
+  return answer(json::object{
+      {"problems",
+       list(options.problems ? options.problems() : options.control_plane.status().problems)}});
+}
+
+net::Response version(const net::AdminApiOptions& options) {
+  return answer(
+      json::object{{"version", options.version}, {"commit", options.commit}, {"envoy_api", "v3"}});
+}
+
+Result<net::Response> rotate(const net::AdminApiOptions& options, const net::Request& request) {
+  OSM_TRY(const std::string name, request.required("common_name"));
+  OSM_TRY(const auto rotated, options.certificates.rotate_certificate(CommonName(name)));
+  return answer(to_json(*rotated));
+}
+
+// The store reads what was written before the request, so that the answer never describes the
+// object's previous version.
+Result<net::Response> object_status(const net::AdminApiOptions& options,
+                                    const net::Request& request) {
+  OSM_TRY(std::string kind, request.required("kind"));
+  OSM_TRY(std::string name, request.required("name"));
+  const auto ns = request.query.find("namespace");
+  const ObjectKey object{std::move(kind), ns == request.query.end() ? "" : ns->second,
+                         std::move(name)};
+  if (options.store && !options.store->catch_up(std::chrono::seconds(2)))
+    return Error{ErrorCode::kUnavailable,
+                 "the mesh's objects are being written, and not all read yet; ask again"};
+  OSM_TRY(const ObjectStatus status, options.control_plane.object_status(object));
+  return answer(to_json(status));
 }
 
 }  // namespace
@@ -130,39 +132,29 @@ net::Response rotate(const net::AdminApiOptions& options, const net::Request& re
 
 namespace osm::inline v1::net {
 
-Handler make_admin_api(const AdminApiOptions& given) {
-  using namespace admin;
-  AdminApiOptions options = given;
-  if (!options.problems)
-    options.problems = [&mesh = given.control_plane] { return mesh.status().problems; };
-  Router router;
-  const auto route = [&](auto handler) {
-    return [options, handler](const Request& request) { return handler(options, request); };
-  };
-  const auto plain = [&](auto handler) {
+Handler make_admin_api(const AdminApiOptions& options) {
+  using namespace admin;  // NOLINT: the handlers above
+  const auto plain = [&](auto handler) -> Handler {
     return [options, handler](const Request&) { return handler(options); };
   };
-  router
-      .get("/v1/version",
-           [options](const Request&) {
-             return answer(boost::json::object{
-                 {"version", options.version}, {"commit", options.commit}, {"envoy_api", "v3"}});
-           })
+  const auto route = [&](auto handler) -> Handler {
+    return [options, handler](const Request& request) {
+      Result<Response> response = handler(options, request);
+      return response.ok() ? *std::move(response) : error_response(response.error());
+    };
+  };
+  return Router()
+      .get("/v1/version", plain(version))
       .get("/v1/proxies", plain(list_proxies))
       .get("/v1/proxies/config_dump", route(config_dump))
       .get("/v1/policy/check", route(check_policy))
-      .get("/v1/problems",
-           [options](const Request&) {
-             return answer(boost::json::object{{"problems", list(options.problems())}});
-           })
-      .get("/v1/status",
-           [options](const Request& request) { return object_status(options, request); })
+      .get("/v1/problems", plain(list_problems))
+      .get("/v1/status", route(object_status))
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
       .get("/v1/roots", plain(list_roots))
       .get("/v1/vm/subject", route(vm_subject))
       .post("/v1/vm/bootstrap", route(bootstrap_vm));
-  return router;
 }
 
 }  // namespace osm::inline v1::net

@@ -1,31 +1,19 @@
 #include "admin/admin_json.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
+#include <array>
 
-#include "osm/runtime/json_log.hpp"
+#include "base/times.hpp"
 
 namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
-using net::rfc3339;
 
-std::string_view usage_text(certificate::Usage usage) {
-  switch (usage) {
-    case certificate::Usage::kWorkload:
-      return "workload";
-    case certificate::Usage::kProxy:
-      return "proxy";
-    case certificate::Usage::kController:
-      return "controller";
-    case certificate::Usage::kWebhook:
-      return "webhook";
-    case certificate::Usage::kGateway:
-      return "gateway";
-  }
-  return "";
-}
+// In the order of certificate::Usage.
+constexpr std::array kUsages{"workload", "proxy", "controller", "webhook", "gateway"};
+static_assert(static_cast<std::size_t>(certificate::Usage::kGateway) + 1 == kUsages.size());
+
+std::string time_text(WallTime time) { return rfc3339(time, 3); }
 
 json::object to_json(const ProxyTypeState& state, SteadyTime now) {
   json::value lag;  // null: the proxy owes nothing
@@ -61,8 +49,8 @@ json::object to_json(const Proxy& proxy, SteadyTime now) {
           {"identity", proxy.identity.str()},
           {"services", std::move(services)},
           {"peer_address", proxy.peer_address},
-          {"connected_at", rfc3339(proxy.connected_at)},
-          {"certificate_not_after", rfc3339(proxy.certificate_not_after)},
+          {"connected_at", time_text(proxy.connected_at)},
+          {"certificate_not_after", time_text(proxy.certificate_not_after)},
           {"xds", xds_variant_text(proxy.xds)},
           {"types", std::move(types)}};
 }
@@ -71,18 +59,18 @@ json::object to_json(const certificate::ProxyCertificate& certificate) {
   return {{"common_name", certificate.common_name.str()},
           {"uuid", certificate.proxy_id.str()},
           {"namespace", certificate.ns},
-          {"not_after", rfc3339(certificate.not_after)},
+          {"not_after", time_text(certificate.not_after)},
           {"claimed", certificate.claimed}};
 }
 
 json::object to_json(const certificate::Certificate& certificate) {
   return {{"common_name", certificate.subject.common_name.str()},
           {"spiffe_id", certificate.subject.spiffe_id.str()},
-          {"usage", usage_text(certificate.subject.usage)},
+          {"usage", kUsages.at(static_cast<std::size_t>(certificate.subject.usage))},
           {"serial_number", certificate.serial_number},
           {"fingerprint", certificate.fingerprint},
-          {"not_before", rfc3339(certificate.not_before)},
-          {"not_after", rfc3339(certificate.not_after)}};
+          {"not_before", time_text(certificate.not_before)},
+          {"not_after", time_text(certificate.not_after)}};
 }
 
 json::object to_json(const Problem& problem) {
@@ -92,6 +80,31 @@ json::object to_json(const Problem& problem) {
           {"line", problem.line},
           {"field", problem.field},
           {"cause", problem.cause}};
+}
+
+json::object to_json(const RootStatus& root) {
+  return {{"name", root.name},
+          {"state", root.state},
+          {"role", root.role},
+          {"since", time_text(root.since)},
+          {"waiting_for", root.waiting_for},
+          {"trust_domain", root.trust_domain.str()}};
+}
+
+json::object to_json(const ObjectStatus& status) {
+  json::array lagging;
+  for (const ProxyLag& lag : status.lagging)
+    lagging.push_back(json::object{{"workload", lag.workload.str()},
+                                   {"uuid", lag.proxy.str()},
+                                   {"refused", lag.refused},
+                                   {"detail", lag.detail}});
+  json::array absent;
+  for (const WorkloadName& workload : status.not_connected) absent.emplace_back(workload.str());
+  return {{"object", status.object.str()},    {"generation", status.generation},
+          {"removed", status.removed},        {"phase", object_phase_text(status.phase)},
+          {"concerned", status.concerned},    {"applied", status.applied},
+          {"lagging", std::move(lagging)},    {"not_connected", std::move(absent)},
+          {"problems", list(status.problems)}};
 }
 
 json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {

@@ -1,12 +1,18 @@
 // The admin API's answers as JSON; daemons/README.md lists the fields. No keys anywhere.
 #pragma once
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <string>
+#include <vector>
 
 #include "osm/certificate/manager.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/clock.hpp"
+#include "osm/net/http.hpp"
 #include "osm/object.hpp"
+#include "osm/values/object_status.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/traffic_policy.hpp"
 
@@ -16,7 +22,20 @@ boost::json::object to_json(const Proxy& proxy, SteadyTime now);
 boost::json::object to_json(const certificate::ProxyCertificate& certificate);
 boost::json::object to_json(const certificate::Certificate& certificate);
 boost::json::object to_json(const Problem& problem);
+boost::json::object to_json(const RootStatus& root);
+boost::json::object to_json(const ObjectStatus& status);
 // One TrafficTarget that allows, with where it is written.
 boost::json::object to_json(const TrafficPolicy& policy, const ObjectSource& source);
+
+template <class T>
+boost::json::array list(const std::vector<T>& values) {
+  boost::json::array out;
+  for (const T& value : values) out.push_back(to_json(value));
+  return out;
+}
+
+inline net::Response answer(const boost::json::value& value) {
+  return net::json_response(boost::json::serialize(value) + '\n');
+}
 
 }  // namespace osm::inline v1::admin

@@ -7,10 +7,11 @@
 namespace osm::inline v1::admin {
 
 // Whom the machine's request for a certificate must name, and the kind of key the mesh wants.
-net::Response vm_subject(const net::AdminApiOptions& options, const net::Request& request);
+Result<net::Response> vm_subject(const net::AdminApiOptions& options, const net::Request& request);
 
 // Certifies the request, which must be for this machine's proxy and nobody else, and remembers the
 // certificate as expected.
-net::Response bootstrap_vm(const net::AdminApiOptions& options, const net::Request& request);
+Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
+                                   const net::Request& request);
 
 }  // namespace osm::inline v1::admin

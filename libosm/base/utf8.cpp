@@ -1,13 +1,12 @@
 #include "base/utf8.hpp"
 
-#include <cstdint>
+#include <fmt/format.h>
 
-#include "osm/detail/api.hpp"
+#include <cstdint>
 
 namespace osm::inline v1 {
 
-// Exported for the other libraries of this project.
-OSM_API std::size_t utf8_length(std::string_view text) {
+std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
   };
@@ -35,6 +34,33 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(length);
   }
   return true;
+}
+
+std::string to_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    out += length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+std::string escape_controls(std::string_view text, std::string_view escape) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // U+0080 to U+009F have two bytes, of which the second is the character's number.
+    const bool c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
+    if (c1) ++i;
+    if (c1 || byte(i) < 0x20 || byte(i) == 0x7f)
+      out += fmt::format("{}{:02x}", escape, byte(i));
+    else
+      out += text[i];
+  }
+  return out;
 }
 
 }  // namespace osm::inline v1

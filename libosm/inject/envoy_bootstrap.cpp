@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "inject/refusal.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
@@ -24,16 +25,12 @@ BootstrapFile proxys(std::string_view name, std::string content) {
   return {std::string(name), 0600, true, std::move(content)};
 }
 
+// In the order of TlsVersion.
+constexpr std::array<std::string_view, 3> kTlsVersions{"TLS_AUTO", "TLSv1_2", "TLSv1_3"};
+static_assert(static_cast<std::size_t>(TlsVersion::kTls13) + 1 == kTlsVersions.size());
+
 std::string_view tls_version(TlsVersion version) {
-  switch (version) {
-    case TlsVersion::kAuto:
-      return "TLS_AUTO";
-    case TlsVersion::kTls12:
-      return "TLSv1_2";
-    case TlsVersion::kTls13:
-      break;
-  }
-  return "TLSv1_3";
+  return kTlsVersions.at(static_cast<std::size_t>(version));
 }
 
 // A YAML flow sequence of strings (JSON strings are valid there); nothing if empty.
@@ -190,11 +187,9 @@ Result<HostPort> parse_controller(const std::string& text) {
     return invalid("controller", fmt::format("'{}' is not HOST:PORT, like 192.0.2.1:15128", text));
   };
   const auto colon = text.rfind(':');
-  if (colon == std::string::npos) return wanted();
-  HostPort parsed{text.substr(0, colon), 0};
-  const char* end = text.data() + text.size();
-  const auto [at, failed] = std::from_chars(text.data() + colon + 1, end, parsed.port);
-  if (failed != std::errc{} || at != end || parsed.port == 0) return wanted();
+  const auto port = colon == std::string::npos ? std::nullopt : port_of(text.substr(colon + 1));
+  if (!port) return wanted();
+  HostPort parsed{text.substr(0, colon), number(*port)};
   if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
     parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
     if (!model::is_ipv6(parsed.host)) return wanted();

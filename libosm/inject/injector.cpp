@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/json.hpp"
 #include "inject/admission.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_bootstrap.hpp"
@@ -50,11 +51,9 @@ class InjectorImpl final : public Injector {
  private:
   static std::string name_of(const AdmissionRequest& request) {
     if (!request.name.empty()) return request.name;
-    json::object object = request.object;
-    for (const char* field : {"name", "generateName"})
-      if (const json::value* name = find(object, {"metadata", field}))
-        if (name->is_string()) return std::string(name->get_string());
-    return {};
+    const json::object& metadata = v1::map_at(request.object, "metadata");
+    const std::string name = text_at(metadata, "name");
+    return name.empty() ? text_at(metadata, "generateName") : name;
   }
 
   Result<AdmissionResponse> decide(const AdmissionRequest& request) {

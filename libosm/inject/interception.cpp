@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <set>
 #include <string_view>
 
+#include "base/numbers.hpp"
+#include "inject/refusal.hpp"
 #include "model/ip_address.hpp"
 
 namespace osm::inline v1::inject {
@@ -18,39 +18,31 @@ constexpr std::size_t kInterfaceLength = 15;  // limit of the kernel's IFNAMSIZ
 
 enum class Family { kIpv4, kIpv6 };
 
-std::optional<std::string> network_problem(const std::string& text, Family family) {
+// The fault of a network; empty: none.
+std::string network_fault(const std::string& text, Family family) {
   const auto slash = text.find('/');
   const std::string address = text.substr(0, slash);
-  if (!(family == Family::kIpv4 ? model::is_ipv4(address) : model::is_ipv6(address))) {
-    return family == Family::kIpv4 ? "is not an IPv4 network, like 10.0.0.0/8"
-                                   : "is not an IPv6 network, like fd00::/8";
-  }
-  if (slash == std::string::npos) return std::nullopt;
-  const int longest = family == Family::kIpv4 ? 32 : 128;
-  int length = -1;
-  const char* end = text.data() + text.size();
-  const auto [at, failed] = std::from_chars(text.data() + slash + 1, end, length);
-  if (failed != std::errc{} || at != end || length < 0 || length > longest) {
-    return fmt::format("needs a prefix length from 0 to {}", longest);
-  }
-  return std::nullopt;
+  const bool v4 = family == Family::kIpv4;
+  if (!(v4 ? model::is_ipv4(address) : model::is_ipv6(address)))
+    return v4 ? "is not an IPv4 network, like 10.0.0.0/8" : "is not an IPv6 network, like fd00::/8";
+  const unsigned longest = v4 ? 32 : 128;
+  if (slash == std::string::npos) return {};
+  const auto length = number_of<unsigned>(text.substr(slash + 1));
+  if (length && *length <= longest) return {};
+  return fmt::format("needs a prefix length from 0 to {}", longest);
 }
 
 Status check_networks(std::string_view option, const std::vector<std::string>& networks,
                       Family family) {
-  for (const std::string& network : networks) {
-    if (const auto problem = network_problem(network, family)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: '{}' {}", option, network, *problem)};
-    }
-  }
+  for (const std::string& network : networks)
+    if (const std::string fault = network_fault(network, family); !fault.empty())
+      return invalid(option, fmt::format("'{}' {}", network, fault));
   return {};
 }
 
 Status check_ports(std::string_view option, const std::vector<Port>& ports) {
   if (std::find(ports.begin(), ports.end(), Port{0}) == ports.end()) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{}: 0 is not a port: use 1 to 65535", option)};
+  return invalid(option, "0 is not a port: use 1 to 65535");
 }
 
 // Accepts names that iptables takes for an interface and that have no meaning to a shell.
@@ -61,8 +53,8 @@ Status check_interfaces(const std::vector<std::string>& interfaces) {
              c == '.' || c == '_' || c == ':' || c == '-';
     });
     if (!name.empty() && name.size() <= kInterfaceLength && plain && name.front() != '-') continue;
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("network interface exclusion: '{}' is no interface, like eth1", name)};
+    return invalid("network interface exclusion",
+                   fmt::format("'{}' is no interface, like eth1", name));
   }
   return {};
 }
@@ -70,26 +62,20 @@ Status check_interfaces(const std::vector<std::string>& interfaces) {
 }  // namespace
 
 Status check_interception(const InterceptionOptions& options) {
-  if (options.proxy_uid == 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "proxy uid: 0 would leave all of root's traffic outside the mesh: "
-                 "give the proxy a user of its own"};
-  }
-  for (const Status& status :
-       {check_interfaces(options.excluded_interfaces),
-        check_ports("inbound port exclusion", options.inbound_excluded),
-        check_ports("outbound port exclusion", options.outbound_excluded),
-        check_networks("outbound network exclusion", options.outbound_excluded_networks,
-                       Family::kIpv4),
-        check_networks("outbound network inclusion", options.outbound_included_networks,
-                       Family::kIpv4),
-        check_networks("IPv6 network of the mesh", options.mesh_networks_v6, Family::kIpv6)}) {
-    if (!status.ok()) return status;
-  }
-  if (!options.controller.first.empty()) {
-    return check_networks("controller", {options.controller.first}, Family::kIpv4);
-  }
-  return {};
+  if (options.proxy_uid == 0)
+    return invalid("proxy uid",
+                   "0 would leave all of root's traffic outside the mesh: give the proxy a user of "
+                   "its own");
+  OSM_TRY(check_interfaces(options.excluded_interfaces));
+  OSM_TRY(check_ports("inbound port exclusion", options.inbound_excluded));
+  OSM_TRY(check_ports("outbound port exclusion", options.outbound_excluded));
+  OSM_TRY(check_networks("outbound network exclusion", options.outbound_excluded_networks,
+                         Family::kIpv4));
+  OSM_TRY(check_networks("outbound network inclusion", options.outbound_included_networks,
+                         Family::kIpv4));
+  OSM_TRY(check_networks("IPv6 network of the mesh", options.mesh_networks_v6, Family::kIpv6));
+  if (options.controller.first.empty()) return {};
+  return check_networks("controller", {options.controller.first}, Family::kIpv4);
 }
 
 namespace {
@@ -108,22 +94,19 @@ std::string return_ports(std::string_view chain, const std::vector<Port>& ports)
   return rules;
 }
 
-std::string each_network(std::string_view chain, const std::vector<std::string>& networks,
-                         std::string_view target) {
+// A rule for each value: "-A <chain> <match> <value> <rest>".
+std::string each(std::string_view chain, std::string_view match,
+                 const std::vector<std::string>& values, std::string_view rest) {
   std::string rules;
-  for (const std::string& network : std::set<std::string>(networks.begin(), networks.end())) {
-    rules += fmt::format("-A {} -d {} -p tcp -j {}\n", chain, network, target);
-  }
+  for (const std::string& value : std::set<std::string>(values.begin(), values.end()))
+    rules += fmt::format("-A {} {} {} {}\n", chain, match, value, rest);
   return rules;
 }
 
 // `direction` is -i or -o.
 std::string return_interfaces(std::string_view chain, std::string_view direction,
-                              const std::vector<std::string>& interfaces) {
-  std::string rules;
-  for (const std::string& name : std::set<std::string>(interfaces.begin(), interfaces.end()))
-    rules += fmt::format("-A {} {} {} -j RETURN\n", chain, direction, name);
-  return rules;
+                              const InterceptionOptions& options) {
+  return each(chain, direction, options.excluded_interfaces, "-j RETURN");
 }
 
 // Ports that reach the machine without the proxy: excluded ones, and the proxy's own public ports.
@@ -157,13 +140,14 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
       "-A {0} -o lo -j RETURN\n"
       "-A {0} -m owner --uid-owner {1} -j RETURN\n",
       kChain, options.proxy_uid);
-  rules += return_interfaces(kChain, "-o", options.excluded_interfaces);
-  rules += each_network(kChain, options.outbound_excluded_networks, "RETURN");
+  rules += return_interfaces(kChain, "-o", options);
+  rules += each(kChain, "-d", options.outbound_excluded_networks, "-p tcp -j RETURN");
   rules += return_ports(kChain, options.outbound_excluded);
   if (options.outbound_included_networks.empty()) {
     return rules + fmt::format("-A {} -p tcp -j OSM_PROXY_OUT_REDIRECT\n", kChain);
   }
-  return rules + each_network(kChain, options.outbound_included_networks, "OSM_PROXY_OUT_REDIRECT");
+  return rules +
+         each(kChain, "-d", options.outbound_included_networks, "-p tcp -j OSM_PROXY_OUT_REDIRECT");
 }
 
 std::string tables_v4(const InterceptionOptions& options, const Jump& jump,
@@ -186,7 +170,7 @@ COMMIT
 COMMIT
 )sh",
                      number(kInboundPort), number(kOutboundPort),
-                     return_interfaces("OSM_PROXY_INBOUND", "-i", options.excluded_interfaces),
+                     return_interfaces("OSM_PROXY_INBOUND", "-i", options),
                      return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
                      outbound_rules(options, workload_address), jump("iptables", kJumpsV4[0]),
                      jump("iptables", kJumpsV4[1]), jump("iptables", kJumpsV4[2]));
@@ -197,9 +181,9 @@ std::string outbound_rules_v6(const InterceptionOptions& options) {
   constexpr std::string_view kChain = "OSM_PROXY_OUTBOUND";
   if (options.mesh_networks_v6.empty()) return {};
   return fmt::format("-A {} -m owner --uid-owner {} -j RETURN\n", kChain, options.proxy_uid) +
-         return_interfaces(kChain, "-o", options.excluded_interfaces) +
+         return_interfaces(kChain, "-o", options) +
          return_ports(kChain, options.outbound_excluded) +
-         each_network(kChain, options.mesh_networks_v6, "REJECT --reject-with tcp-reset");
+         each(kChain, "-d", options.mesh_networks_v6, "-p tcp -j REJECT --reject-with tcp-reset");
 }
 
 std::string tables_v6(const InterceptionOptions& options, const Jump& jump) {
@@ -213,7 +197,7 @@ std::string tables_v6(const InterceptionOptions& options, const Jump& jump) {
 {}
 COMMIT
 )sh",
-                     return_interfaces("OSM_PROXY_INBOUND", "-i", options.excluded_interfaces),
+                     return_interfaces("OSM_PROXY_INBOUND", "-i", options),
                      return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
                      outbound_rules_v6(options), jump("ip6tables", kJumpsV6[0]),
                      jump("ip6tables", kJumpsV6[1]));

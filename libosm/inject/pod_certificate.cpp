@@ -8,12 +8,10 @@
 #include "inject/envoy_bootstrap.hpp"
 #include "inject/pod_names.hpp"
 #include "model/names.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::inject {
 namespace {
-
-// Longer than any pod is likely to live; the end of the CA limits it.
-constexpr std::chrono::hours kProxyValidity{24 * 365 * 10};
 
 // After 7/12 to 2/3 of its life, depending on its fingerprint: certificates that were issued within
 // one minute are not all renewed within one minute.
@@ -40,7 +38,7 @@ Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
   const certificate::Subject subject{model::pod_common_name(proxy, account.ns),
                                      model::proxy_spiffe_id(trust_domain, {proxy, account}),
                                      certificate::Usage::kProxy};
-  auto issued = manager.issue_certificate(subject, kProxyValidity);
+  auto issued = manager.issue_certificate(subject, certificate::kProxyCertificateValidity);
   // Only the Secret keeps the certificate.
   manager.release_certificate(subject.common_name);
   if (!issued.ok()) return issued.error().with_context("the proxy certificate");

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "inject/interception.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_names.hpp"
@@ -95,15 +96,13 @@ std::vector<std::string> list_of(const Field& annotation) {
 
 void add_ports(const Field& annotation, std::vector<Port>& ports) {
   for (const std::string& item : list_of(annotation)) {
-    std::uint16_t port = 0;
-    const char* end = item.data() + item.size();
-    const auto [at, failed] = std::from_chars(item.data(), end, port);
-    if (failed != std::errc{} || at != end || port == 0) {
+    const auto port = port_of(item);
+    if (!port) {
       annotation.refuse(fmt::format("'{}' is not a port: list ports from 1 to 65535, like 80,443",
                                     spec::shortened(item, 64)));
       return;
     }
-    ports.push_back(Port{port});
+    ports.push_back(*port);
   }
 }
 
@@ -203,19 +202,13 @@ class Patcher {
 
   // True for the sidecar's containers, by name, whoever added them.
   static bool is_sidecars(const json::value& container) {
-    const json::object& fields = container.as_object();
-    const json::string& name = fields.at("name").as_string();
+    const std::string name = text_at(container, "name");
     if (name == kInitContainer) return true;
     if (name != kEnvoyContainer) return false;
-    const json::value* mounts = fields.if_contains("volumeMounts");
-    if (mounts == nullptr || !mounts->is_array()) return false;
-    return std::any_of(mounts->as_array().begin(), mounts->as_array().end(),
-                       [](const json::value& mount) {
-                         const json::object* map = mount.if_object();
-                         const json::value* volume = map ? map->if_contains("name") : nullptr;
-                         return volume != nullptr && volume->is_string() &&
-                                volume->get_string() == kBootstrapVolume;
-                       });
+    const json::array& mounts = v1::list_at(container, "volumeMounts");
+    return std::any_of(mounts.begin(), mounts.end(), [](const json::value& mount) {
+      return text_at(mount, "name") == kBootstrapVolume;
+    });
   }
 
   template <class Remove>

@@ -4,10 +4,11 @@
 #include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_names.hpp"
 #include "spec/yaml.hpp"
@@ -38,27 +39,12 @@ const KindInfo& info_of(ProbeKind kind) { return kKinds[static_cast<std::size_t>
 // kubelet's handlers that are rewritten; exec and sleep are not.
 constexpr std::array<std::string_view, 3> kHandlers{"httpGet", "tcpSocket", "grpc"};
 
-// Visits every container that may have probes.
-template <class Visit>
-void each_container(json::object& pod, spec::Findings& findings, const Visit& visit) {
-  json::value* spec = pod.if_contains("spec");
-  if (spec == nullptr || !spec->is_object()) return;
-  for (const std::string_view list : {"initContainers", "containers"}) {
-    json::value* containers = spec->as_object().if_contains(list);
-    const Field field(containers, spec::field_path("spec", list), findings);
-    std::size_t at = 0;
-    for (const Field& container : field.list()) {
-      json::value& value = containers->as_array()[at++];
-      if (!container.required_map()) continue;
-      if (list == "initContainers" && container["restartPolicy"].text() != "Always") continue;
-      visit(value.as_object(), container);
-    }
-  }
-}
-
+// Visits every probe and hook of the containers that may have some.
 template <class Visit>
 void each_probe(json::object& pod, spec::Findings& findings, const Visit& visit) {
-  each_container(pod, findings, [&](json::object& container, const Field& field) {
+  json::value* spec = pod.if_contains("spec");
+  if (spec == nullptr || !spec->is_object()) return;
+  const auto each_kind = [&](json::object& container, const Field& field) {
     for (const KindInfo& kind : kKinds) {
       const Field lifecycle = field["lifecycle"];
       const bool hook = is_hook(kind.kind);
@@ -68,14 +54,18 @@ void each_probe(json::object& pod, spec::Findings& findings, const Visit& visit)
       json::object& holder = hook ? container.at("lifecycle").as_object() : container;
       visit(field, kind, holder.at(kind.field).as_object(), probe);
     }
-  });
-}
-
-std::optional<Port> port_of_number(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (failed != std::errc{} || at != text.data() + text.size() || port == 0) return std::nullopt;
-  return Port{port};
+  };
+  for (const std::string_view list : {"initContainers", "containers"}) {
+    json::value* containers = spec->as_object().if_contains(list);
+    const Field field(containers, spec::field_path("spec", list), findings);
+    std::size_t at = 0;
+    for (const Field& container : field.list()) {
+      json::value& value = containers->as_array()[at++];
+      if (!container.required_map()) continue;
+      if (list == "initContainers" && container["restartPolicy"].text() != "Always") continue;
+      each_kind(value.as_object(), container);
+    }
+  }
 }
 
 // Resolves a number, or the name of a port of the same container, as kubelet does.
@@ -91,7 +81,7 @@ std::optional<Port> resolve_port(const Field& port, const Field& container) {
     const auto number = declared["containerPort"].integer(1, 65535);
     return number ? std::optional(Port{static_cast<std::uint16_t>(*number)}) : std::nullopt;
   }
-  if (const auto number = port_of_number(name)) return number;
+  if (const auto number = port_of(name)) return number;
   port.refuse("the container has no port of the name '" + name + "': declare it in its ports");
   return std::nullopt;
 }
@@ -139,44 +129,41 @@ json::object sidecar_request(const Probe& probe, std::string_view query = {}) {
       {"path", path}, {"port", std::int64_t{number(probe_port(probe.kind))}}, {"scheme", "HTTP"}};
 }
 
-// Reads one handler into `probe`. Result: the new handler; nothing for handlers that stay: exec,
-// those that name another host, and refused ones.
-std::optional<json::object> read_http(const Field& get, const Field& container, Probe& probe) {
-  if (!get["host"].text().value_or("").empty()) return std::nullopt;
-  const std::string scheme = get["scheme"].text().value_or("HTTP");
-  if (scheme != "HTTP" && scheme != "HTTPS") {
-    get["scheme"].refuse("must be HTTP or HTTPS");
-    return std::nullopt;
-  }
-  const auto port = resolve_port(get["port"], container);
-  if (!port) return std::nullopt;
+// Completes `probe` with an HTTP handler. Result: the query that kubelet's request has.
+std::string read_url(const Field& get, Probe& probe) {
   const std::string url = plain_text(get["path"]);
   const std::string_view sent = std::string_view(url).substr(0, url.find('#'));
   const auto query = std::min(sent.find('?'), sent.size());
-  probe.method = scheme == "HTTP" ? ProbeMethod::kHttp : ProbeMethod::kHttps;
-  probe.port = *port;
   probe.path = request_path(sent.substr(0, query));
-  json::object request = sidecar_request(probe, sent.substr(query));
-  if (const auto* headers = get["httpHeaders"].value()) request["httpHeaders"] = *headers;
+  return std::string(sent.substr(query));
+}
+
+// Reads the handler `name` into `probe`. Result: the httpGet that replaces it; nothing for handlers
+// that stay, because they name another host, and for refused ones.
+std::optional<json::object> read_handler(std::string_view name, const Field& handler,
+                                         const Field& container, Probe& probe) {
+  if (name != "grpc" && !handler["host"].text().value_or("").empty()) return std::nullopt;
+  const std::string scheme = name == "httpGet" ? handler["scheme"].text().value_or("HTTP") : "HTTP";
+  if (scheme != "HTTP" && scheme != "HTTPS") {
+    handler["scheme"].refuse("must be HTTP or HTTPS");
+    return std::nullopt;
+  }
+  const auto port = resolve_port(handler["port"], container);
+  if (!port) return std::nullopt;
+  probe.port = *port;
+  if (name == "tcpSocket") {
+    probe.method = ProbeMethod::kTcp;
+    return sidecar_request(probe);
+  }
+  if (name == "grpc") {
+    probe.method = ProbeMethod::kGrpc;
+    probe.grpc_service = plain_text(handler["service"]);
+    return sidecar_request(probe);
+  }
+  probe.method = scheme == "HTTP" ? ProbeMethod::kHttp : ProbeMethod::kHttps;
+  json::object request = sidecar_request(probe, read_url(handler, probe));
+  if (const auto* headers = handler["httpHeaders"].value()) request["httpHeaders"] = *headers;
   return request;
-}
-
-std::optional<json::object> read_tcp(const Field& socket, const Field& container, Probe& probe) {
-  if (!socket["host"].text().value_or("").empty()) return std::nullopt;
-  const auto port = resolve_port(socket["port"], container);
-  if (!port) return std::nullopt;
-  probe.method = ProbeMethod::kTcp;
-  probe.port = *port;
-  return sidecar_request(probe);
-}
-
-std::optional<json::object> read_grpc(const Field& grpc, const Field& container, Probe& probe) {
-  const auto port = resolve_port(grpc["port"], container);
-  if (!port) return std::nullopt;
-  probe.method = ProbeMethod::kGrpc;
-  probe.port = *port;
-  probe.grpc_service = plain_text(grpc["service"]);
-  return sidecar_request(probe);
 }
 
 // Number of seconds with Kubernetes' default; at most an hour.
@@ -206,15 +193,12 @@ json::object take_originals(json::object& pod, spec::Findings& findings) {
   return std::move(originals.as_object());
 }
 
-bool is_rewritten(const Field& probe, const KindInfo& kind, const std::string& container) {
-  const Field get = probe["httpGet"];
-  const json::value* port = get["port"].value();
-  if (port == nullptr || !port->is_int64() || port->as_int64() != kind.port) return false;
-  const json::value* path = get["path"].value();
-  if (path == nullptr || !path->is_string()) return false;
-  const std::string_view text = path->as_string();
+bool is_rewritten(const json::object& probe, const KindInfo& kind, const std::string& container) {
+  const json::object& get = v1::map_at(probe, "httpGet");
+  if (number_at(get, "port") != kind.port) return false;
+  const std::string path = text_at(get, "path");
   const std::string ours = probe_path(kind.kind, container);
-  return is_hook(kind.kind) ? text.starts_with(ours) : text.substr(0, text.find('?')) == ours;
+  return is_hook(kind.kind) ? path.starts_with(ours) : path.substr(0, path.find('?')) == ours;
 }
 
 }  // namespace
@@ -244,27 +228,19 @@ std::vector<Probe> rewrite_probes(json::object& pod, const std::string& hook_key
       [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
         Probe probe{.container = container["name"].required_text(), .kind = kind.kind};
         probe.asked = probe_path(probe.kind, probe.container, hook_key);
-        std::optional<json::object> request;
-        std::string_view handler;
-        if (field["httpGet"].present()) {
-          handler = "httpGet";
-          request = read_http(field[handler], container, probe);
-        } else if (is_hook(kind.kind)) {
-          return;  // kubelet itself does not support tcpSocket hooks
-        } else if (field["tcpSocket"].present()) {
-          handler = "tcpSocket";
-          request = read_tcp(field[handler], container, probe);
-        } else if (field["grpc"].present()) {
-          handler = "grpc";
-          request = read_grpc(field[handler], container, probe);
-        }
+        const auto* const handler =
+            std::find_if(kHandlers.begin(), kHandlers.end(),
+                         [&](std::string_view name) { return field[name].present(); });
+        // kubelet itself does not support tcpSocket hooks.
+        if (handler == kHandlers.end() || (is_hook(kind.kind) && *handler != "httpGet")) return;
+        auto request = read_handler(*handler, field[*handler], container, probe);
         if (!request) return;
         probe.timeout_s = seconds_of(field["timeoutSeconds"], 1);
         probe.period_s = seconds_of(field["periodSeconds"], 10);
         json::value& kept = originals[probe.container];
         if (!kept.is_object()) kept.emplace_object();
-        kept.as_object()[kind.field] = json::object{{handler, std::move(value.at(handler))}};
-        value.erase(handler);
+        kept.as_object()[kind.field] = json::object{{*handler, std::move(value.at(*handler))}};
+        value.erase(*handler);
         value["httpGet"] = *std::move(request);
         probes.push_back(std::move(probe));
       });
@@ -281,7 +257,7 @@ void restore_probes(json::object& pod, spec::Findings& findings) {
       pod, findings,
       [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
         const std::string name = container["name"].required_text();
-        if (!is_rewritten(field, kind, name)) return;
+        if (!is_rewritten(value, kind, name)) return;
         json::value* original = find(originals, {name, kind.field});
         if (original == nullptr || !original->is_object()) {
           field.refuse("is a sidecar's, and the pod's annotation " +

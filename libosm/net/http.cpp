@@ -1,21 +1,14 @@
 #include "osm/net/http.hpp"
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
 
-#include "net/json_text.hpp"
+#include "base/utf8.hpp"
 
 namespace osm::inline v1::net {
-namespace {
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
-
 Result<std::string> Request::required(const std::string& name) const {
   const auto at = query.find(name);
   if (at == query.end() || at->second.empty()) {
@@ -34,12 +27,10 @@ Response text_response(std::string text, int status) {
 }
 
 Response error_response(const Error& error) {
-  std::string json = R"({"error":{"code":)";
-  append_json_string(json, error_code_text(error.code));
-  json += R"(,"message":)";
-  append_json_string(json, error.message);
-  json += "}}\n";
-  return json_response(std::move(json), http_status(error.code));
+  const boost::json::object fields{{"code", error_code_text(error.code)},
+                                   {"message", to_utf8(error.message)}};
+  return json_response(boost::json::serialize(boost::json::object{{"error", fields}}) + '\n',
+                       http_status(error.code));
 }
 
 int http_status(ErrorCode code) {
@@ -78,11 +69,11 @@ std::optional<std::string> decode_query_text(std::string_view text) {
     } else if (text[i] != '%') {
       out.push_back(text[i]);
     } else {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const int high = hex_value(text[i + 1]);
-      const int low = hex_value(text[i + 2]);
-      if (high < 0 || low < 0) return std::nullopt;
-      out.push_back(static_cast<char>(high * 16 + low));
+      const char* const digits = text.data() + i + 1;
+      unsigned char byte = 0;
+      if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2)
+        return std::nullopt;
+      out.push_back(static_cast<char>(byte));
       i += 2;
     }
   }
@@ -109,12 +100,10 @@ std::string encode_query_text(std::string_view text) {
 
 bool has_media_type(std::string_view content_type, std::string_view media_type) {
   constexpr std::string_view kBlank = " \t";
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   std::string_view said = content_type.substr(0, content_type.find(';'));
   said.remove_prefix(std::min(said.find_first_not_of(kBlank), said.size()));
   said = said.substr(0, said.find_last_not_of(kBlank) + 1);
-  return std::equal(said.begin(), said.end(), media_type.begin(), media_type.end(),
-                    [&](char a, char b) { return lower(a) == b; });
+  return boost::beast::iequals(said, media_type);
 }
 
 Result<Request> parse_target(std::string_view target) {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "net/http_client_exchange.hpp"
 #include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::net {
@@ -155,7 +156,7 @@ void Connection::connected(Status status) {
 }
 
 void Connection::exchange(std::string head, std::string_view body, bool head_only,
-                          std::shared_ptr<ResponseReceiver> receiver) {
+                          std::shared_ptr<Exchange> receiver) {
   receiver_ = receiver;
   head_ = std::move(head);
   head_only_ = head_only;

@@ -26,16 +26,7 @@ namespace osm::inline v1::net {
 
 using ClientStrand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-// Receives one response. The first two functions return true to continue; if they return false,
-// they have closed the connection, and nothing more follows.
-class ResponseReceiver {
- public:
-  virtual ~ResponseReceiver() = default;
-  virtual bool on_head(Response head, std::optional<std::uint64_t> content_length) = 0;
-  virtual bool on_data(std::string_view data) = 0;
-  // The last call. `untouched`: it failed before the first byte of a response.
-  virtual void on_end(Status status, bool untouched) = 0;
-};
+class Exchange;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -44,10 +35,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void connect(std::function<void(Status)> done);
-  // Sends a request. Precondition: connected, and the previous exchange has ended. `body` lives
-  // until on_end().
+  // Sends a request; `receiver` is told of the response. Precondition: connected, and the previous
+  // exchange has ended. `body` lives until on_end().
   void exchange(std::string head, std::string_view body, bool head_only,
-                std::shared_ptr<ResponseReceiver> receiver);
+                std::shared_ptr<Exchange> receiver);
   // Closes the connection; no callback runs any more.
   void close();
 
@@ -96,7 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reusable_ = false;
 
   // The running operation holds the receiver, so that an ended event loop keeps no object alive.
-  std::weak_ptr<ResponseReceiver> receiver_;
+  std::weak_ptr<Exchange> receiver_;
   std::string head_;
   bool head_only_ = false;
   int interim_ = 0;

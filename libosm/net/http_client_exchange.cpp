@@ -4,7 +4,6 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "net/http_client_request.hpp"
 #include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::net {

@@ -15,6 +15,13 @@
 
 namespace osm::inline v1::net {
 
+// Request line and headers for the server at `address`. Failure: kInvalidArgument for input that
+// the server would read differently than its caller: line breaks, headers that frame the body.
+Result<std::string> request_head(const HttpRequest& request, const Address& address);
+
+// True if the request may be sent again when it is unknown if it arrived (RFC 9110, section 9.2.2).
+bool is_idempotent(const std::string& method);
+
 // Callbacks of a request: `done` for a call, the others for a stream.
 struct ExchangeCallbacks {
   std::function<void(Result<Response>)> done{};
@@ -22,27 +29,30 @@ struct ExchangeCallbacks {
 };
 
 // Thread: the client's strand, except for cancel().
-class Exchange final : public ConnectionUser,
-                       public ResponseReceiver,
-                       public std::enable_shared_from_this<Exchange> {
+class Exchange final : public std::enable_shared_from_this<Exchange> {
  public:
   enum class Kind { kCall, kStream };
 
   Exchange(Kind kind, std::shared_ptr<ConnectionPool> pool, HttpRequest request,
            ExchangeCallbacks callbacks);
-  ~Exchange() override;
+  ~Exchange();
 
   void start();
   // Cancels the request. When it returns, no callback runs or will run, except one that made this
   // call. Thread: any.
   void cancel();
 
- private:
-  void use(std::shared_ptr<Connection> connection) override;
-  bool on_head(Response head, std::optional<std::uint64_t> content_length) override;
-  bool on_data(std::string_view data) override;
-  void on_end(Status status, bool untouched) override;
+  // For the pool: takes a connection until it is given back. It may not be connected yet.
+  void use(std::shared_ptr<Connection> connection);
 
+  // For the connection, which tells of the response. The first two return true to continue; if they
+  // return false, they have closed the connection, and nothing more follows.
+  bool on_head(Response head, std::optional<std::uint64_t> content_length);
+  bool on_data(std::string_view data);
+  // The last call. `untouched`: it failed before the first byte of a response.
+  void on_end(Status status, bool untouched);
+
+ private:
   bool is_stream() const { return kind_ == Kind::kStream; }
   void on_connected(Status status);
   void send();

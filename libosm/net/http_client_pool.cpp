@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/http_client_exchange.hpp"
+
 namespace osm::inline v1::net {
 
 using Clock = std::chrono::steady_clock;
@@ -26,7 +28,7 @@ std::shared_ptr<Connection> ConnectionPool::take_idle() {
   return nullptr;
 }
 
-void ConnectionPool::acquire(std::shared_ptr<ConnectionUser> user) {
+void ConnectionPool::acquire(std::shared_ptr<Exchange> user) {
   waiting_.push_back(std::move(user));
   serve();
 }
@@ -43,7 +45,7 @@ void ConnectionPool::serve() {
   }
 }
 
-void ConnectionPool::withdraw(const ConnectionUser& user) {
+void ConnectionPool::withdraw(const Exchange& user) {
   std::erase_if(waiting_, [&](const auto& waiting) { return waiting.get() == &user; });
 }
 

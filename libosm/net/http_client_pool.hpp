@@ -13,14 +13,6 @@
 
 namespace osm::inline v1::net {
 
-// Waits for a connection.
-class ConnectionUser {
- public:
-  virtual ~ConnectionUser() = default;
-  // Takes a connection until the user gives it back. It may not be connected yet.
-  virtual void use(std::shared_ptr<Connection> connection) = 0;
-};
-
 class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
  public:
   ConnectionPool(HttpClientOptions options, boost::asio::io_context& io);
@@ -28,10 +20,10 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   const HttpClientOptions& options() const { return options_; }
   const ClientStrand& strand() const { return strand_; }
 
-  // Calls user.use(), now or when one is free.
-  void acquire(std::shared_ptr<ConnectionUser> user);
+  // Calls user->use(), now or when a connection is free.
+  void acquire(std::shared_ptr<Exchange> user);
   // Removes the user from the queue, if it is there.
-  void withdraw(const ConnectionUser& user);
+  void withdraw(const Exchange& user);
   // Gives back the connection of use(); the pool keeps it if it is reusable.
   void release(const std::shared_ptr<Connection>& connection);
   // A new connection in place of a broken one.
@@ -56,7 +48,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   tls::ClientContexts contexts_;
   std::size_t busy_ = 0;
   std::vector<Idle> idle_;  // the newest last
-  std::deque<std::shared_ptr<ConnectionUser>> waiting_;
+  std::deque<std::shared_ptr<Exchange>> waiting_;
   boost::asio::steady_timer sweep_;
   bool sweeping_ = false;
   bool shut_down_ = false;

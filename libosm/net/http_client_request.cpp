@@ -1,7 +1,10 @@
-#include "net/http_client_request.hpp"
+// The wire form of a request.
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <string_view>
+
+#include "net/http_client_exchange.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -26,18 +29,10 @@ bool is_field_value(std::string_view text) {
   });
 }
 
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 bool is_ours(std::string_view name) {
   for (const std::string_view ours : {"Host", "Content-Length", "Transfer-Encoding", "Connection",
                                       "Upgrade", "Expect", "TE", "Trailer"})
-    if (equals_ignoring_case(name, ours)) return true;
+    if (boost::beast::iequals(name, ours)) return true;
   return false;
 }
 
@@ -49,6 +44,9 @@ Error refused(std::string_view what, std::string_view why) {
 }  // namespace
 
 Result<std::string> request_head(const HttpRequest& request, const Address& address) {
+  if (address.is_unix()) {
+    OSM_TRY(parse_address(address.str()));  // its length
+  }
   if (!is_token(request.method)) return refused("method", "is not one word of letters");
   if (!is_target(request.target))
     return refused("target", "must start with '/' and hold no blanks: escape them");

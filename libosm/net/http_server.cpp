@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <condition_variable>
@@ -11,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.hpp"
 #include "base/may_wait.hpp"
 #include "net/http_session.hpp"
 #include "net/listener.hpp"
@@ -25,16 +23,12 @@ using boost::system::error_code;
 // The accept loop and the table of sessions. It outlives the server while operations are pending.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
-  Acceptor(asio::io_context& io, int fd, const HttpServerOptions& options)
+  Acceptor(asio::io_context& io, Listener listener, const HttpServerOptions& options)
       : io_(io),
-        acceptor_(io),
+        acceptor_(std::move(listener)),
         retry_(io),
         options_(options),
-        address_(local_address(fd, options.listen)) {
-    error_code never;  // cannot fail: the descriptor is a new listening socket
-    acceptor_.assign(StreamProtocol(options.listen.is_unix() ? AF_UNIX : AF_INET, 0), fd, never);
-    OSM_CHECK(!never);
-  }
+        address_(local_address(acceptor_, options.listen)) {}
 
   void run(Handler handler, Executor& handlers, LogSink& log) {
     auto weak = weak_from_this();
@@ -152,7 +146,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   asio::io_context& io_;
-  asio::basic_socket_acceptor<StreamProtocol> acceptor_;
+  Listener acceptor_;
   asio::steady_timer retry_;
   const HttpServerOptions options_;
   const Address address_;
@@ -197,8 +191,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
                                                       AsioExecutor& io, Executor& handlers,
                                                       Handler handler, LogSink& log) {
   OSM_TRY(tls::check_client_ca(options.client_ca_pem));
-  OSM_TRY(const int fd, open_listener(io.context(), options.listen));
-  auto acceptor = std::make_shared<Acceptor>(io.context(), fd, options);
+  OSM_TRY(Listener listener, open_listener(io.context(), options.listen));
+  auto acceptor = std::make_shared<Acceptor>(io.context(), std::move(listener), options);
   acceptor->run(std::move(handler), handlers, log);
   return std::unique_ptr<HttpServer>(
       std::make_unique<HttpServerImpl>(std::move(acceptor), io, handlers));

@@ -3,33 +3,28 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <chrono>
 #include <string>
 
 #include "base/log_level.hpp"
 #include "base/times.hpp"
-#include "net/json_text.hpp"
+#include "base/utf8.hpp"
 
 namespace osm::inline v1::net {
 
-std::string rfc3339(WallTime time) { return v1::rfc3339(time, 3); }
-
 void JsonLog::write(LogLevel level, std::string_view message, std::span<const LogField> fields) {
-  std::string line = R"({"time":")" + rfc3339(clock_.wall_now()) + R"(","level":")";
-  line += log_level_text(level);
-  line += R"(","message":)";
-  append_json_string(line, message);
+  boost::json::object line{{"time", rfc3339(clock_.wall_now(), 3)},
+                           {"level", log_level_text(level)},
+                           {"message", to_utf8(message)}};
   for (const LogField& field : fields) {
-    line.push_back(',');
-    const bool reserved = field.key == "time" || field.key == "level" || field.key == "message";
-    append_json_string(line,
-                       reserved ? std::string("field_").append(field.key) : std::string(field.key));
-    line.push_back(':');
-    append_json_string(line, field.value);
+    std::string key = to_utf8(field.key);
+    if (line.contains(key)) key.insert(0, "field_");
+    line[key] = to_utf8(field.value);
   }
-  line += "}\n";
-  write_line(line);
+  // Boost.JSON escapes control characters up to U+001F.
+  write_line(escape_controls(boost::json::serialize(line), "\\u00") + '\n');
 }
 
 void JsonLog::write_line(std::string_view line) {

@@ -1,41 +1,26 @@
 #include "net/listener.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 namespace osm::inline v1::net {
 namespace {
 
-class Socket {
- public:
-  explicit Socket(int family)
-      : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Endpoint = asio::generic::stream_protocol::endpoint;
 
- private:
-  int fd_;
-};
-
-Error failed(int code, const Address& address, std::string_view what) {
-  std::string message = "cannot " + std::string(what) + ' ' + address.str() + ": " +
-                        std::generic_category().message(code);
-  switch (code) {
+Error failed(const error_code& error, const Address& address, std::string_view what) {
+  const std::string message =
+      "cannot " + std::string(what) + ' ' + address.str() + ": " + error.message();
+  switch (error.value()) {
     case EADDRINUSE:
       return {ErrorCode::kUnavailable,
               message + "; another process listens there: stop it or choose another port"};
@@ -54,79 +39,80 @@ Error failed(int code, const Address& address, std::string_view what) {
   }
 }
 
-sockaddr_un unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());  // parse_address bounds it
-  return address;
-}
-
 // True if no process accepts at `path`: a dead process left the socket behind.
-bool is_abandoned(const sockaddr_un& address) {
+bool is_abandoned(asio::io_context& context, const std::string& path) {
   struct stat status {};
-  if (::lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  const Socket probe(AF_UNIX);
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-         errno == ECONNREFUSED;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+  asio::local::stream_protocol::socket probe(context);
+  error_code error;
+  probe.connect(path, error);
+  return error == asio::error::connection_refused;
 }
 
-Result<int> open_unix(const Address& address) {
-  Socket socket(AF_UNIX);
-  if (socket.get() < 0) return failed(errno, address, "open a socket for");
-  const sockaddr_un where = unix_address(address.unix_path);
-  const auto bind = [&] {
-    return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
-  };
-  if (!bind()) {
-    if (errno != EADDRINUSE) return failed(errno, address, "listen on");
-    if (!is_abandoned(where)) {
+Result<Endpoint> endpoint_of(asio::io_context& context, const Address& address) {
+  if (address.is_unix()) {
+    OSM_TRY(parse_address(address.str()));  // its length
+    return Endpoint(asio::local::stream_protocol::endpoint(address.unix_path));
+  }
+  error_code error;
+  asio::ip::tcp::resolver resolver(context);
+  const auto found = resolver.resolve(address.host, std::to_string(address.port),
+                                      asio::ip::tcp::resolver::passive, error);
+  if (!error && !found.empty()) return Endpoint(found.begin()->endpoint());
+  return Error{ErrorCode::kInvalidArgument,
+               "cannot listen on " + address.str() + ": the host is unknown: " + error.message()};
+}
+
+// Binds the socket of a path. No client can connect before listen(), so the mode is never wider.
+Status bind_unix(asio::io_context& context, Listener& listener, const Endpoint& endpoint,
+                 const Address& address) {
+  const std::string& path = address.unix_path;
+  error_code error;
+  listener.bind(endpoint, error);
+  if (error == asio::error::address_in_use) {
+    if (!is_abandoned(context, path)) {
       return Error{ErrorCode::kUnavailable,
                    "cannot listen on " + address.str() +
                        ": another process serves this path, or it is not a socket; stop that "
                        "process or remove the file"};
     }
-    ::unlink(where.sun_path);
-    if (!bind()) return failed(errno, address, "listen on");
+    ::unlink(path.c_str());
+    listener.bind(endpoint, error);
   }
-  // Set the mode before listen(): no client can connect before, so the socket never has a wider
-  // mode.
-  if (::chmod(where.sun_path, S_IRUSR | S_IWUSR) != 0) return failed(errno, address, "protect");
-  if (::listen(socket.get(), SOMAXCONN) != 0) return failed(errno, address, "listen on");
-  return socket.release();
+  if (error) return failed(error, address, "listen on");
+  if (::chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0) return {};
+  return failed({errno, boost::system::system_category()}, address, "protect");
 }
 
 }  // namespace
 
-Result<int> open_listener(boost::asio::io_context& context, const Address& address) {
-  if (address.is_unix()) return open_unix(address);
-  boost::system::error_code error;
-  boost::asio::ip::tcp::resolver resolver(context);
-  const auto found = resolver.resolve(address.host, std::to_string(address.port),
-                                      boost::asio::ip::tcp::resolver::passive, error);
-  if (error || found.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "cannot listen on " + address.str() + ": the host is unknown: " + error.message()};
+Result<Listener> open_listener(asio::io_context& context, const Address& address) {
+  OSM_TRY(const Endpoint endpoint, endpoint_of(context, address));
+  Listener listener(context);
+  error_code error;
+  listener.open(endpoint.protocol(), error);
+  if (error) return failed(error, address, "open a socket for");
+  ::fcntl(listener.native_handle(), F_SETFD, FD_CLOEXEC);
+  if (address.is_unix()) {
+    OSM_TRY(bind_unix(context, listener, endpoint, address));
+  } else {
+    error_code ignored;  // a restart waits for TIME_WAIT of old connections then
+    listener.set_option(asio::socket_base::reuse_address(true), ignored);
+    listener.bind(endpoint, error);
   }
-  const auto endpoint = found.begin()->endpoint();
-  Socket socket(endpoint.protocol().family());
-  if (socket.get() < 0) return failed(errno, address, "open a socket for");
-  const int on = 1;  // a restart does not wait for TIME_WAIT of old connections
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
-    return failed(errno, address, "listen on");
-  if (::listen(socket.get(), SOMAXCONN) != 0) return failed(errno, address, "listen on");
-  return socket.release();
+  if (!error) listener.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return failed(error, address, "listen on");
+  return listener;
 }
 
-Address local_address(int fd, const Address& asked) {
-  if (asked.is_unix()) return asked;
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
+Address local_address(const Listener& listener, const Address& asked) {
   Address real = asked;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return real;
-  real.port = ntohs(storage.ss_family == AF_INET6
-                        ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
-                        : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+  error_code error;
+  const Endpoint bound = listener.local_endpoint(error);
+  if (error || asked.is_unix()) return real;
+  asio::ip::tcp::endpoint tcp;
+  std::memcpy(tcp.data(), bound.data(), bound.size());
+  real.port = tcp.port();
   return real;
 }
 

@@ -1,6 +1,8 @@
 // Opens a server's listening socket, with errors that say what to do.
 #pragma once
 
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "osm/net/address.hpp"
@@ -8,11 +10,13 @@
 
 namespace osm::inline v1::net {
 
-// A listening, non-blocking, close-on-exec socket. Failure: as HttpServer::start.
-Result<int> open_listener(boost::asio::io_context& context, const Address& address);
+using Listener = boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol>;
 
-// The address on which `fd` really listens.
-Address local_address(int fd, const Address& asked);
+// A listening, close-on-exec socket. Failure: as HttpServer::start.
+Result<Listener> open_listener(boost::asio::io_context& context, const Address& address);
+
+// The address on which `listener` really listens.
+Address local_address(const Listener& listener, const Address& asked);
 
 // True if the process at the other end of a Unix socket runs as this process's user, or as root.
 bool is_trusted_peer(int fd);

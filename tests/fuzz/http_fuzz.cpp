@@ -12,14 +12,15 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <memory>
 #include <string>
 
+#include "base/utf8.hpp"
 #include "fuzz/fuzz.hpp"
 #include "fuzz/quiet.hpp"
 #include "net/http_session.hpp"
-#include "net/json_text.hpp"
 #include "osm/net/router.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
 
@@ -32,6 +33,10 @@ class InlineExecutor final : public Executor {
   Subscription post_after(std::chrono::nanoseconds, std::function<void()>) override { return {}; }
 };
 
+std::string json_string(std::string_view text) {
+  return boost::json::serialize(boost::json::string(to_utf8(text)));
+}
+
 net::Handler routes() {
   net::Router router;
   router.get("/health/alive", [](const net::Request&) { return net::text_response("alive\n"); })
@@ -39,10 +44,10 @@ net::Handler routes() {
            [](const net::Request& request) {
              const auto source = request.required("source");
              if (!source.ok()) return net::error_response(source.error());
-             return net::json_response(net::json_string(*source));
+             return net::json_response(json_string(*source));
            })
       .post("/v1/vm/bootstrap", [](const net::Request& request) {
-        return net::json_response(net::json_string(request.body));
+        return net::json_response(json_string(request.body));
       });
   return router;
 }
@@ -147,7 +152,7 @@ void parse(std::string_view target) {
 
 void write(std::string_view text) {
   boost::system::error_code fault;
-  const std::string json = net::json_string(text);
+  const std::string json = json_string(text);
   (void)boost::json::parse(json, fault);
   require(!fault, "any text is JSON once it is written", json);
   for (const char c : json)

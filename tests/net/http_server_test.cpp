@@ -371,6 +371,13 @@ TEST_SUITE("net::HttpServer") {
     options.listen.unix_path = folder.file("missing/admin.sock");
     CHECK(HttpServer::start(options, s.io.executor, s.handlers, handler, s.log).error().code ==
           ErrorCode::kStorage);
+    options.listen.unix_path = folder.file(std::string(200, 'x'));
+    const auto too_long = HttpServer::start(options, s.io.executor, s.handlers, handler, s.log);
+    REQUIRE_FALSE(too_long.ok());
+    CHECK(too_long.error().message.find("longer than 107 bytes") != std::string::npos);
+    const auto unreachable = http_call({.address = options.listen});
+    REQUIRE_FALSE(unreachable.ok());
+    CHECK(unreachable.error().code == ErrorCode::kInvalidArgument);
   }
 
   TEST_CASE("many clients at once are all answered") {

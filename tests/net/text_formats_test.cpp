@@ -7,7 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "net/json_text.hpp"
 #include "osm/net/address.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/json_log.hpp"
@@ -52,25 +51,6 @@ TEST_SUITE("net::query text") {
   }
 }
 
-TEST_SUITE("net::json_string") {
-  TEST_CASE("quotes, backslashes and control characters are escaped, UTF-8 passes") {
-    CHECK(json_string("a\"b\\c\n\r\t\x01\x7f") == R"("a\"b\\c\n\r\t\u0001\u007f")");
-    CHECK(json_string("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80") ==
-          "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
-    CHECK(json_string(std::string_view("\0", 1)) == R"("\u0000")");
-  }
-
-  TEST_CASE("bytes that are not UTF-8 become replacement characters") {
-    const std::string replaced = "\xef\xbf\xbd";
-    CHECK(json_string("a\xff"
-                      "b") == "\"a" + replaced + "b\"");
-    CHECK(json_string("\xc3") == '"' + replaced + '"');                                // cut off
-    CHECK(json_string("\xc0\xaf") == '"' + replaced + replaced + '"');                 // overlong
-    CHECK(json_string("\xed\xa0\x80") == '"' + replaced + replaced + replaced + '"');  // surrogate
-    CHECK(json_string("\xf4\x90\x80\x80") == '"' + replaced + replaced + replaced + replaced + '"');
-  }
-}
-
 struct Pipe {
   Pipe() { REQUIRE(::pipe2(ends, O_CLOEXEC) == 0); }
   ~Pipe() {
@@ -87,6 +67,36 @@ struct Pipe {
   }
   int ends[2] = {-1, -1};
 };
+
+// The line's message, as JSON.
+std::string logged(std::string_view message) {
+  testing::ManualClock clock;
+  Pipe pipe;
+  JsonLog(pipe.ends[1], LogLevel::kInfo, clock).info(message);
+  const std::string line = pipe.drain();
+  const auto begin = line.find(R"("message":)") + 10;
+  return line.substr(begin, line.rfind('}') - begin);
+}
+
+TEST_SUITE("net::JsonLog, any bytes") {
+  TEST_CASE("quotes, backslashes and control characters are escaped, UTF-8 passes") {
+    CHECK(logged("a\"b\\c\n\r\t\x01\x7f") == R"("a\"b\\c\n\r\t\u0001\u007f")");
+    CHECK(logged("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80") ==
+          "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
+    CHECK(logged(std::string_view("\0", 1)) == R"("\u0000")");
+    CHECK(logged("\xc2\x80\xc2\x9f\xc2\xa0") == "\"\\u0080\\u009f\xc2\xa0\"");
+  }
+
+  TEST_CASE("bytes that are not UTF-8 become replacement characters") {
+    const std::string replaced = "\xef\xbf\xbd";
+    CHECK(logged("a\xff"
+                 "b") == "\"a" + replaced + "b\"");
+    CHECK(logged("\xc3") == '"' + replaced + '"');                                // cut off
+    CHECK(logged("\xc0\xaf") == '"' + replaced + replaced + '"');                 // overlong
+    CHECK(logged("\xed\xa0\x80") == '"' + replaced + replaced + replaced + '"');  // surrogate
+    CHECK(logged("\xf4\x90\x80\x80") == '"' + replaced + replaced + replaced + replaced + '"');
+  }
+}
 
 TEST_SUITE("net::JsonLog") {
   TEST_CASE("a line is one JSON object with time, level, message and fields") {

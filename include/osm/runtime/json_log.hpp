@@ -35,7 +35,4 @@ class OSM_API JsonLog final : public LogSink {
   std::mutex mutex_;
 };
 
-// "2026-01-02T03:04:05.678Z"
-OSM_API std::string rfc3339(WallTime time);
-
 }  // namespace osm::inline v1::net

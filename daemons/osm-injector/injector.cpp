@@ -1,21 +1,22 @@
-#include "daemon.hpp"
+#include "injector.hpp"
 
 #include <atomic>
 #include <utility>
 
+#include "ca.hpp"
 #include "daemons/version.hpp"
-#include "environment.hpp"
 #include "http_side.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/net/router.hpp"
+#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/threads.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
-#include "roots.hpp"
+#include "process.hpp"
 #include "webhook.hpp"
 
 namespace osm::injector {
@@ -27,39 +28,34 @@ constexpr unsigned kAdmissionThreads = 16;
 constexpr unsigned kUpkeepThreads = 4;
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr int kNativeSidecarsSince = 29;
-// An object of 3 MB, and what is around it.
-constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
 constexpr const char* kService = "osm-injector";
 
-class DaemonImpl final : public Daemon {
+class Injector final : public daemon::Daemon {
  public:
-  DaemonImpl(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
+  Injector(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
 
-  ~DaemonImpl() override {
-    if (roots_.rotation) roots_.rotation->stop();
+  ~Injector() override {
+    if (roots_) roots_->stop();
   }
 
   Status start() {
-    daemon::describe_metrics(runtime_.registry());
-    runtime_.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
-    for (const auto step : {&DaemonImpl::start_cluster, &DaemonImpl::start_certificates,
-                            &DaemonImpl::start_injector, &DaemonImpl::start_servers})
+    for (const auto step : {&Injector::start_cluster, &Injector::start_certificates,
+                            &Injector::start_injector, &Injector::start_servers})
       OSM_TRY((this->*step)());
     return {};
   }
 
-  std::string webhook_address() const override { return webhook_->address().str(); }
-  std::string http_address() const override { return http_->address().str(); }
+  std::vector<std::pair<const char*, std::string>> facts() const override {
+    return {{"webhook_address", webhook_->address().str()},
+            {"http_address", http_->address().str()}};
+  }
 
   void shutdown(std::chrono::milliseconds deadline) override {
     stopping_ = true;
-    const auto report = [this](const Status& status) {
-      if (!status.ok()) runtime_.log.warning("shutting down", {{"cause", status.error().message}});
-    };
-    report(webhook_->stop(deadline / 2));
-    roots_.rotation->stop();
+    daemon::report(runtime_.log, webhook_->stop(deadline / 2));
+    roots_->stop();
     upkeep_ = nullptr;
-    report(http_->stop(deadline / 4));
+    daemon::report(runtime_.log, http_->stop(deadline / 4));
   }
 
  private:
@@ -78,35 +74,47 @@ class DaemonImpl final : public Daemon {
                                   .osm_namespace = options_.osm_namespace,
                                   .log = runtime_.log,
                                   .metrics = runtime_.metrics});
-    mesh_config_ = spec_->subscribe([this](const auto&) { follow_log_level(); });
-    follow_log_level();
+    mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
     return {};
   }
 
-  void follow_log_level() {
-    runtime_.json_log().set_least(spec_->get_mesh_config().log_level.value_or(options_.log_level));
+  // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
+  Status start_roots() {
+    const daemon::LoadCaOptions ca{options_, runtime_, cluster_.get()};
+    Executor& waiting = upkeep_threads_.executor();
+    OSM_TRY(auto own, daemon::load_ca(ca));
+    record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
+    OSM_TRY(board_, kubernetes::make_replica_board(
+                        {.cluster = *cluster_,
+                         .runtime = daemon::with_executors(runtime_, waiting, waiting),
+                         .replica = daemon::replica_name(runtime_.rng),
+                         .mesh_name = options_.mesh_name,
+                         .osm_namespace = options_.osm_namespace,
+                         .topics = {"roots"}}));
+    OSM_TRY(roots_,
+            RootRotation::start(
+                {.runtime = daemon::with_executors(runtime_, runtime_.executor, waiting),
+                 .spec = *spec_,
+                 .record = *record_,
+                 .board = board_.get(),
+                 .own = std::move(own),
+                 .make_issuer = [ca](const auto& root) { return daemon::make_root(ca, root); },
+                 .trust_domain = options_.trust_domain}));
+    return {};
   }
 
   Status start_certificates() {
-    OSM_TRY(roots_, start_roots({.options = options_.ca,
-                                 .trust_domain = options_.trust_domain,
-                                 .osm_namespace = options_.osm_namespace,
-                                 .cluster = cluster_.get(),
-                                 .io = runtime_.asio(),
-                                 .runtime = runtime_},
-                                *spec_, options_.mesh_name, upkeep_threads_.executor()));
-    manager_ =
-        certificate::make_manager({.issuer = roots_.rotation->issuer(), .runtime = runtime_});
+    OSM_TRY(start_roots());
+    manager_ = certificate::make_manager({.issuer = roots_->issuer(), .runtime = runtime_});
     OSM_TRY(certificate_, certificate::KeptCertificate::issue(
-                              *manager_, webhook_subject(roots_.rotation->trust_domains())));
+                              *manager_, webhook_subject(roots_->trust_domains())));
     // Steps are taken by a controller, which serves proxies.
-    roots_.rotation->follow({.manager = *manager_,
-                             .leads = [] { return false; },
-                             .on_trust_domains =
-                                 [this](const TrustDomains& trust_domains) {
-                                   return certificate_->change_subject(
-                                       webhook_subject(trust_domains));
-                                 }});
+    roots_->follow({.manager = *manager_,
+                    .leads = [] { return false; },
+                    .on_trust_domains =
+                        [this](const TrustDomains& trust_domains) {
+                          return certificate_->change_subject(webhook_subject(trust_domains));
+                        }});
     return {};
   }
 
@@ -123,7 +131,7 @@ class DaemonImpl final : public Daemon {
          .write_secret = [this](const auto& secret) { return write_secret(secret); },
          .runtime = runtime_,
          .trust_domain = options_.trust_domain,
-         .trust_domains = [this] { return roots_.rotation->trust_domains(); },
+         .trust_domains = [this] { return roots_->trust_domains(); },
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
          .version = kVersion,
@@ -135,27 +143,24 @@ class DaemonImpl final : public Daemon {
   }
 
   Status start_servers() {
-    net::Router router;
-    router.post("/mutate-pod-creation", daemon::make_webhook([this](std::string_view body) {
-                  return injector_->review(body);
-                }));
-    OSM_TRY(webhook_, net::HttpServer::start({.listen = options_.listen,
-                                              .max_body_bytes = kMaxReviewBytes,
-                                              .tls = [this] { return certificate_->load(); },
-                                              .client_ca_pem = options_.client_ca_pem},
-                                             runtime_.asio(), admissions_.executor(),
-                                             std::move(router), runtime_.log));
+    OSM_TRY(webhook_,
+            daemon::start_webhook(
+                {.address = options_.listen,
+                 .path = "/mutate-pod-creation",
+                 .review = [this](std::string_view body) { return injector_->review(body); },
+                 .certificate = *certificate_,
+                 .client_ca_pem = options_.client_ca_pem,
+                 .runtime = runtime_,
+                 .handlers = admissions_.executor()}));
     OSM_TRY(http_,
-            net::HttpServer::start(
-                {.listen = options_.http_address}, runtime_.asio(), runtime_.executor,
-                daemon::make_http_side({.metrics = runtime_.registry(),
-                                        .missing = [this] { return missing(); },
-                                        .problems = [this] { return spec_->list_problems(); }}),
-                runtime_.log));
+            daemon::start_http_side({.address = options_.http_address,
+                                     .runtime = runtime_,
+                                     .missing = [this] { return missing(); },
+                                     .problems = [this] { return spec_->list_problems(); }}));
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
-                          .runtime = {upkeep_threads_.executor(), upkeep_threads_.executor(),
-                                      runtime_.clock, runtime_.rng, runtime_.log, runtime_.metrics},
+                          .runtime = daemon::with_executors(runtime_, upkeep_threads_.executor(),
+                                                            upkeep_threads_.executor()),
                           .replica = {},
                           .mesh_name = options_.mesh_name,
                           .osm_namespace = options_.osm_namespace,
@@ -224,7 +229,9 @@ class DaemonImpl final : public Daemon {
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<MeshSpec> spec_;
   Subscription mesh_config_;
-  Roots roots_;
+  std::unique_ptr<RotationRecord> record_;
+  std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record
+  std::unique_ptr<RootRotation> roots_;
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<inject::Injector> injector_;
@@ -235,10 +242,10 @@ class DaemonImpl final : public Daemon {
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, OwnRuntime& runtime) {
-  auto daemon = std::make_unique<DaemonImpl>(options, runtime);
-  OSM_TRY(daemon->start());
-  return std::unique_ptr<Daemon>(std::move(daemon));
+Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
+  auto injector = std::make_unique<Injector>(options, runtime);
+  OSM_TRY(injector->start());
+  return std::unique_ptr<daemon::Daemon>(std::move(injector));
 }
 
 }  // namespace osm::injector
