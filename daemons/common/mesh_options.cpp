@@ -43,12 +43,10 @@ void add_http_address(CLI::App& app, MeshOptions& options) {
 void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& namespace_text) {
   add_ca_options(app, options.ca);
   app.add_option("--osm-namespace", options.osm_namespace, namespace_text)
-      ->check(names(is_dns_label, "a namespace name (lower case, digits, '-')"))
-      ->capture_default_str();
+      ->check(names(is_dns_label, "a namespace name (lower case, digits, '-')"));
   app.add_option("--mesh-name", options.mesh_name,
                  "Value of the label openservicemesh.io/monitored-by on the mesh's namespaces")
-      ->check(names(is_dns_label, "a mesh name (lower case, digits, '-')"))
-      ->capture_default_str();
+      ->check(names(is_dns_label, "a mesh name (lower case, digits, '-')"));
   app.add_option_function<std::string>(
          "--trust-domain",
          [&options](const std::string& text) { options.trust_domain = TrustDomain(text); },

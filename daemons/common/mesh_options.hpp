@@ -23,7 +23,7 @@ struct MeshOptions {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-// `app` and the values are used until parse() returns.
+// `app` and the values are used until parse() returns; `app` captures defaults.
 
 // HOST:PORT; `preset` without the flag.
 void add_address(CLI::App& app, const std::string& flag, net::Address& address,

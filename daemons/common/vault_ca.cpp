@@ -1,6 +1,5 @@
 #include "vault_ca.hpp"
 
-#include <string>
 #include <utility>
 
 #include "daemon.hpp"

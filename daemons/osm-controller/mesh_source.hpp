@@ -24,6 +24,8 @@ namespace osm::controller {
 
 class MeshSource {
  public:
+  // Lifetime: both outlive the source.
+  MeshSource(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
   virtual ~MeshSource() = default;
 
   ObjectStore& store() { return *store_; }
@@ -55,8 +57,6 @@ class MeshSource {
   virtual void stop(std::chrono::milliseconds) {}
 
  protected:
-  MeshSource(const Options& options, OwnRuntime& runtime) : options_(options), runtime_(runtime) {}
-
   // Reads the mesh from `store`.
   void read(std::unique_ptr<ObjectStore> store);
 
@@ -69,8 +69,7 @@ class MeshSource {
   std::unique_ptr<RotationRecord> record_;
 };
 
-// Both: `options` and `runtime` outlive the source. Failure: the fault of the directory or the
-// kubeconfig, and the remedy.
+// Both: Failure: the fault of the directory or the kubeconfig, and the remedy.
 
 // A directory of YAML, and the VirtualMachines in it.
 Result<std::unique_ptr<MeshSource>> make_directory_source(const Options& options,

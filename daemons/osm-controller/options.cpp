@@ -11,6 +11,7 @@ int parse_options(int argc, char** argv, Options& options) {
   CLI::App app{
       "osm-controller: configures the proxies of a service mesh from a directory of SMI "
       "policies, or from a Kubernetes cluster"};
+  app.option_defaults()->always_capture_default();
   app.footer(
       "Examples:\n"
       "  osm-controller --mesh-dir /etc/osm/mesh --state-dir /var/lib/osm \\\n"
@@ -32,14 +33,12 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the CA, the record of root rotations and the admin socket; one "
                  "controller at a time")
-      ->envname("OSM_STATE_DIR")
-      ->capture_default_str();
+      ->envname("OSM_STATE_DIR");
   daemon::add_address(app, "--ads-address", options.ads_address, "0.0.0.0:15128",
                       "HOST:PORT for proxies: xDS over mutual TLS");
   app.add_option("--ads-memory", options.ads_memory_mb,
                  "Limit in MB for proxies' connections; beyond it, streams are cancelled")
-      ->check(CLI::Range(16, 1 << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(16, 1 << 20));
   daemon::add_http_address(app, options);
   daemon::add_address(app, "--validator-address", options.validator_address, "0.0.0.0:9093",
                       "HOST:PORT for the API server: the validating webhook (Kubernetes only)");
@@ -48,8 +47,7 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--proxy-recall-interval", recall,
                  "Seconds between the reconnections by which proxies show their newer certificates "
                  "while a root is replaced")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 3600));
   daemon::add_log_level(app, options);
   const int code = daemon::parse(app, argc, argv);
   options.proxy_recall_interval = std::chrono::seconds(recall);

@@ -16,6 +16,8 @@ namespace {
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
+Error storage(std::string message) { return {ErrorCode::kStorage, std::move(message)}; }
+
 // The holder of the lock wrote its process id there, for messages only.
 std::string holder(int fd) {
   char text[32] = {};
@@ -33,20 +35,18 @@ Result<StateDir> StateDir::lock(const std::string& path) {
   if (!parent.empty()) std::filesystem::create_directories(parent, failed);
   if (!failed && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
     failed = std::error_code(errno, std::generic_category());
-  if (failed) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("cannot create the state directory {}: {}; choose another --state-dir "
-                             "or make its parent writable",
-                             path, failed.message())};
-  }
+  if (failed)
+    return storage(
+        fmt::format("cannot create the state directory {}: {}; choose another --state-dir "
+                    "or make its parent writable",
+                    path, failed.message()));
   const std::string file = path + "/lock";
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "
-                             "write to, on a disk with space",
-                             file, reason(errno))};
-  }
+  if (fd < 0)
+    return storage(
+        fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "
+                    "write to, on a disk with space",
+                    file, reason(errno)));
   StateDir locked(path, fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return Error{ErrorCode::kUnavailable,
@@ -55,10 +55,8 @@ Result<StateDir> StateDir::lock(const std::string& path) {
                              holder(fd), path)};
   }
   const std::string id = std::to_string(::getpid()) + '\n';
-  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, id.data(), id.size(), 0) < 0) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("cannot write {}: {}; is the disk full?", file, reason(errno))};
-  }
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, id.data(), id.size(), 0) < 0)
+    return storage(fmt::format("cannot write {}: {}; is the disk full?", file, reason(errno)));
   return locked;
 }
 
@@ -72,23 +70,19 @@ StateDir::~StateDir() {
 Status check_mesh_dir(const std::string& path) {
   std::error_code failed;
   const auto status = std::filesystem::status(path, failed);
-  if (!std::filesystem::exists(status)) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("the mesh directory {} does not exist; create it (an empty one is an "
-                             "empty mesh) or correct --mesh-dir",
-                             path)};
-  }
-  if (!std::filesystem::is_directory(status)) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("--mesh-dir {} is not a directory; name the directory that holds the "
-                             "mesh's YAML files",
-                             path)};
-  }
-  if (::access(path.c_str(), R_OK | X_OK) != 0) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("the mesh directory {} cannot be read: {}; run as a user that may",
-                             path, reason(errno))};
-  }
+  if (!std::filesystem::exists(status))
+    return storage(
+        fmt::format("the mesh directory {} does not exist; create it (an empty one is an "
+                    "empty mesh) or correct --mesh-dir",
+                    path));
+  if (!std::filesystem::is_directory(status))
+    return storage(
+        fmt::format("--mesh-dir {} is not a directory; name the directory that holds the "
+                    "mesh's YAML files",
+                    path));
+  if (::access(path.c_str(), R_OK | X_OK) != 0)
+    return storage(fmt::format("the mesh directory {} cannot be read: {}; run as a user that may",
+                               path, reason(errno)));
   return {};
 }
 

@@ -29,15 +29,12 @@ void add_mesh_options(CLI::App& app, Options& options, std::string& client_ca_fi
 
 void add_sidecar_options(CLI::App& app, Options& options) {
   app.add_option("--envoy-image", options.envoy_image,
-                 "Image of the sidecar, unless MeshConfig has spec.sidecar.envoyImage")
-      ->capture_default_str();
+                 "Image of the sidecar, unless MeshConfig has spec.sidecar.envoyImage");
   app.add_option("--init-container-image", options.init_container_image,
                  "Image of osm-init (needs /bin/sh and iptables-restore), unless MeshConfig has "
-                 "spec.sidecar.initContainerImage")
-      ->capture_default_str();
+                 "spec.sidecar.initContainerImage");
   app.add_option("--image-pull-policy", options.image_pull_policy, "Pull policy of both images")
-      ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}));
   app.add_option_function<std::string>(
          "--native-sidecars",
          [&options](const std::string& text) {
@@ -55,6 +52,7 @@ void add_sidecar_options(CLI::App& app, Options& options) {
 int parse_options(int argc, char** argv, Options& options) {
   std::string client_ca_file;
   CLI::App app{"osm-injector: gives the pods of a service mesh their sidecars"};
+  app.option_defaults()->always_capture_default();
   app.footer(
       "Examples:\n"
       "  osm-injector --in-cluster --http-address 0.0.0.0:9091\n"

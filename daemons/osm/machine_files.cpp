@@ -179,19 +179,11 @@ ProxyFilesLock::~ProxyFilesLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory) {
-  return lock(directory, LOCK_EX | LOCK_NB);
-}
-
-Result<ProxyFilesLock> ProxyFilesLock::wait(const std::string& directory) {
-  return lock(directory, LOCK_EX);
-}
-
-Result<ProxyFilesLock> ProxyFilesLock::lock(const std::string& directory, int how) {
+Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory, Other other) {
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
   ProxyFilesLock locked(directory, fd);
-  if (::flock(fd, how) != 0)
+  if (::flock(fd, other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
     return Error{ErrorCode::kUnavailable,
                  directory + ": another `osm vm renew` is at it; one at a time is enough"};
   // Without the new key the certificate is that of the key that is there.

@@ -57,11 +57,12 @@ class ProxyFilesLock {
   ProxyFilesLock& operator=(ProxyFilesLock&&) = delete;
   ~ProxyFilesLock();
 
+  // How to meet another one who has the lock.
+  enum class Other { kRefuse, kAwait };
+
   // Also ends what one that was killed had begun. Failure: kStorage, kUnavailable (another is at
-  // it).
-  static Result<ProxyFilesLock> take(const std::string& directory);
-  // The same, once the other has ended. Failure: kStorage. Blocking: until then.
-  static Result<ProxyFilesLock> wait(const std::string& directory);
+  // it). Blocking: with kAwait, until the other has ended.
+  static Result<ProxyFilesLock> take(const std::string& directory, Other other = Other::kRefuse);
 
   // Failure: kStorage, kInvalidSyntax naming the file and the remedy.
   Result<ProxyFiles> read() const;
@@ -74,7 +75,6 @@ class ProxyFilesLock {
  private:
   ProxyFilesLock(std::string directory, int fd) : directory_(std::move(directory)), fd_(fd) {}
 
-  static Result<ProxyFilesLock> lock(const std::string& directory, int how);
   Status stage(const std::string& name, std::string_view content) const;
   Status commit(const std::string& name) const;
   bool staged(const std::string& name) const;

@@ -153,7 +153,7 @@ void add_policy(CLI::App& root, Flags& flags) {
     const auto answer = flags.client().get(
         "/v1/policy/check", {{"source", options->source}, {"destination", options->destination}});
     flags.exit_code = print(flags, answer, show_policy);
-    if (answer.ok() && !bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kFailed;
+    if (answer.ok() && !osm::bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kFailed;
   });
 }
 
@@ -206,8 +206,8 @@ void add_version(CLI::App& root, Flags& flags) {
         return;
       }
       versions["controller"] = *answer;
-      text +=
-          "controller: " + text_at(*answer, "version") + " (" + text_at(*answer, "commit") + ")\n";
+      text += "controller: " + osm::text_at(*answer, "version") + " (" +
+              osm::text_at(*answer, "commit") + ")\n";
     }
     std::cout << (flags.as_json() ? json::serialize(versions) + '\n' : text);
   });

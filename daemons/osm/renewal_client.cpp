@@ -27,21 +27,10 @@ namespace tls = grpc::experimental;
 constexpr const char* kMethod =
     "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
 
-// Identity of a server that is not the controller.
-class Stranger {
- public:
-  void is(std::string names) {
-    const std::lock_guard lock(mutex_);
-    names_ = std::move(names);
-  }
-  std::string names() const {
-    const std::lock_guard lock(mutex_);
-    return names_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string names_;
+// Names of a server that is not the controller; gRPC's threads write them.
+struct Stranger {
+  std::mutex mutex;
+  std::string names;
 };
 
 // After the handshake, which has verified the chain: whose certificate it is.
@@ -59,7 +48,10 @@ class ControllerVerifier final : public tls::ExternalCertificateVerifier {
         uris.size() == 1 && std::find(ids_.begin(), ids_.end(), uris.front()) != ids_.end();
     *status = known ? grpc::Status::OK
                     : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "not the controller");
-    if (!known) stranger_->is(uris.empty() ? "nobody" : fmt::format("{}", fmt::join(uris, ", ")));
+    if (!known) {
+      const std::lock_guard lock(stranger_->mutex);
+      stranger_->names = uris.empty() ? "nobody" : fmt::format("{}", fmt::join(uris, ", "));
+    }
     return true;
   }
   void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
@@ -141,7 +133,8 @@ Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalReq
   stub.UnaryCall(&context, kMethod, {}, &request, &response,
                  [&](grpc::Status status) { ended.set_value(std::move(status)); });
   const grpc::Status status = ended.get_future().get();
-  if (!status.ok()) return explain(files, status, stranger->names());
+  const std::lock_guard lock(stranger->mutex);
+  if (!status.ok()) return explain(files, status, stranger->names);
   return response;
 }
 

@@ -75,7 +75,8 @@ Result<std::string> write_bootstrap(const json::value& answer, const certificate
     return Error{ErrorCode::kStorage,
                  fmt::format("{}: {}. Choose another --out", options.directory, failed.message())};
   }
-  OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::wait(options.directory));
+  OSM_TRY(const ProxyFilesLock lock,
+          ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
   OSM_TRY(write_file(key_file, options));
   std::string names = key_file.name;

@@ -169,12 +169,6 @@ AdmissionResponse AdmissionResponse::refused(const Error& error) {
   return {.allowed = false, .code = code_of(error.code), .message = error.message};
 }
 
-Result<AdmissionRequest> parse_admission_review(std::string_view body) {
-  OSM_TRY(json::value review, parse(body));
-  std::string uid;
-  return read_request(std::move(review), uid);
-}
-
 std::string admission_review(std::string_view uid, const AdmissionResponse& response) {
   json::object answer{{"uid", uid}, {"allowed", response.allowed}};
   if (!response.allowed) {

@@ -55,9 +55,6 @@ struct AdmissionResponse {
   static AdmissionResponse refused(const Error& error);
 };
 
-// Failure: kTooLarge, kInvalidSyntax, kInvalidField naming the field.
-Result<AdmissionRequest> parse_admission_review(std::string_view body);
-
 // The review with the response to the request `uid`.
 std::string admission_review(std::string_view uid, const AdmissionResponse& response);
 

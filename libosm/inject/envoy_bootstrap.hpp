@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "osm/certificate/manager.hpp"
@@ -31,9 +30,9 @@ struct EnvoyBootstrap {
   const std::string& trust_bundle_pem;
   ServiceAccount account;
   TrustDomains trust_domain;
-  HostPort controller;
-  std::string directory;  // directory of the files, checked: it holds no quotes
-  TlsSettings tls{};      // TLS towards the controller
+  HostPort controller{};
+  std::string directory{};  // directory of the files, checked: it holds no quotes
+  TlsSettings tls{};        // TLS towards the controller
   XdsVariant xds = XdsVariant::kDelta;
   // true: Envoy serves nothing, not even probes, before it has the mesh's configuration
   bool wait_for_mesh = false;

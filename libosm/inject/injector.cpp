@@ -107,14 +107,13 @@ class InjectorImpl final : public Injector {
     OSM_TRY(const certificate::CertificatePtr issued,
             issue_for_pod(options_.certificates, domains.signing, proxy, patched.account));
     const std::string bundle = options_.certificates.trust_bundle_pem();
-    OSM_TRY(auto files, pod_bootstrap({.account = patched.account,
-                                       .trust_domain = domains,
-                                       .osm_namespace = options_.osm_namespace,
-                                       .certificate = *issued,
+    OSM_TRY(auto files, pod_bootstrap({.certificate = *issued,
                                        .trust_bundle_pem = bundle,
-                                       .probes = patched.probes,
+                                       .account = patched.account,
+                                       .trust_domain = domains,
                                        .tls = tls,
-                                       .xds = options_.xds}));
+                                       .xds = options_.xds},
+                                      patched.probes, options_.osm_namespace));
     BootstrapSecret secret{patched.account.ns,
                            bootstrap_secret_name(proxy),
                            {{"app.kubernetes.io/name", "openservicemesh.io"},

@@ -4,30 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "inject/envoy_bootstrap.hpp"
 #include "inject/probes.hpp"
-#include "osm/certificate/manager.hpp"
-#include "osm/ids.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 #include "osm/result.hpp"
-#include "osm/values/mesh_config.hpp"
-#include "osm/values/proxy.hpp"
-#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::inject {
 
-struct PodBootstrapInput {
-  ServiceAccount account;
-  TrustDomains trust_domain;
-  std::string osm_namespace;  // namespace of osm-controller
-  const certificate::Certificate&
-      certificate;  // the proxy certificate; its common name is the node id
-  const std::string& trust_bundle_pem;
-  const std::vector<Probe>& probes;
-  TlsSettings tls{};
-  XdsVariant xds = XdsVariant::kDelta;
-};
-
+// The files of a proxy with its key, and with what a pod's sidecar has besides `input`: a listener
+// for its probes and the controller's address. `osm_namespace`: the controller's.
 // Failure: kInvalidArgument naming the field.
-Result<std::vector<BootstrapFile>> pod_bootstrap(const PodBootstrapInput& input);
+Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
+                                                 const std::vector<Probe>& probes,
+                                                 const std::string& osm_namespace);
 
 }  // namespace osm::inline v1::inject

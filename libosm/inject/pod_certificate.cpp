@@ -1,7 +1,6 @@
 #include "inject/pod_certificate.hpp"
 
 #include <chrono>
-#include <utility>
 
 #include "base/digest.hpp"
 #include "base/times.hpp"

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "osm/certificate/manager.hpp"
 #include "osm/ids.hpp"

@@ -1,6 +1,5 @@
 #include "inject/root_certificate_rules.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -4,7 +4,6 @@
 // the client's strand, and no callback runs inside the call that asked for it.
 #pragma once
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/beast/core/flat_buffer.hpp>

@@ -56,10 +56,10 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       retry_.cancel();
       if (options_.listen.is_unix()) ::unlink(options_.listen.unix_path.c_str());
     }
-    each_session(lock, [](HttpSession& session) { session.finish(); });
+    end_sessions(lock, false);
     const bool ended = changed_.wait_for(lock, deadline, [&] { return sessions_.empty(); });
     stopped_ = true;  // drops requests that still arrive
-    if (!ended) each_session(lock, [](HttpSession& session) { session.cut(); });
+    if (!ended) end_sessions(lock, true);
     changed_.wait(lock, [&] { return running_handlers_ == 0; });
     if (ended) return {};
     return Error{ErrorCode::kDeadlineExceeded, "connections to " + address_.str() +
@@ -70,13 +70,12 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
  private:
   // Precondition: lock held. The function releases it meanwhile, since a session may end in
   // between.
-  template <class F>
-  void each_session(std::unique_lock<std::mutex>& lock, F&& act) {
+  void end_sessions(std::unique_lock<std::mutex>& lock, bool at_once) {
     std::vector<std::shared_ptr<HttpSession>> alive;
     for (const auto& [id, weak] : sessions_)
       if (auto session = weak.lock()) alive.push_back(std::move(session));
     lock.unlock();
-    for (const auto& session : alive) act(*session);
+    for (const auto& session : alive) session->end(at_once);
     alive.clear();
     lock.lock();
   }

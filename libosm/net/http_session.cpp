@@ -71,17 +71,10 @@ void HttpSession::run() {
   });
 }
 
-void HttpSession::finish() {
-  asio::post(wire_.get_executor(), [self = shared_from_this()] {
+void HttpSession::end(bool at_once) {
+  asio::post(wire_.get_executor(), [self = shared_from_this(), at_once] {
     self->finishing_ = true;
-    if (!self->busy_) self->wire_.socket().close();
-  });
-}
-
-void HttpSession::cut() {
-  asio::post(wire_.get_executor(), [self = shared_from_this()] {
-    self->finishing_ = true;
-    self->wire_.socket().close();
+    if (at_once || !self->busy_) self->wire_.socket().close();
   });
 }
 

@@ -37,10 +37,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   ~HttpSession();
 
   void run();
-  // Ends an idle session now, another after its response. Thread: any.
-  void finish();
-  // Ends the session now. Thread: any.
-  void cut();
+  // Ends the session now, or, if it is not idle and `at_once` is false, after its response.
+  // Thread: any.
+  void end(bool at_once);
 
  private:
   using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;

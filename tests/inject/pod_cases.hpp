@@ -127,13 +127,12 @@ inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedP
   const certificate::Certificate certificate =
       proxy_certificate(kProxy.str() + '.' + patched.account.ns);
   const std::string roots = "-----the roots-----\n";
-  auto files = inject::pod_bootstrap({.account = patched.account,
-                                      .trust_domain = TrustDomain{"cluster.local"},
-                                      .osm_namespace = "osm-system",
-                                      .certificate = certificate,
+  auto files = inject::pod_bootstrap({.certificate = certificate,
                                       .trust_bundle_pem = roots,
-                                      .probes = patched.probes,
-                                      .tls = config.proxy.tls});
+                                      .account = patched.account,
+                                      .trust_domain = TrustDomain{"cluster.local"},
+                                      .tls = config.proxy.tls},
+                                     patched.probes, "osm-system");
   REQUIRE_MESSAGE(files.ok(), files.error().message);
   return *std::move(files);
 }
