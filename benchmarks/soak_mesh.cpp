@@ -88,7 +88,7 @@ void SoakMesh::change_policy(testing::MemoryMeshSpec& spec) {
     return spec.put(mesh_.target(below(size_.services), below(mesh_.callers() + 3) + 1));
   const smi::TrafficSplit split = mesh_.split(below(99) + 1);
   if (below(2) == 0) return spec.put(split);
-  spec.remove({"TrafficSplit", split.name.ns, split.name.name});
+  spec.remove({kinds::kTrafficSplit, split.name.ns, split.name.name});
 }
 
 void SoakMesh::change_service(testing::MemoryMeshSpec& spec,
@@ -108,9 +108,9 @@ void SoakMesh::remove_service(int index, testing::MemoryMeshSpec& spec,
                               testing::MemoryEndpointsProvider& provider) {
   added_.erase(index);
   const smi::TrafficTarget target = mesh_.target(index, 1);
-  spec.remove({"TrafficTarget", target.name.ns, target.name.name});
+  spec.remove({kinds::kTrafficTarget, target.name.ns, target.name.name});
   spec.remove(key_of("Service", mesh_.service(index)));
-  spec.remove({"ServiceAccount", mesh_.account(index).ns, mesh_.account(index).name});
+  spec.remove({kinds::kServiceAccount, mesh_.account(index).ns, mesh_.account(index).name});
   provider.remove_endpoints(mesh_.service(index));
 }
 
@@ -126,8 +126,8 @@ void SoakMesh::change_refused(testing::MemoryMeshSpec& spec) {
     spec.put(smi::HttpRouteGroup{.name = target.name, .matches = {match}});
     spec.put(target);
   } else {
-    spec.remove({"TrafficTarget", target.name.ns, target.name.name});
-    spec.remove({"HTTPRouteGroup", target.name.ns, target.name.name});
+    spec.remove({kinds::kTrafficTarget, target.name.ns, target.name.name});
+    spec.remove({kinds::kHttpRouteGroup, target.name.ns, target.name.name});
   }
 }
 
@@ -135,7 +135,7 @@ void SoakMesh::reset(testing::MemoryMeshSpec& spec, testing::MemoryEndpointsProv
   if (refused_) change_refused(spec);
   while (!added_.empty()) remove_service(*added_.begin(), spec, provider);
   const smi::TrafficSplit split = mesh_.split(50);
-  spec.remove({"TrafficSplit", split.name.ns, split.name.name});
+  spec.remove({kinds::kTrafficSplit, split.name.ns, split.name.name});
   for (int index = 0; index < size_.services; ++index) {
     spec.put(mesh_.target(index, mesh_.callers()));
     provider.set_endpoints(mesh_.service(index), mesh_.endpoints(index));

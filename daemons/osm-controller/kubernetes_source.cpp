@@ -16,6 +16,14 @@ namespace {
 // Names that the original gives them.
 constexpr const char* kValidatorService = "osm-validator";
 
+// VirtualMachines have their rules in a plugin.
+spec::Kinds checked_kinds() {
+  spec::Kinds kinds = spec::mesh_kinds();
+  for (spec::Kind& kind : kinds)
+    if (kind.name == kinds::kVirtualMachine) kind.check = vm::check_virtual_machine;
+  return kinds;
+}
+
 class KubernetesSource final : public MeshSource {
  public:
   using MeshSource::MeshSource;
@@ -102,12 +110,11 @@ class KubernetesSource final : public MeshSource {
   }
 
   Status start_validator(certificate::Manager& manager, const TrustDomains& trust_domains) {
-    validator_ =
-        inject::make_validator({.mesh_spec = *spec_,
-                                .metrics = runtime_.metrics,
-                                .osm_namespace = options_.osm_namespace,
-                                .store = store_.get(),
-                                .more_kinds = {{"VirtualMachine", vm::check_virtual_machine}}});
+    validator_ = inject::make_validator({.mesh_spec = *spec_,
+                                         .metrics = runtime_.metrics,
+                                         .osm_namespace = options_.osm_namespace,
+                                         .store = store_.get(),
+                                         .kinds = checked_kinds()});
     OSM_TRY(certificate_,
             certificate::KeptCertificate::issue(manager, validator_subject(trust_domains)));
     OSM_TRY(webhook_,

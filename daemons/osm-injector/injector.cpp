@@ -64,11 +64,14 @@ class Injector final : public daemon::Daemon {
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
                                            .runtime = runtime_}));
-    store_ = kubernetes::make_store({.cluster = *cluster_,
-                                     .runtime = runtime_,
-                                     .mesh_name = options_.mesh_name,
-                                     .osm_namespace = options_.osm_namespace,
-                                     .kinds = {"Namespace", "MeshConfig", "MeshRootCertificate"}});
+    store_ = kubernetes::make_store(
+        {.cluster = *cluster_,
+         .runtime = runtime_,
+         .mesh_name = options_.mesh_name,
+         .osm_namespace = options_.osm_namespace,
+         .kinds =
+             spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig, kinds::kMeshRootCertificate}),
+         .workloads = false});
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
                                   .osm_namespace = options_.osm_namespace,
@@ -179,7 +182,7 @@ class Injector final : public daemon::Daemon {
   // One that is not known here may be a moment old: the API server, which asks, says that it is the
   // mesh's.
   Result<inject::InjectionNamespace> find_namespace(const std::string& name) {
-    const ObjectKey key{"Namespace", "", name};
+    const ObjectKey key{kinds::kNamespace, "", name};
     auto found = store_->get(key);
     if (!found) {
       if (!store_->catch_up(kCatchUp)) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/serialize.hpp>
 #include <cctype>
 #include <charconv>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "osm/spec/kinds.hpp"
 #include "show.hpp"
 #include "table.hpp"
 
@@ -29,15 +29,7 @@ enum ExitCode { kApplied = 0, kFailed = 1, kNotApplied = 2 };
 constexpr milliseconds kPoll{200};
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
-struct Kind {
-  std::string_view name;
-  std::string_view short_form;
-  bool namespaced = true;
-};
-constexpr std::array kKinds{Kind{"TrafficTarget", "tt"},   Kind{"TrafficSplit", "ts"},
-                            Kind{"HTTPRouteGroup", "htr"}, Kind{"TCPRoute", "tr"},
-                            Kind{"Service", "svc"},        Kind{"VirtualMachine", "vm"},
-                            Kind{"MeshConfig", "mc"},      Kind{"Namespace", "ns", false}};
+using spec::Kind;
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -47,9 +39,10 @@ std::string lower(std::string_view text) {
 
 const Kind* find_kind(const std::string& text) {
   const std::string wanted = lower(text);
-  for (const Kind& kind : kKinds) {
-    const std::string name = lower(kind.name);
-    if (wanted == name || wanted == name + 's' || wanted == kind.short_form) return &kind;
+  for (const Kind& kind : spec::mesh_kinds()) {
+    const std::string name = lower(kind.name.kind);
+    if (kind.alias.empty()) continue;
+    if (wanted == name || wanted == name + 's' || wanted == kind.alias) return &kind;
   }
   return nullptr;
 }
@@ -106,9 +99,10 @@ int exit_code_of(const std::string& phase) {
 
 std::string status_kinds() {
   std::string text;
-  for (const Kind& kind : kKinds) {
+  for (const Kind& kind : spec::mesh_kinds()) {
+    if (kind.alias.empty()) continue;
     text += text.empty() ? "" : ", ";
-    text.append(kind.name).append(" (").append(kind.short_form).append(")");
+    text.append(kind.name.kind).append(" (").append(kind.alias).append(")");
   }
   return text;
 }
@@ -118,7 +112,7 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
   const Kind* known = find_kind(kind);
   if (!known) return invalid("'" + kind + "' is no kind of the mesh; there are: " + status_kinds());
   const auto slash = name.find('/');
-  ObjectKey object{std::string(known->name), ns, name};
+  ObjectKey object{known->name, ns, name};
   if (slash != std::string::npos) {
     object.ns = name.substr(0, slash);
     object.name = name.substr(slash + 1);
@@ -127,8 +121,8 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
   }
   if (object.name.empty() || object.name.find('/') != std::string::npos)
     return invalid("'" + name + "' is no name; write NAMESPACE/NAME");
-  if (!known->namespaced) object.ns.clear();
-  if (known->namespaced && object.ns.empty() && object.kind != "MeshConfig")
+  if (known->scope == spec::Scope::kCluster) object.ns.clear();
+  if (known->scope == spec::Scope::kMesh && object.ns.empty())
     return invalid("in which namespace is " + object.kind + " '" + name +
                    "'? Write NAMESPACE/NAME, or use -n");
   return object;
@@ -154,8 +148,10 @@ int run_status(const AdminClient& client, const ObjectKey& object, const StatusO
   {
     ProgressLine progress;
     for (;;) {
-      answer = client.get("/v1/status",
-                          {{"kind", object.kind}, {"namespace", object.ns}, {"name", object.name}});
+      answer = client.get("/v1/status", {{"group", object.group},
+                                         {"kind", object.kind},
+                                         {"namespace", object.ns},
+                                         {"name", object.name}});
       phase = answer->ok() ? member(**answer, "phase") : "";
       const bool over =
           answer->ok() ? phase == "Applied" || phase == "Rejected" : !may_pass(answer->error());

@@ -24,8 +24,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 // The old pointer where the value is the same, so that readers see at once what is not new.
 template <class T>
 void keep_unchanged(const std::map<std::string, std::shared_ptr<const T>>& before,
-                    std::map<std::string, std::shared_ptr<const T>>& after, const char* kind,
-                    const std::string& ns, std::vector<osm::ObjectKey>& changed) {
+                    std::map<std::string, std::shared_ptr<const T>>& after,
+                    const osm::GroupKind& kind, const std::string& ns,
+                    std::vector<osm::ObjectKey>& changed) {
   for (const auto& [name, value] : before)
     if (!after.contains(name)) changed.push_back({kind, ns, name});
   for (auto& [name, value] : after) {
@@ -76,7 +77,7 @@ void TableSpec::read_row(const std::string& row, const std::string& path, int li
   cells.resize(5);
   const auto refuse = [&](const char* field, std::string cause) {
     content.problems.push_back({osm::ErrorCode::kInvalidField,
-                                {"Service", ns_, cells[0]},
+                                {osm::kinds::kService, ns_, cells[0]},
                                 path,
                                 line,
                                 field,
@@ -116,8 +117,8 @@ void TableSpec::read_row(const std::string& row, const std::string& path, int li
 
 std::vector<osm::ObjectKey> TableSpec::differences(const Content& before, Content& after) const {
   std::vector<osm::ObjectKey> changed;
-  keep_unchanged(before.services, after.services, "Service", ns_, changed);
-  keep_unchanged(before.targets, after.targets, "TrafficTarget", ns_, changed);
+  keep_unchanged(before.services, after.services, osm::kinds::kService, ns_, changed);
+  keep_unchanged(before.targets, after.targets, osm::kinds::kTrafficTarget, ns_, changed);
   return changed;
 }
 

@@ -35,7 +35,7 @@ class Inventory final : public osm::ObjectStore {
   void forbid(const std::string& client, const std::string& app);
 
   // Implements osm::ObjectStore.
-  std::vector<std::shared_ptr<const osm::Object>> list(std::string_view kind) const override;
+  std::vector<std::shared_ptr<const osm::Object>> list(const osm::GroupKind& kind) const override;
   std::shared_ptr<const osm::Object> get(const osm::ObjectKey& key) const override;
   bool has_synced() const override { return true; }
   std::vector<osm::Problem> list_problems() const override { return {}; }
@@ -46,13 +46,12 @@ class Inventory final : public osm::ObjectStore {
 
  private:
   // Puts the object, or a newer version of it; `body` is its JSON without kind and metadata.
-  void put(osm::ObjectKey key, const std::string& api_version, const std::string& body,
-           std::map<std::string, std::string> labels = {});
+  void put(const osm::ObjectKey& key, const std::string& api_version, const std::string& body,
+           const std::map<std::string, std::string>& labels = {});
 
   const std::string tenant_;
   mutable std::mutex mutex_;
   std::map<osm::ObjectKey, std::shared_ptr<const osm::Object>> objects_;
-  int version_ = 0;
   osm::Notifier<const std::vector<osm::ObjectKey>&> changed_;
 };
 

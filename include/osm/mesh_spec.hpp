@@ -16,6 +16,7 @@
 #include "osm/subscription.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
+#include "osm/values/policy.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/smi.hpp"
 
@@ -53,6 +54,7 @@ class OSM_API ServiceReader {
   virtual std::vector<std::string> list_namespaces() const = 0;
 };
 
+// Functions for kinds that come later have a body: an own MeshSpec compiles without them.
 class OSM_API MeshSpec : public SmiReader, public ServiceReader {
  public:
   // The MeshConfig object; defaults if there is none.
@@ -61,6 +63,9 @@ class OSM_API MeshSpec : public SmiReader, public ServiceReader {
   // The CAs declared in the control plane's namespace, ordered by name. An invalid object keeps its
   // last valid value. Empty: the controller's flags say which CA signs.
   virtual SharedList<MeshRootCertificate> list_root_certificates() const = 0;
+
+  // The policies of all kinds that no other function lists, ordered by key.
+  virtual SharedList<Policy> list_policies() const { return {}; }
 
   // True once the first complete list of every kind has been read. The mesh serves nothing before.
   virtual bool has_synced() const = 0;

@@ -1,4 +1,4 @@
-// One object as it was written, whatever store holds it: its metadata and its JSON text.
+// One object as it was written, whatever store holds it: its metadata and its parsed text.
 #pragma once
 
 #include <compare>
@@ -6,20 +6,62 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/result.hpp"
 
+namespace boost::json {
+class value;
+}
+
 namespace osm::inline v1 {
 
-// Identifies an object in a mesh.
+// A kind of object in its API group. Borrows both texts: constants, or the members of a key.
+struct GroupKind {
+  std::string_view group;  // "specs.smi-spec.io"; empty: Kubernetes' core
+  std::string_view kind;   // "TCPRoute"
+
+  friend bool operator==(const GroupKind&, const GroupKind&) = default;
+};
+
+// The kinds that describe a mesh, and the kinds of its workloads.
+namespace kinds {
+inline constexpr GroupKind kNamespace{"", "Namespace"};
+inline constexpr GroupKind kService{"", "Service"};
+inline constexpr GroupKind kServiceAccount{"", "ServiceAccount"};
+inline constexpr GroupKind kPod{"", "Pod"};
+inline constexpr GroupKind kTrafficTarget{"access.smi-spec.io", "TrafficTarget"};
+inline constexpr GroupKind kHttpRouteGroup{"specs.smi-spec.io", "HTTPRouteGroup"};
+inline constexpr GroupKind kTcpRoute{"specs.smi-spec.io", "TCPRoute"};
+inline constexpr GroupKind kTrafficSplit{"split.smi-spec.io", "TrafficSplit"};
+inline constexpr GroupKind kMeshConfig{"config.openservicemesh.io", "MeshConfig"};
+inline constexpr GroupKind kMeshRootCertificate{"config.openservicemesh.io", "MeshRootCertificate"};
+inline constexpr GroupKind kEgress{"policy.openservicemesh.io", "Egress"};
+inline constexpr GroupKind kIngressBackend{"policy.openservicemesh.io", "IngressBackend"};
+inline constexpr GroupKind kRetry{"policy.openservicemesh.io", "Retry"};
+inline constexpr GroupKind kUpstreamTrafficSetting{"policy.openservicemesh.io",
+                                                   "UpstreamTrafficSetting"};
+inline constexpr GroupKind kVirtualMachine{"workload.openservicemesh.io", "VirtualMachine"};
+}  // namespace kinds
+
+// Identifies an object in a mesh. Kinds of one name in two groups are two kinds: SMI and the
+// Gateway API both have a TCPRoute.
 struct OSM_API ObjectKey {
-  std::string kind;  // "TrafficTarget"
-  std::string ns;    // empty for cluster-scoped kinds
+  std::string kind;   // "TrafficTarget"
+  std::string group;  // "access.smi-spec.io"; empty: Kubernetes' core
+  std::string ns;     // empty for cluster-scoped kinds
   std::string name;
 
-  // "TrafficTarget bookstore/buyer"
+  ObjectKey() = default;
+  ObjectKey(const GroupKind& of, std::string in_namespace, std::string named)
+      : kind(of.kind), group(of.group), ns(std::move(in_namespace)), name(std::move(named)) {}
+
+  GroupKind group_kind() const { return {group, kind}; }
+  bool is(const GroupKind& other) const { return group_kind() == other; }
+  // "TrafficTarget bookstore/buyer"; with the group if it is neither SMI's, OSM's nor Kubernetes':
+  // "TCPRoute.gateway.networking.k8s.io shop/db"
   std::string str() const;
 
   friend bool operator==(const ObjectKey&, const ObjectKey&) = default;
@@ -37,14 +79,17 @@ struct OSM_API ObjectSource {
   int line_of(std::string_view field) const;
 };
 
-// An object as its store holds it: shared, immutable, not decoded.
+// An object as its store holds it: shared, immutable, parsed and not decoded. While its content and
+// place are the same, a store gives out the same pointer.
 struct Object {
   ObjectKey key;
   std::string api_version;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
-  std::string resource_version;  // changes whenever the content does
-  std::string json;              // the whole object, metadata included
+  std::string resource_version;  // the store's own; empty: it has none
+  // The whole object, metadata included; <boost/json/value.hpp> defines it. Never null in an object
+  // of a store.
+  std::shared_ptr<const boost::json::value> document;
   ObjectSource source;
 };
 

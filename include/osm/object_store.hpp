@@ -6,7 +6,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "osm/detail/api.hpp"
@@ -23,7 +22,7 @@ class OSM_API ObjectStore {
   // Failure: none; if a source cannot be read, the store keeps its last content and lists the
   // problem.
   // Thread: any. Blocking: no (reads the store's memory).
-  virtual std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const = 0;
+  virtual std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const = 0;
 
   // Result: the object; null if there is none. Thread: any. Blocking: no.
   virtual std::shared_ptr<const Object> get(const ObjectKey& key) const = 0;

@@ -65,8 +65,9 @@ Result<net::Response> check_policy(const net::AdminApiOptions& options,
   json::array deciding;
   for (const TrafficPolicy& policy : decision.deciding) {
     const auto object =
-        options.store ? options.store->get({"TrafficTarget", policy.target.ns, policy.target.name})
-                      : nullptr;
+        options.store
+            ? options.store->get({kinds::kTrafficTarget, policy.target.ns, policy.target.name})
+            : nullptr;
     deciding.push_back(to_json(policy, object ? object->source : ObjectSource{}));
   }
   json::array problems;
@@ -116,9 +117,12 @@ Result<net::Response> object_status(const net::AdminApiOptions& options,
                                     const net::Request& request) {
   OSM_TRY(std::string kind, request.required("kind"));
   OSM_TRY(std::string name, request.required("name"));
-  const auto ns = request.query.find("namespace");
-  const ObjectKey object{std::move(kind), ns == request.query.end() ? "" : ns->second,
-                         std::move(name)};
+  const auto optional = [&](const char* parameter) {
+    const auto at = request.query.find(parameter);
+    return at == request.query.end() ? std::string() : at->second;
+  };
+  const std::string group = optional("group");
+  const ObjectKey object{{group, kind}, optional("namespace"), std::move(name)};
   if (options.store && !options.store->catch_up(std::chrono::seconds(2)))
     return Error{ErrorCode::kUnavailable,
                  "the mesh's objects are being written, and not all read yet; ask again"};

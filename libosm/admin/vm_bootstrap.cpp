@@ -65,7 +65,7 @@ Result<Workload> find_workload(const net::AdminApiOptions& options, const Worklo
   if (found != all.end()) return *found;
   std::string why;
   for (const Problem& problem : options.control_plane.status().problems)
-    if (problem.object.kind == "VirtualMachine" && problem.object.ns == name.ns &&
+    if (problem.object.is(kinds::kVirtualMachine) && problem.object.ns == name.ns &&
         problem.object.name == name.name)
       why += "; " + problem.text();
   if (why.empty()) {

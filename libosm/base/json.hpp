@@ -26,6 +26,14 @@ inline Result<boost::json::object> parse_json_object(std::string_view text, std:
   return Error{ErrorCode::kInvalidSyntax, std::string(what) + " is not a JSON object"};
 }
 
+// A whole number. Parsers make signed values, programs unsigned ones too.
+inline std::optional<std::int64_t> whole_number(const boost::json::value& value) {
+  if (const auto* number = value.if_int64()) return *number;
+  const auto* number = value.if_uint64();
+  if (number == nullptr || *number > INT64_MAX) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
 // Each takes a json::object or a json::value. Lifetime: a reference or pointer lives as long as the
 // argument.
 

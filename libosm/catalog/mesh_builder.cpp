@@ -81,7 +81,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   const SpecChanges spec = spec_.refresh();
   if (!published_ || !spec.objects.empty())
     next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
-  const MeshConfig config = std::exchange(next_.config, spec_.config());
+  const MeshConfig config = std::exchange(next_.config, spec_.objects().config);
   const bool mode_changed = config.proxy.permissive != next_.config.proxy.permissive;
   next_.changes.everything =
       std::exchange(other_domains_, false) || !published_ || config.proxy != next_.config.proxy;
@@ -110,7 +110,7 @@ std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec) {
     if (spec_.find_service(name)) asked.insert(name);
   if (spec.namespaces) endpoints_.set_monitored_namespaces(spec_.namespaces());
   if (std::exchange(resync_endpoints_, false) || spec.namespaces)
-    for (const auto& service : spec_.services()) asked.insert(service->name);
+    for (const auto& service : spec_.objects().services) asked.insert(service->name);
 
   std::set<ServiceName> changed = endpoints_.read(asked);
   changed.merge(endpoints_.forget(gone));
@@ -145,7 +145,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec,
   }
   if (!differ) return;
 
-  SettledServices settled = settle_services(drafts_, spec_.splits());
+  SettledServices settled = settle_services(drafts_, spec_.objects().splits);
   service_problems_ = std::move(settled.problems);
   TableEdit edit(next_.services);
   edit.replace_all(std::move(settled.services));
@@ -154,8 +154,8 @@ void MeshBuilder::refresh_services(const SpecChanges& spec,
 
 RouteObjects MeshBuilder::route_objects() const {
   RouteObjects out;
-  for (const auto& group : spec_.http_routes()) out.http.emplace(group->name, group);
-  for (const auto& route : spec_.tcp_routes()) out.tcp.emplace(route->name, route);
+  for (const auto& group : spec_.objects().http_routes) out.http.emplace(group->name, group);
+  for (const auto& route : spec_.objects().tcp_routes) out.tcp.emplace(route->name, route);
   return out;
 }
 
@@ -166,7 +166,7 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
   const RouteObjects routes = route_objects();
   TableEdit edit(next_.targets);
   for (const smi::ObjectName& name : spec.targets) edit.remove(name);  // unless it is still there:
-  for (const auto& target : spec_.targets())
+  for (const auto& target : spec_.objects().targets)
     if (spec.routes || spec.targets.contains(target->name))
       edit.put(resolve_target(*target, routes));
   for (const auto& [name, after] : edit.edits()) {

@@ -146,7 +146,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       objects = objects_;
       record = records_.find(object);
       if (record) state.generation = record->generation;
-      if (object.kind == model::kWorkloadKind) add_endpoints(object, state);
+      if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
     state.pending |= !is_read(object, spec_, *objects);
     if (!record) return state;
@@ -251,9 +251,9 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     {
       std::lock_guard lock(mutex_);
       building_ = {};
-      if (snapshot && !built_) records_.note({"MeshConfig", {}, {}}, generation, true, {});
+      if (snapshot && !built_) records_.note(model::mesh_config_key(), generation, true, {});
       for (const auto& [key, change] : builder_.object_changes())
-        records_.note(key.kind == "MeshConfig" ? ObjectKey{key.kind, {}, {}} : key, generation,
+        records_.note(key.is(kinds::kMeshConfig) ? model::mesh_config_key() : key, generation,
                       change.present, change.before);
       if (snapshot) {
         records_.note_endpoints(snapshot->changes.endpoints, snapshot->endpoints, generation);

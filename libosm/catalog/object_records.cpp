@@ -1,46 +1,23 @@
 #include "catalog/object_records.hpp"
 
 #include <algorithm>
-#include <string_view>
-#include <tuple>
 
 namespace osm::inline v1::catalog {
-namespace {
-
-template <class T>
-std::shared_ptr<const T> find(const SharedList<T>& list, const ObjectKey& object) {
-  const auto at = std::lower_bound(
-      list.begin(), list.end(), object, [](const auto& entry, const ObjectKey& wanted) {
-        return std::tie(entry->name.ns, entry->name.name) < std::tie(wanted.ns, wanted.name);
-      });
-  const bool found =
-      at != list.end() && (*at)->name.ns == object.ns && (*at)->name.name == object.name;
-  return found ? *at : nullptr;
-}
-
-template <class T>
-bool same(const SharedList<T>& a, const SharedList<T>& b, const ObjectKey& object) {
-  const auto left = find(a, object);
-  const auto right = find(b, object);
-  return left == right || (left && right && *left == *right);
-}
-
-}  // namespace
-
 bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObjects& read) {
-  const std::string_view kind = object.kind;
-  if (kind == "MeshConfig") return now.get_mesh_config() == read.config;
-  if (kind == "Service") return same(now.list_services(), read.services, object);
-  if (kind == "TrafficTarget") return same(now.list_traffic_targets(), read.targets, object);
-  if (kind == "TrafficSplit") return same(now.list_traffic_splits(), read.splits, object);
-  if (kind == "TCPRoute") return same(now.list_tcp_traffic_specs(), read.tcp_routes, object);
-  if (kind == "HTTPRouteGroup")
-    return same(now.list_http_traffic_specs(), read.http_routes, object);
-  if (kind != "Namespace") return true;
-  const auto has = [&](const std::vector<std::string>& namespaces) {
-    return std::find(namespaces.begin(), namespaces.end(), object.name) != namespaces.end();
-  };
-  return has(now.list_namespaces()) == has(read.namespaces);
+  if (object.is(kinds::kMeshConfig)) return now.get_mesh_config() == read.config;
+  if (object.is(kinds::kNamespace)) {
+    const auto has = [&](const std::vector<std::string>& namespaces) {
+      return std::find(namespaces.begin(), namespaces.end(), object.name) != namespaces.end();
+    };
+    return has(now.list_namespaces()) == has(read.namespaces);
+  }
+  bool same = true;
+  model::for_each_list([&](auto list, auto list_now) {
+    if (model::may_hold(read.*list, object))
+      same = same &&
+             model::same(model::find((now.*list_now)(), object), model::find(read.*list, object));
+  });
+  return same;
 }
 
 void ObjectRecords::note(const ObjectKey& object, std::uint64_t generation, bool present,

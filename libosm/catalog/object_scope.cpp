@@ -1,19 +1,10 @@
 #include "catalog/object_scope.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace osm::inline v1::catalog {
 namespace {
-
-template <class T>
-std::shared_ptr<const T> find(const SharedList<T>& list, const smi::ObjectName& name) {
-  const auto at =
-      std::lower_bound(list.begin(), list.end(), name,
-                       [](const auto& entry, const auto& wanted) { return entry->name < wanted; });
-  return at != list.end() && (*at)->name == name ? *at : nullptr;
-}
 
 class ScopeFinder {
  public:
@@ -21,24 +12,25 @@ class ScopeFinder {
       : snapshot_(snapshot), index_(index) {}
 
   ObjectScope find_scope(const ObjectKey& object) && {
-    const std::string_view kind = object.kind;
     const smi::ObjectName name{object.ns, object.name};
-    if (kind == "TrafficTarget") {
+    if (object.is(kinds::kTrafficTarget)) {
       if (const auto target = snapshot_.targets.find(name)) add_parties(*target, scope_.identities);
-    } else if (kind == "HTTPRouteGroup") {
+    } else if (object.is(kinds::kHttpRouteGroup)) {
       add_users(smi::RouteKind::kHttpRouteGroup, name);
-    } else if (kind == "TCPRoute") {
+    } else if (object.is(kinds::kTcpRoute)) {
       add_users(smi::RouteKind::kTcpRoute, name);
-    } else if (kind == "TrafficSplit") {
-      add_split(name);
-    } else if (kind == "Service") {
+    } else if (object.is(kinds::kTrafficSplit)) {
+      add_split(object);
+    } else if (object.is(kinds::kService)) {
       add_service({object.ns, object.name});
-    } else if (kind == model::kWorkloadKind) {
+    } else if (object.is(model::kWorkloadKind)) {
       for (const auto& entry : snapshot_.workloads)
         if (entry->workload.name == WorkloadName{object.ns, object.name})
           scope_.merge(scope_of(entry->workload, snapshot_, index_));
+    } else if (object.is(kinds::kMeshConfig) || object.is(kinds::kNamespace)) {
+      scope_.everything = true;
     } else {
-      scope_.everything = kind == "MeshConfig" || kind == "Namespace";
+      add_policy(object);
     }
     return std::move(scope_);
   }
@@ -51,12 +43,21 @@ class ScopeFinder {
     add_clients(service, snapshot_.services, index_, scope_.identities);
   }
 
-  void add_split(const smi::ObjectName& name) {
-    const auto split = snapshot_.objects ? find(snapshot_.objects->splits, name) : nullptr;
+  void add_split(const ObjectKey& object) {
+    const auto split = snapshot_.objects ? model::find(snapshot_.objects->splits, object) : nullptr;
     if (!split) return;
     add_service(split->service);
     for (const smi::SplitBackend& backend : split->backends)
-      add_service({name.ns, backend.service});
+      add_service({object.ns, backend.service});
+  }
+
+  void add_policy(const ObjectKey& object) {
+    const auto policy =
+        snapshot_.objects ? model::find(snapshot_.objects->policies, object) : nullptr;
+    if (!policy) return;
+    scope_.everything = policy->reach.everything;
+    scope_.identities = policy->reach.accounts;
+    for (const ServiceName& service : policy->reach.services) add_service(service);
   }
 
   // Adds the sources and destinations of targets with such a rule.

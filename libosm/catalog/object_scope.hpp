@@ -1,11 +1,12 @@
 // The proxies whose configuration depends on one object. Pure.
 //
-//   TrafficTarget              its destination and sources
-//   HTTPRouteGroup, TCPRoute   destinations and sources of the targets that use it
-//   Service                    identities that run it, may call it, or may call an apex that splits
-//   to it TrafficSplit               the same for its apex and its backends Workload its own proxy,
-//   and identities that may call its services MeshConfig, Namespace      all; in permissive mode
-//   also for a Service, split or workload
+//   - TrafficTarget: its destination and sources
+//   - HTTPRouteGroup, TCPRoute: destinations and sources of the targets that use it
+//   - Service: identities that run it, may call it, or may call an apex that splits to it
+//   - TrafficSplit: the same for its apex and its backends
+//   - Workload: its own proxy, and identities that may call its services
+//   - MeshConfig, Namespace: all; in permissive mode also for a Service, split or workload
+//   - any other policy: its PolicyReach
 #pragma once
 
 #include <set>

@@ -70,7 +70,7 @@ std::string nearest(const model::MeshSnapshot& snapshot, const ServiceIdentity& 
 std::string quote_left_out(const std::vector<Problem>& problems, const std::string& ns) {
   std::vector<std::string> quoted;
   for (const Problem& problem : problems)
-    if (problem.object.kind == "TrafficTarget" && problem.object.ns == ns)
+    if (problem.object.is(kinds::kTrafficTarget) && problem.object.ns == ns)
       quoted.push_back(problem.text());
   return quoted.empty() ? "" : "; left out: " + join(quoted, "; ");
 }

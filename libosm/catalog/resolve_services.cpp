@@ -63,7 +63,7 @@ std::map<std::string, Port> addresses_elsewhere(const ServicePort& port, Port ta
 Problem problem_of_split(ErrorCode code, const smi::TrafficSplit& split, std::string field,
                          std::string cause) {
   return {.code = code,
-          .object = {"TrafficSplit", split.name.ns, split.name.name},
+          .object = {kinds::kTrafficSplit, split.name.ns, split.name.name},
           .path = {},
           .field = std::move(field),
           .cause = std::move(cause)};
@@ -140,7 +140,7 @@ class AddressClaims {
 Problem taken(const ServiceName& service, std::string field, const std::string& address, Port port,
               const ServiceName& owner, std::string consequence) {
   return {.code = ErrorCode::kConflictingAddress,
-          .object = {"Service", service.ns, service.name},
+          .object = {kinds::kService, service.ns, service.name},
           .path = {},
           .field = std::move(field),
           .cause = address + ':' + std::to_string(number(port)) + " already belongs to Service " +

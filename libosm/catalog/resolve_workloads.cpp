@@ -16,7 +16,7 @@ std::string describe(const MeshService& port) {
 Problem port_problem(const model::PortConflict& conflict, const WorkloadName& example) {
   const MeshService& left_out = conflict.left_out;
   return {.code = ErrorCode::kConflictingProtocol,
-          .object = {"Service", left_out.name.ns, left_out.name.name},
+          .object = {kinds::kService, left_out.name.ns, left_out.name.name},
           .path = {},
           .field = "spec.ports",
           .cause = describe(left_out) + " and " + describe(conflict.kept) + " share target port " +

@@ -1,13 +1,11 @@
 #include "control_plane/receipts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "catalog/object_scope.hpp"
@@ -18,32 +16,18 @@ namespace {
 // Number of lagging proxies that an error names.
 constexpr std::size_t kNamed = 5;
 
-constexpr std::array<std::string_view, 8> kKinds{"MeshConfig",    "Namespace",     "Service",
-                                                 "TrafficTarget", "TrafficSplit",  "HTTPRouteGroup",
-                                                 "TCPRoute",      "VirtualMachine"};
-
 // The catalog's key: a workload may be a VirtualMachine or a Pod, and a mesh has one MeshConfig.
 ObjectKey known_as(const ObjectKey& object) {
-  if (object.kind == "VirtualMachine" || object.kind == "Pod")
+  if (object.is(kinds::kVirtualMachine) || object.is(kinds::kPod))
     return {model::kWorkloadKind, object.ns, object.name};
-  if (object.kind == "MeshConfig") return {object.kind, {}, {}};
+  if (object.is(kinds::kMeshConfig)) return model::mesh_config_key();
   return object;
-}
-
-Status check_kind(const ObjectKey& object) {
-  if (object.kind == "Pod" || object.kind == model::kWorkloadKind ||
-      std::find(kKinds.begin(), kKinds.end(), object.kind) != kKinds.end())
-    return {};
-  std::string kinds;
-  for (const std::string_view kind : kKinds) kinds.append(kinds.empty() ? "" : ", ").append(kind);
-  return Error{ErrorCode::kInvalidArgument,
-               object.str() + ": a " + object.kind + " shapes no proxy; ask for one of " + kinds};
 }
 
 Error no_such_object(const ObjectKey& object) {
   return {ErrorCode::kNotFound, object.str() +
-                                    " is not in the mesh: it does not exist, or its namespace is "
-                                    "not monitored"};
+                                    " is not in the mesh: it does not exist, its namespace is not "
+                                    "monitored, or its kind shapes no proxy"};
 }
 
 ObjectPhase phase_of(const ObjectStatus& status, bool pending) {
@@ -139,7 +123,6 @@ Result<ObjectStatus> Receipts::status(const ObjectKey& object) const {
 }
 
 Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
-  OSM_TRY(check_kind(object));
   const ObjectKey key = known_as(object);
   const catalog::ObjectState state = options_.mesh.object_state(key);
   if (!state.snapshot)

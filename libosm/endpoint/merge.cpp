@@ -16,7 +16,7 @@ struct Claim {
 Problem conflict(const ServiceName& service, const Endpoint& endpoint, const Claim& kept,
                  const std::string& provider) {
   return {.code = ErrorCode::kConflictingAddress,
-          .object = {"Service", service.ns, service.name},
+          .object = {kinds::kService, service.ns, service.name},
           .path = {},
           .field = {},
           .cause = "endpoint " + endpoint.address + ':' + std::to_string(number(endpoint.port)) +
@@ -77,7 +77,7 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
     for (const auto& [code, out] : left_out)
       problems.insert(
           {.code = code,
-           .object = {"Service", service.ns, service.name},
+           .object = {kinds::kService, service.ns, service.name},
            .path = {},
            .field = {},
            .cause = out.first +

@@ -34,7 +34,7 @@ namespace osm::inline v1::endpoint {
 template <class Table>
 struct StoreProviderOptions {
   std::string id;
-  std::set<std::string, std::less<>> kinds;  // kinds of objects that it reads
+  std::vector<GroupKind> kinds;  // kinds of objects that it reads
   ObjectStore& store;
   MeshSpec& mesh_spec;
   LogSink& log;
@@ -131,10 +131,15 @@ class StoreProvider final : public Interface {
     std::vector<WorkloadName> workloads;
   };
 
+  bool is_read(const ObjectKey& key) const {
+    return std::any_of(options_.kinds.begin(), options_.kinds.end(),
+                       [&](const GroupKind& kind) { return key.is(kind); });
+  }
+
   void on_objects(const std::vector<ObjectKey>& keys) {
     change([&](News&) {
       for (const ObjectKey& key : keys)
-        if (options_.kinds.contains(key.kind)) read(key, options_.store.get(key));
+        if (is_read(key)) read(key, options_.store.get(key));
     });
   }
 
@@ -142,9 +147,9 @@ class StoreProvider final : public Interface {
     change([&](News& news) {
       bool namespaces = false;
       for (const ObjectKey& key : keys) {
-        namespaces |= key.kind == "Namespace";
+        namespaces |= key.is(kinds::kNamespace);
         const ServiceName name{key.ns, key.name};
-        if (key.kind == "Service") read_service(name, options_.mesh_spec.get_service(name));
+        if (key.is(kinds::kService)) read_service(name, options_.mesh_spec.get_service(name));
       }
       if (namespaces) read_namespaces(news);
     });
@@ -202,7 +207,7 @@ class StoreProvider final : public Interface {
         entered.insert(ns);
       }
     if (entered.empty()) return;
-    for (const std::string& kind : options_.kinds)
+    for (const GroupKind& kind : options_.kinds)
       for (const auto& object : options_.store.list(kind))
         if (entered.contains(object->key.ns)) read(object->key, object);
     for (const auto& service : options_.mesh_spec.list_services())

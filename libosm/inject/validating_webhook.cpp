@@ -1,6 +1,8 @@
 #include <algorithm>
-#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+#include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "inject/admission.hpp"
@@ -8,7 +10,6 @@
 #include "osm/inject/validator.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "spec/decode.hpp"
-#include "spec/kinds.hpp"
 
 namespace osm::inline v1::inject {
 namespace {
@@ -17,11 +18,6 @@ namespace json = boost::json;
 
 constexpr std::string_view kLastAdded =
     "xxxxx";  // length of the suffix that a server adds to generateName
-
-template <class T>
-ObjectCheck check_by(spec::Decoded<T> (*decode)(const Object&)) {
-  return [decode](const Object& object) { return decode(object).problems; };
-}
 
 std::string text_at(const json::object& map, std::string_view name) {
   const auto* value = map.if_contains(name);
@@ -41,11 +37,15 @@ json::value spec_of(const json::object& object) {
   return spec == nullptr ? json::value() : *spec;
 }
 
+ObjectKey key_of(const AdmissionRequest& request) {
+  return {GroupKind{request.group, request.kind}, request.ns, request.name};
+}
+
 // The written object in the form that a store will return.
 Object object_of(const AdmissionRequest& request, const json::object& written) {
   const json::object& metadata = map_at(written, "metadata");
   Object object;
-  object.key = {request.kind, request.ns, request.name};
+  object.key = key_of(request);
   if (object.key.name.empty()) object.key.name = text_at(metadata, "name");
   if (object.key.name.empty())
     object.key.name = text_at(metadata, "generateName").append(kLastAdded);
@@ -54,7 +54,7 @@ Object object_of(const AdmissionRequest& request, const json::object& written) {
   for (const auto& [key, value] : map_at(metadata, "labels"))
     if (const auto* text = value.if_string())
       object.labels.emplace(std::string(key), std::string(text->data(), text->size()));
-  object.json = json::serialize(written);
+  object.document = std::make_shared<const json::value>(written);
   return object;
 }
 
@@ -84,24 +84,15 @@ class MeshValidator final : public Validator {
       : mesh_spec_(options.mesh_spec),
         store_(options.store),
         metrics_(options.metrics),
-        config_key_{std::string(spec::kMeshConfig), options.osm_namespace, spec::kMeshConfigName},
-        checks_(options.more_kinds) {
-    checks_.emplace(spec::kTrafficTarget, check_by(spec::decode_traffic_target));
-    checks_.emplace(spec::kHttpRouteGroup, check_by(spec::decode_http_route_group));
-    checks_.emplace(spec::kTcpRoute, check_by(spec::decode_tcp_route));
-    checks_.emplace(spec::kTrafficSplit, check_by(spec::decode_traffic_split));
-    checks_.emplace(spec::kMeshConfig, check_by(spec::decode_mesh_config));
-    checks_.emplace(spec::kMeshRootCertificate, check_by(spec::decode_root_certificate));
-    for (std::string_view kind : spec::kUnobeyedKinds)
-      checks_.emplace(kind, check_by(spec::decode_policy));
-  }
+        config_key_{kinds::kMeshConfig, options.osm_namespace, spec::kMeshConfigName},
+        kinds_(options.kinds) {}
 
   AdmissionAnswer review(std::string_view body) const override {
     return answer_admission(body, [this](const AdmissionRequest& request) {
       AdmissionResponse response = decide(request);
       // Count known kinds only: users choose kind names, and label values must be bounded.
       metrics_.add("osm_admission_webhook_response_total",
-                   {{"kind", checks_.contains(request.kind) ? request.kind : "other"},
+                   {{"kind", kind_of(request) != nullptr ? request.kind : "other"},
                     {"success", response.allowed ? "true" : "false"}},
                    1);
       return response;
@@ -114,13 +105,14 @@ class MeshValidator final : public Validator {
     if (request.operation != "CREATE" && request.operation != "UPDATE")
       return refuse(ErrorCode::kInvalidArgument, request,
                     "operation " + request.operation + " is not validated here");
-    const auto check = checks_.find(request.kind);
-    if (check == checks_.end()) return refuse(ErrorCode::kUnknownKind, request, unknown_kind());
+    const spec::Kind* kind = kind_of(request);
+    if (kind == nullptr) return refuse(ErrorCode::kUnknownKind, request, unknown_kind());
 
     const Object object = object_of(request, request.object);
-    std::vector<Problem> problems = check->second(object);
+    std::vector<Problem> problems =
+        kind->check != nullptr ? kind->check(object) : kind->decode(object).problems;
     add_conflicts(object, problems);
-    add_claim_conflicts(object, problems);
+    if (!kind->obeyed) add_claim_conflicts(object, problems);
     add_root_conflicts(request, problems);
     AdmissionResponse response;
     std::vector<Problem> refusals;
@@ -132,9 +124,9 @@ class MeshValidator final : public Validator {
         refusals.push_back(std::move(problem));
       }
     }
-    if (object.key.kind == spec::kMeshConfig && object.key != config_key_)
+    if (object.key.is(kinds::kMeshConfig) && object.key != config_key_)
       response.warnings.push_back("has no effect: the mesh reads " + config_key_.str());
-    if (object.key.kind == spec::kMeshRootCertificate && object.key.ns != config_key_.ns)
+    if (object.key.is(kinds::kMeshRootCertificate) && object.key.ns != config_key_.ns)
       response.warnings.push_back("has no effect: CAs of the mesh are declared in namespace " +
                                   config_key_.ns);
     if (!refusals.empty()) explain(object.key, refusals, response);
@@ -146,14 +138,13 @@ class MeshValidator final : public Validator {
     std::vector<Problem> refusals;
     add_root_conflicts(request, refusals);
     AdmissionResponse response;
-    if (!refusals.empty()) explain({request.kind, request.ns, request.name}, refusals, response);
+    if (!refusals.empty()) explain(key_of(request), refusals, response);
     return response;
   }
 
   static AdmissionResponse refuse(ErrorCode code, const AdmissionRequest& request,
                                   const std::string& why) {
-    return AdmissionResponse::refused(
-        {code, ObjectKey{request.kind, request.ns, request.name}.str() + ": " + why});
+    return AdmissionResponse::refused({code, key_of(request).str() + ": " + why});
   }
 
   static void explain(const ObjectKey& key, const std::vector<Problem>& refusals,
@@ -167,9 +158,22 @@ class MeshValidator final : public Validator {
     }
   }
 
+  // Null: this webhook does not validate the kind.
+  const spec::Kind* kind_of(const AdmissionRequest& request) const {
+    const spec::Kind* kind = spec::find_kind(kinds_, {request.group, request.kind});
+    return kind != nullptr && is_checked(*kind) ? kind : nullptr;
+  }
+
+  static bool is_checked(const spec::Kind& kind) {
+    return kind.check != nullptr || kind.decode != nullptr;
+  }
+
   std::string unknown_kind() const {
+    std::set<std::string_view> names;
+    for (const spec::Kind& kind : kinds_)
+      if (is_checked(kind)) names.insert(kind.name.kind);
     std::string known;
-    for (const auto& [kind, check] : checks_) known.append(known.empty() ? "" : ", ").append(kind);
+    for (const std::string_view name : names) known.append(known.empty() ? "" : ", ").append(name);
     return "this webhook validates " + known +
            "; take the kind out of the ValidatingWebhookConfiguration's rules";
   }
@@ -177,7 +181,7 @@ class MeshValidator final : public Validator {
   // Adds conflicts with other objects. References to missing objects are no fault: those may follow
   // later.
   void add_conflicts(const Object& object, std::vector<Problem>& problems) const {
-    if (object.key.kind != spec::kTrafficSplit) return;
+    if (!object.key.is(kinds::kTrafficSplit)) return;
     const auto split = spec::decode_traffic_split(object).value;
     if (!split) return;
     for (const auto& other : mesh_spec_.list_traffic_splits()) {
@@ -190,11 +194,11 @@ class MeshValidator final : public Validator {
   }
 
   void add_root_conflicts(const AdmissionRequest& request, std::vector<Problem>& problems) const {
-    if (request.kind != spec::kMeshRootCertificate || request.ns != config_key_.ns) return;
+    if (!key_of(request).is(kinds::kMeshRootCertificate) || request.ns != config_key_.ns) return;
     const auto before = decoded(request, request.old_object, spec::decode_root_certificate);
     const auto after = decoded(request, request.object, spec::decode_root_certificate);
     if (!request.object.empty() && !after) return;  // invalid, and refused for that
-    const ObjectKey key{request.kind, request.ns, request.name};
+    const ObjectKey key = key_of(request);
     for (Problem& problem :
          check_change({key, before ? &*before : nullptr, after ? &*after : nullptr},
                       mesh_spec_.list_root_certificates()))
@@ -204,10 +208,10 @@ class MeshValidator final : public Validator {
   // Adds conflicts with stored policies that have the same claim. It decodes the stored ones, since
   // they are few.
   void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
-    if (store_ == nullptr || !spec::is_unobeyed(object.key.kind)) return;
+    if (store_ == nullptr) return;
     const auto policy = spec::decode_policy(object).value;
     if (!policy || policy->claims.empty()) return;
-    for (const auto& stored : store_->list(object.key.kind)) {
+    for (const auto& stored : store_->list(object.key.group_kind())) {
       if (stored->key.ns != object.key.ns || stored->key == object.key) continue;
       const auto other = spec::decode_policy(*stored).value;
       if (!other) continue;
@@ -222,7 +226,7 @@ class MeshValidator final : public Validator {
   const ObjectStore* const store_;
   MetricsSink& metrics_;
   const ObjectKey config_key_;
-  std::map<std::string, ObjectCheck> checks_;
+  const spec::Kinds kinds_;
 };
 
 }  // namespace

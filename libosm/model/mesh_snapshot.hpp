@@ -100,7 +100,8 @@ struct WorkloadEntry {
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
 };
 
-inline constexpr const char* kWorkloadKind = "Workload";
+// Stands for a VirtualMachine, a Pod or any other platform's workload.
+inline constexpr GroupKind kWorkloadKind{"", "Workload"};
 
 // Differences from the previous generation. Readers that skip generations merge them.
 struct Changes {

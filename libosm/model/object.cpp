@@ -3,7 +3,11 @@
 namespace osm::inline v1 {
 
 std::string ObjectKey::str() const {
-  return ns.empty() ? kind + ' ' + name : kind + ' ' + ns + '/' + name;
+  const std::string_view of(group);
+  const bool known =
+      of.empty() || of.ends_with("smi-spec.io") || of.ends_with("openservicemesh.io");
+  const std::string full = known ? kind : kind + '.' + group;
+  return ns.empty() ? full + ' ' + name : full + ' ' + ns + '/' + name;
 }
 
 int ObjectSource::line_of(std::string_view field) const {

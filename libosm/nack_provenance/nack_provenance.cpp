@@ -155,7 +155,7 @@ void NackProvenance::search_every_object() {
 void NackProvenance::begin_round(const model::SpecObjects& before, bool every_object) {
   std::vector<ObjectKey> candidates = model::new_in(before, *search_->after);
   bool hint = move_mentioned_last(search_->refusal.detail, *search_->after, candidates);
-  if (every_object && !candidates.empty() && candidates.front().kind == model::kMeshConfigKind) {
+  if (every_object && !candidates.empty() && candidates.front() == model::mesh_config_key()) {
     // Invalid TLS settings appear with the first Service, which is not their cause.
     std::rotate(candidates.begin(), candidates.begin() + 1, candidates.end());
     hint = false;
@@ -189,7 +189,7 @@ void NackProvenance::end_round() {
     search_->round = std::exchange(search_->config_round, std::nullopt);
     return ask_others();
   }
-  const bool config = any && found().kind == model::kMeshConfigKind;
+  const bool config = any && found() == model::mesh_config_key();
   if (any && !config) return ask_others();
   // A new workload or a new mode can make the proxy see an older object for the first time.
   if (config) search_->config_round = std::move(search_->round);
@@ -246,8 +246,8 @@ void NackProvenance::on_others(ads::OtherProxies others) {
 }
 
 ObjectKey NackProvenance::named(ObjectKey object) const {
-  if (object.kind == model::kMeshConfigKind)
-    return {object.kind, options_.osm_namespace, "osm-mesh-config"};
+  if (object == model::mesh_config_key())
+    return {kinds::kMeshConfig, options_.osm_namespace, "osm-mesh-config"};
   return object;
 }
 
@@ -259,7 +259,7 @@ void NackProvenance::withhold() {
   problem.object = named(object);
   problem.cause = "the proxy of " + refusal.workload.str() + " refused it (" +
                   std::string(xds_type_text(refusal.type)) + "): " + refusal.detail +
-                  (object.kind == model::kMeshConfigKind
+                  (object == model::mesh_config_key()
                        ? "; what it newly allows and its TLS settings are left out until it changes"
                        : "; it is left out until it changes");
   options_.runtime.log.error("a proxy refused an object; it is left out until it changes",

@@ -30,15 +30,18 @@ bool repeats(std::string_view words, const smi::TrafficSplit& split) {
   return repeats(words, service_fqdn(split.service));
 }
 bool repeats(std::string_view, const smi::TcpRoute&) { return false; }
+bool repeats(std::string_view words, const Policy& policy) {
+  return repeats(words, policy.key.name);
+}
 
 }  // namespace
 
 bool move_mentioned_last(std::string_view words, const model::SpecObjects& objects,
                          std::vector<ObjectKey>& candidates) {
   std::set<ObjectKey> mentioned;
-  model::for_each_kind([&](const char* kind, auto list) {
+  model::for_each_list([&](auto list, auto) {
     for (const auto& object : objects.*list)
-      if (repeats(words, *object)) mentioned.insert({kind, object->name.ns, object->name.name});
+      if (repeats(words, *object)) mentioned.insert(model::key_of(*object));
   });
   const auto last = std::find_if(candidates.rbegin(), candidates.rend(),
                                  [&](const ObjectKey& key) { return mentioned.contains(key); });

@@ -77,15 +77,19 @@ std::optional<smi::TrafficSplit> allowed_by_both(smi::TrafficSplit before,
   return before;
 }
 
+// The policy may grant or forbid: only a version that is in force anyway is safe.
+std::optional<Policy> allowed_by_both(Policy before, const Policy& after) {
+  if (!(before == after)) return std::nullopt;
+  return before;
+}
+
 template <class T>
 SharedList<T> allowed_by_both(const SharedList<T>& before, const SharedList<T>& after) {
   SharedList<T> out;
   for (const auto& object : after) {
-    const auto then =
-        std::lower_bound(before.begin(), before.end(), object,
-                         [](const auto& a, const auto& b) { return a->name < b->name; });
-    if (then == before.end() || (*then)->name != object->name) continue;
-    std::optional<T> both = allowed_by_both(**then, *object);
+    const auto then = model::find(before, model::key_of(*object));
+    if (!then) continue;
+    std::optional<T> both = allowed_by_both(*then, *object);
     if (!both) continue;
     out.push_back(*both == *object ? object : std::make_shared<const T>(*std::move(both)));
   }
@@ -112,8 +116,8 @@ model::SpecObjects still_allowed(const model::SpecObjects& before,
   model::SpecObjects out;
   out.config = still_allowed(before.config, after.config);
   out.namespaces = after.namespaces;
-  model::for_each_kind(
-      [&](const char*, auto list) { out.*list = allowed_by_both(before.*list, after.*list); });
+  model::for_each_list(
+      [&](auto list, auto) { out.*list = allowed_by_both(before.*list, after.*list); });
   return out;
 }
 

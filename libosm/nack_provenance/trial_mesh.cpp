@@ -15,6 +15,7 @@ class TrialMesh::Spec final : public MeshSpec {
   SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return objects.tcp_routes; }
   SharedList<smi::TrafficTarget> list_traffic_targets() const override { return objects.targets; }
   SharedList<Service> list_services() const override { return objects.services; }
+  SharedList<Policy> list_policies() const override { return objects.policies; }
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
     for (const auto& service : objects.services)
       if (service->name == name) return service;
@@ -51,10 +52,9 @@ TrialMesh::SnapshotPtr TrialMesh::without(const ObjectKey& object) {
 }
 
 TrialMesh::SnapshotPtr TrialMesh::build(model::SpecObjects objects) {
-  std::vector<ObjectKey> kinds{{model::kMeshConfigKind, {}, {}}};
-  model::for_each_kind([&](const char* kind, auto) { kinds.push_back({kind, {}, {}}); });
+  const auto changed = model::differing(spec_->objects, objects);
   spec_->objects = std::move(objects);
-  builder_.spec_changed(kinds);
+  builder_.spec_changed(changed);
   if (auto fresh = builder_.build()) last_ = std::move(fresh);
   return last_;  // the mesh of the trial before if nothing differs
 }

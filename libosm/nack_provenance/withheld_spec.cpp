@@ -42,26 +42,23 @@ void WithheldSpec::withhold(Problem problem, const model::SpecObjects& refused,
 
 // True if the object still has the value that was refused.
 bool WithheldSpec::applies(const Entry& entry) const {
-  const auto among = [](const auto& refused, const auto& list) {
-    return !refused.empty() && std::any_of(list.begin(), list.end(), [&](const auto& object) {
-      return *object == *refused.front();
-    });
-  };
-  if (entry.problem.object.kind == model::kMeshConfigKind)
-    return spec_.get_mesh_config() == entry.refused.config;
-  return among(entry.refused.services, spec_.list_services()) ||
-         among(entry.refused.targets, spec_.list_traffic_targets()) ||
-         among(entry.refused.splits, spec_.list_traffic_splits()) ||
-         among(entry.refused.tcp_routes, spec_.list_tcp_traffic_specs()) ||
-         among(entry.refused.http_routes, spec_.list_http_traffic_specs());
+  const ObjectKey& key = entry.problem.object;
+  if (key.is(kinds::kMeshConfig)) return spec_.get_mesh_config() == entry.refused.config;
+  bool refused = false;
+  model::for_each_list([&](auto list, auto read) {
+    if ((entry.refused.*list).empty()) return;
+    const auto now = model::find((spec_.*read)(), key);
+    refused = now && *now == *(entry.refused.*list).front();
+  });
+  return refused;
 }
 
 void WithheldSpec::lift(const std::vector<ObjectKey>& changed) {
   const auto concerned = [&](const ObjectKey& key) {
     return std::any_of(changed.begin(), changed.end(), [&](const ObjectKey& one) {
       // Objects of a removed namespace are not announced. There is one MeshConfig.
-      return one == key || one.kind == "Namespace" ||
-             (one.kind == key.kind && key.kind == model::kMeshConfigKind);
+      return one == key || one.is(kinds::kNamespace) ||
+             (one.is(kinds::kMeshConfig) && key.is(kinds::kMeshConfig));
     });
   };
   Entries next = *entries();
@@ -76,45 +73,47 @@ void WithheldSpec::lift(const std::vector<ObjectKey>& changed) {
 }
 
 template <class T>
-SharedList<T> WithheldSpec::left(const char* kind, SharedList<T> list,
+SharedList<T> WithheldSpec::left(SharedList<T> list,
                                  SharedList<T> model::SpecObjects::*refused) const {
   const auto withheld = entries();
   if (withheld->empty()) return list;
   std::erase_if(list, [&](const auto& object) {
-    const auto at = withheld->find({kind, object->name.ns, object->name.name});
+    const auto at = withheld->find(model::key_of(*object));
     return at != withheld->end() && *(at->second.refused.*refused).front() == *object;
   });
   return list;
 }
 
 SharedList<smi::TrafficSplit> WithheldSpec::list_traffic_splits() const {
-  return left("TrafficSplit", spec_.list_traffic_splits(), &model::SpecObjects::splits);
+  return left(spec_.list_traffic_splits(), &model::SpecObjects::splits);
 }
 SharedList<smi::HttpRouteGroup> WithheldSpec::list_http_traffic_specs() const {
-  return left("HTTPRouteGroup", spec_.list_http_traffic_specs(), &model::SpecObjects::http_routes);
+  return left(spec_.list_http_traffic_specs(), &model::SpecObjects::http_routes);
 }
 SharedList<smi::TcpRoute> WithheldSpec::list_tcp_traffic_specs() const {
-  return left("TCPRoute", spec_.list_tcp_traffic_specs(), &model::SpecObjects::tcp_routes);
+  return left(spec_.list_tcp_traffic_specs(), &model::SpecObjects::tcp_routes);
 }
 SharedList<smi::TrafficTarget> WithheldSpec::list_traffic_targets() const {
-  return left("TrafficTarget", spec_.list_traffic_targets(), &model::SpecObjects::targets);
+  return left(spec_.list_traffic_targets(), &model::SpecObjects::targets);
+}
+SharedList<Policy> WithheldSpec::list_policies() const {
+  return left(spec_.list_policies(), &model::SpecObjects::policies);
 }
 SharedList<Service> WithheldSpec::list_services() const {
-  return left("Service", spec_.list_services(), &model::SpecObjects::services);
+  return left(spec_.list_services(), &model::SpecObjects::services);
 }
 
 std::shared_ptr<const Service> WithheldSpec::get_service(const ServiceName& name) const {
   auto service = spec_.get_service(name);
   if (!service) return service;
-  return left("Service", SharedList<Service>{service}, &model::SpecObjects::services).empty()
-             ? nullptr
-             : service;
+  return left(SharedList<Service>{service}, &model::SpecObjects::services).empty() ? nullptr
+                                                                                   : service;
 }
 
 MeshConfig WithheldSpec::get_mesh_config() const {
   const MeshConfig config = spec_.get_mesh_config();
   for (const auto& [key, entry] : *entries())
-    if (key.kind == model::kMeshConfigKind && entry.refused.config == config) return entry.good;
+    if (key.is(kinds::kMeshConfig) && entry.refused.config == config) return entry.good;
   return config;
 }
 

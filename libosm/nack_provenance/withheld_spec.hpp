@@ -41,6 +41,7 @@ class WithheldSpec final : public MeshSpec {
     return spec_.list_service_accounts();
   }
   SharedList<Service> list_services() const override;
+  SharedList<Policy> list_policies() const override;
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
   std::vector<ServiceAccount> list_all_service_accounts() const override {
     return spec_.list_all_service_accounts();
@@ -68,8 +69,7 @@ class WithheldSpec final : public MeshSpec {
 
   std::shared_ptr<const Entries> entries() const;
   template <class T>
-  SharedList<T> left(const char* kind, SharedList<T> list,
-                     SharedList<T> model::SpecObjects::*refused) const;
+  SharedList<T> left(SharedList<T> list, SharedList<T> model::SpecObjects::*refused) const;
   bool applies(const Entry& entry) const;
   void lift(const std::vector<ObjectKey>& changed);
 

@@ -89,7 +89,7 @@ class Rotation final : public RootRotation {
     }
     spec_changes_ = options_.spec.subscribe([this](const auto& keys) {
       if (std::any_of(keys.begin(), keys.end(),
-                      [](const ObjectKey& key) { return key.kind == "MeshRootCertificate"; }))
+                      [](const ObjectKey& key) { return key.is(kinds::kMeshRootCertificate); }))
         wake();
     });
     board_changes_ = board_.subscribe([this] { wake(); });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "osm/object.hpp"
+#include "osm/spec/kinds.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 #include "osm/values/service.hpp"
@@ -20,7 +21,7 @@ struct Decoded {
   std::vector<Problem> problems;
 };
 
-// A policy of a kind that is checked but not supported yet (kUnobeyedKinds). Only its claims are
+// A policy of a kind that is checked but not obeyed yet (Kind::obeyed). Only its claims are
 // kept: texts that no second object of its kind and namespace may contain.
 struct CheckedPolicy {
   struct Claim {
@@ -42,12 +43,20 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object);
 Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object);
 Decoded<MeshConfig> decode_mesh_config(const Object& object);
 Decoded<MeshRootCertificate> decode_root_certificate(const Object& object);
-// Decodes a policy of kUnobeyedKinds. The problems of a valid one say that it has no effect yet.
+// Decodes a policy of a kind that is not obeyed yet. The problems of a valid one say that it has no
+// effect yet.
 Decoded<CheckedPolicy> decode_policy(const Object& object);
 
 // The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,
                         const ObjectKey& other);
+
+// "Egress is checked and stored, but nothing here obeys it yet"
+std::string why_unobeyed(const ObjectKey& object);
+
+// Reason why `kinds` has no row for an object's apiVersion and kind, with the accepted ones;
+// nullopt: it has one.
+std::optional<std::string> why_unknown(const Object& object, const Kinds& kinds = mesh_kinds());
 
 // Reason why `regex` cannot be used; nullopt: it can. RE2, as Envoy matches. If the expression
 // compiles, its cost is added to `cost`.

@@ -8,7 +8,6 @@
 #include "spec/choice.hpp"
 #include "spec/decoder.hpp"
 #include "spec/field_texts.hpp"
-#include "spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -28,7 +27,8 @@ void check_account(const Field& field) {
   if (!field.required_map()) return;
   field.only({"kind", "name", "namespace"});
   const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != "ServiceAccount") field["kind"].refuse("must be ServiceAccount");
+  if (!kind.empty() && kind != kinds::kServiceAccount.kind)
+    field["kind"].refuse("must be ServiceAccount");
   required_label(field["namespace"]);
   required_label(field["name"]);
 }
@@ -83,8 +83,8 @@ void check_egress_matches(const Field& matches) {
   for (const Field& field : matches.list()) {
     const auto [api, kind] = reference_of(field);
     if (api.empty() || kind.empty()) continue;
-    const bool setting = api == kPolicyApi && kind == kUpstreamTrafficSetting;
-    if (!setting && !(api == kRouteGroupApi && kind == kHttpRouteGroup))
+    const bool setting = api == kPolicyApi && kind == kinds::kUpstreamTrafficSetting.kind;
+    if (!setting && !(api == kRouteGroupApi && kind == kinds::kHttpRouteGroup.kind))
       field.refuse("must be an HTTPRouteGroup of " + std::string(kRouteGroupApi) +
                    " or an UpstreamTrafficSetting of " + std::string(kPolicyApi));
     if (setting && seen)
@@ -98,7 +98,7 @@ enum class SourceKind { kService, kIpRange, kPrincipal };
 SourceKind check_ingress_source(const Field& field) {
   if (!field.required_map()) return SourceKind::kService;
   field.only({"kind", "name", "namespace"});
-  constexpr std::array kKinds{Choice<SourceKind>{kService, SourceKind::kService},
+  constexpr std::array kKinds{Choice<SourceKind>{kinds::kService.kind, SourceKind::kService},
                               Choice<SourceKind>{"IPRange", SourceKind::kIpRange},
                               Choice<SourceKind>{"AuthenticatedPrincipal", SourceKind::kPrincipal}};
   const SourceKind kind = required_choice(field["kind"], kKinds, SourceKind::kPrincipal);
@@ -156,7 +156,7 @@ void check_service(const Field& field) {
   if (!field.required_map()) return;
   field.only({"kind", "name", "namespace"});
   const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != kService) field["kind"].refuse("must be Service");
+  if (!kind.empty() && kind != kinds::kService.kind) field["kind"].refuse("must be Service");
   required_label(field["namespace"]);
   required_label(field["name"]);
 }
@@ -243,13 +243,13 @@ Decoded<CheckedPolicy> decode_policy(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   CheckedPolicy policy;
   if (const Field spec = reader.root()["spec"]; spec.required_map()) {
-    const std::string& kind = object.key.kind;
-    if (kind == kEgress) policy = check_egress(spec);
-    if (kind == kIngressBackend) policy = check_ingress_backend(spec);
-    if (kind == kRetry) policy = check_retry(spec);
-    if (kind == kUpstreamTrafficSetting) policy = check_upstream_traffic_setting(spec);
+    if (object.key.is(kinds::kEgress)) policy = check_egress(spec);
+    if (object.key.is(kinds::kIngressBackend)) policy = check_ingress_backend(spec);
+    if (object.key.is(kinds::kRetry)) policy = check_retry(spec);
+    if (object.key.is(kinds::kUpstreamTrafficSetting))
+      policy = check_upstream_traffic_setting(spec);
   }
-  if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key.kind));
+  if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key));
   return std::move(reader).finish(std::move(policy));
 }
 

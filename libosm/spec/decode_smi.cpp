@@ -96,7 +96,7 @@ smi::HttpMatch match_of(const Field& field, int& cost) {
 
 void require_account_kind(const Field& field) {
   const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != "ServiceAccount")
+  if (!kind.empty() && kind != kinds::kServiceAccount.kind)
     field["kind"].refuse("must be ServiceAccount: only accounts are identities in the mesh");
 }
 
@@ -127,17 +127,17 @@ smi::TrafficTargetRule rule_of(const Field& field) {
   const std::string kind = field["kind"].required_text();
   rule.name = required_subdomain(field["name"]);
   const Field matches = field["matches"];
-  if (kind == "TCPRoute") {
+  if (kind == kinds::kTcpRoute.kind) {
     rule.kind = smi::RouteKind::kTcpRoute;
     if (matches.present()) matches.note("a TCPRoute rule has no matches; they have no effect");
     return rule;
   }
-  if (!kind.empty() && kind != "HTTPRouteGroup")
+  if (!kind.empty() && kind != kinds::kHttpRouteGroup.kind)
     field["kind"].refuse("must be HTTPRouteGroup or TCPRoute");
   std::set<std::string> seen;
   for (std::string& name : matches.text_list())
     if (seen.insert(name).second) rule.matches.push_back(std::move(name));
-  if (kind == "HTTPRouteGroup" && rule.matches.empty())
+  if (kind == kinds::kHttpRouteGroup.kind && rule.matches.empty())
     field.note("names no matches of the HTTPRouteGroup, so it allows no HTTP request");
   return rule;
 }

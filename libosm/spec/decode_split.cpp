@@ -2,6 +2,7 @@
 #include <array>
 #include <set>
 
+#include "base/json.hpp"
 #include "model/names.hpp"
 #include "spec/decoder.hpp"
 
@@ -42,8 +43,8 @@ int weight_of(const Field& field) {
     field.refuse("required", ErrorCode::kInvalidWeights);
     return 0;
   }
-  const auto* weight = field.value()->if_int64();
-  if (weight == nullptr) {
+  const auto weight = whole_number(*field.value());
+  if (!weight) {
     field.refuse(
         "must be a whole number such as 50; text, fractions and quantities such as 500m "
         "are not understood",

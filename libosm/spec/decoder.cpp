@@ -1,30 +1,11 @@
 #include "spec/decoder.hpp"
 
-#include <boost/json/parse.hpp>
-
 #include "model/names.hpp"
-#include "spec/kinds.hpp"
-#include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
 
 ObjectReader::ObjectReader(const Object& object, NameRule rule) : object_(object) {
-  if (object.json.size() > kMaxFileBytes) {
-    findings_.refuse("", "larger than 3 MB", ErrorCode::kTooLarge);
-    return;
-  }
-  boost::json::parse_options options;
-  options.max_depth = kMaxDepth;
-  boost::system::error_code fault;
-  root_ = boost::json::parse(object.json, fault, {}, options);
-  if (fault) {
-    const bool deep = fault == boost::json::error::too_deep;
-    findings_.refuse("", deep ? "nested too deep" : "not JSON: " + fault.message(),
-                     deep ? ErrorCode::kTooLarge : ErrorCode::kInvalidSyntax);
-    root_ = nullptr;
-    return;
-  }
-  if (auto cause = why_unknown_kind(object.api_version, object.key.kind))
+  if (auto cause = why_unknown(object))
     findings_.refuse("apiVersion", *std::move(cause), ErrorCode::kUnknownKind);
   if (object.key.ns.empty()) {
     findings_.refuse("metadata.namespace", "required");

@@ -17,13 +17,13 @@ inline constexpr const char* kNotASubdomain =
 
 enum class NameRule { kLabel, kSubdomain };
 
-// Parses the object's JSON and checks the common fields of namespaced kinds.
+// Gives access to the object's fields, and checks the common fields of namespaced kinds.
 class ObjectReader {
  public:
   ObjectReader(const Object& object, NameRule rule);
 
   Findings& findings() { return findings_; }
-  Field root() { return {&root_, "", findings_}; }
+  Field root() { return {object_.document.get(), "", findings_}; }
 
   template <class T>
   Decoded<T> finish(T value) && {
@@ -35,7 +35,6 @@ class ObjectReader {
 
  private:
   const Object& object_;
-  boost::json::value root_;
   Findings findings_;
 };
 

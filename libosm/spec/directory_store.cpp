@@ -34,6 +34,7 @@ class DirectoryStore final : public ObjectStore {
  public:
   DirectoryStore(const DirectoryStoreOptions& options, std::unique_ptr<Inotify> inotify)
       : directory_(options.directory),
+        kinds_(options.kinds),
         log_(options.runtime.log),
         metrics_(options.runtime.metrics),
         clock_(options.runtime.clock),
@@ -51,7 +52,7 @@ class DirectoryStore final : public ObjectStore {
     strand_.stop();
   }
 
-  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const override {
+  std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const override {
     std::lock_guard lock(mutex_);
     return index_.list(kind);
   }
@@ -393,7 +394,7 @@ class DirectoryStore final : public ObjectStore {
     const bool same = file.content == digest;
     file = {content.signature, digest};
     if (same) return;
-    ObjectFile objects = read_object_file(content.bytes, full_path(path));
+    ObjectFile objects = read_object_file(content.bytes, full_path(path), kinds_);
     metrics_.add("osm_spec_file_parses_total", {}, 1);
     std::lock_guard lock(mutex_);
     index_.put(path, std::move(objects));
@@ -419,6 +420,7 @@ class DirectoryStore final : public ObjectStore {
   }
 
   const std::string directory_;
+  const Kinds kinds_;
   LogSink& log_;
   MetricsSink& metrics_;
   const Clock& clock_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json.hpp"
 #include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
@@ -77,8 +78,8 @@ std::optional<bool> Field::boolean() const {
 
 std::optional<std::int64_t> Field::integer(std::int64_t least, std::int64_t most) const {
   if (!present()) return std::nullopt;
-  const auto* number = value_->if_int64();
-  if (number != nullptr && *number >= least && *number <= most) return *number;
+  const auto number = whole_number(*value_);
+  if (number && *number >= least && *number <= most) return *number;
   refuse("must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return std::nullopt;
 }

@@ -1,52 +1,131 @@
-#include "spec/kinds.hpp"
+#include "osm/spec/kinds.hpp"
 
 #include <algorithm>
+
+#include "spec/decode.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
-struct Kind {
-  std::string_view name;
-  std::string_view api_version;
-};
+template <auto kDecode>
+std::vector<Problem> faults(const Object& object) {
+  return kDecode(object).problems;
+}
 
-constexpr std::array kKinds{
-    Kind{kNamespace, "v1"},
-    Kind{kService, "v1"},
-    Kind{kServiceAccount, "v1"},
-    Kind{kTrafficTarget, "access.smi-spec.io/v1alpha3"},
-    Kind{kHttpRouteGroup, "specs.smi-spec.io/v1alpha4"},
-    Kind{kTcpRoute, "specs.smi-spec.io/v1alpha4"},
-    Kind{kTrafficSplit, "split.smi-spec.io/v1alpha2"},
-    Kind{kMeshConfig, "config.openservicemesh.io/v1alpha2"},
-    Kind{kMeshRootCertificate, "config.openservicemesh.io/v1alpha2"},
-    Kind{kEgress, "policy.openservicemesh.io/v1alpha1"},
-    Kind{kIngressBackend, "policy.openservicemesh.io/v1alpha1"},
-    Kind{kRetry, "policy.openservicemesh.io/v1alpha1"},
-    Kind{kUpstreamTrafficSetting, "policy.openservicemesh.io/v1alpha1"},
-    Kind{"VirtualMachine", "workload.openservicemesh.io/v1alpha1"},
-};
+Kinds table() {
+  using enum Scope;
+  using enum Review;
+  const auto unobeyed = [](const GroupKind& name, std::string_view plural) {
+    return Kind{.name = name,
+                .version = "v1alpha1",
+                .plural = plural,
+                .review = kWrites,
+                .obeyed = false,
+                .check = faults<decode_policy>};
+  };
+  return {
+      {.name = kinds::kNamespace,
+       .version = "v1",
+       .plural = "namespaces",
+       .alias = "ns",
+       .scope = kCluster},
+      {.name = kinds::kService, .version = "v1", .plural = "services", .alias = "svc"},
+      {.name = kinds::kServiceAccount, .version = "v1", .plural = "serviceaccounts"},
+      {.name = kinds::kTrafficTarget,
+       .version = "v1alpha3",
+       .plural = "traffictargets",
+       .alias = "tt",
+       .status = true,
+       .review = kWrites,
+       .check = faults<decode_traffic_target>},
+      {.name = kinds::kHttpRouteGroup,
+       .version = "v1alpha4",
+       .plural = "httproutegroups",
+       .alias = "htr",
+       .status = true,
+       .review = kWrites,
+       .check = faults<decode_http_route_group>},
+      {.name = kinds::kTcpRoute,
+       .version = "v1alpha4",
+       .plural = "tcproutes",
+       .alias = "tr",
+       .status = true,
+       .review = kWrites,
+       .check = faults<decode_tcp_route>},
+      {.name = kinds::kTrafficSplit,
+       .version = "v1alpha2",
+       .plural = "trafficsplits",
+       .alias = "ts",
+       .status = true,
+       .review = kWrites,
+       .check = faults<decode_traffic_split>},
+      {.name = kinds::kMeshConfig,
+       .version = "v1alpha2",
+       .plural = "meshconfigs",
+       .alias = "mc",
+       .scope = kControlPlane,
+       .status = true,
+       .review = kWrites,
+       .check = faults<decode_mesh_config>},
+      {.name = kinds::kMeshRootCertificate,
+       .version = "v1alpha2",
+       .plural = "meshrootcertificates",
+       .scope = kControlPlane,
+       .review = kWritesAndDeletes,
+       .check = faults<decode_root_certificate>},
+      unobeyed(kinds::kEgress, "egresses"),
+      unobeyed(kinds::kIngressBackend, "ingressbackends"),
+      unobeyed(kinds::kRetry, "retries"),
+      unobeyed(kinds::kUpstreamTrafficSetting, "upstreamtrafficsettings"),
+      {.name = kinds::kVirtualMachine,
+       .version = "v1alpha1",
+       .plural = "virtualmachines",
+       .alias = "vm",
+       .status = true,
+       .review = kWrites},
+  };
+}
 
 }  // namespace
 
-bool is_unobeyed(std::string_view kind) {
-  return std::find(kUnobeyedKinds.begin(), kUnobeyedKinds.end(), kind) != kUnobeyedKinds.end();
+std::string Kind::api_version() const {
+  return std::string(name.group).append(name.group.empty() ? "" : "/").append(version);
 }
 
-std::string why_unobeyed(std::string_view kind) {
-  return std::string(kind) + " is checked and stored, but nothing here obeys it yet";
+const Kinds& mesh_kinds() {
+  static const Kinds kAll = table();
+  return kAll;
 }
 
-std::optional<std::string> why_unknown_kind(std::string_view api_version, std::string_view kind) {
-  for (const Kind& known : kKinds) {
-    if (known.name != kind) continue;
-    if (known.api_version == api_version) return std::nullopt;
-    return "apiVersion " + std::string(api_version) + " of " + std::string(kind) +
-           " is not supported; use " + std::string(known.api_version);
-  }
+Kinds mesh_kinds(std::initializer_list<GroupKind> names) {
+  Kinds out;
+  for (const GroupKind& name : names)
+    if (const Kind* kind = find_kind(mesh_kinds(), name)) out.push_back(*kind);
+  return out;
+}
+
+const Kind* find_kind(const Kinds& kinds, const GroupKind& name) {
+  const auto at =
+      std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.name == name; });
+  return at == kinds.end() ? nullptr : &*at;
+}
+
+std::string why_unobeyed(const ObjectKey& object) {
+  return object.kind + " is checked and stored, but nothing here obeys it yet";
+}
+
+std::optional<std::string> why_unknown(const Object& object, const Kinds& kinds) {
   std::string all;
-  for (const Kind& known : kKinds) all.append(all.empty() ? "" : ", ").append(known.name);
-  return "the mesh does not use this kind; it reads " + all;
+  std::string versions;
+  for (const Kind& known : kinds) {
+    all.append(all.empty() ? "" : ", ").append(known.name.kind);
+    if (known.name.kind != object.key.kind) continue;
+    if (known.api_version() == object.api_version) return std::nullopt;
+    versions.append(versions.empty() ? "" : " or ").append(known.api_version());
+  }
+  if (versions.empty()) return "the mesh does not use this kind; it reads " + all;
+  return "apiVersion " + object.api_version + " of " + object.key.kind + " is not supported; use " +
+         versions;
 }
 
 }  // namespace osm::inline v1::spec

@@ -1,7 +1,6 @@
 #include "osm/spec/object_mesh_spec.hpp"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "osm/notifier.hpp"
 #include "spec/decode.hpp"
 #include "spec/decoder.hpp"
-#include "spec/kinds.hpp"
 #include "spec/mesh_view.hpp"
 
 namespace osm::inline v1::spec {
@@ -22,7 +20,8 @@ class StoreMeshSpec final : public MeshSpec {
   explicit StoreMeshSpec(const MeshSpecOptions& options)
       : store_(options.store),
         mesh_name_(options.mesh_name),
-        config_key_{std::string(kMeshConfig), options.osm_namespace, kMeshConfigName},
+        config_key_{kinds::kMeshConfig, options.osm_namespace, kMeshConfigName},
+        kinds_(options.kinds),
         log_(options.log),
         metrics_(options.metrics) {
     view_.publish(std::make_shared<const MeshView>());
@@ -31,10 +30,10 @@ class StoreMeshSpec final : public MeshSpec {
     subscription_ = store_.subscribe(
         [this](const std::vector<ObjectKey>& changed) { on_store_change(changed); });
     const bool store_synced = store_.has_synced();
-    for (const auto& object : store_.list(kNamespace)) read_namespace(object->key);
-    for (std::string_view kind : kNamespacedKinds) read_kind(kind, nullptr);
-    for (const auto& object : store_.list(kMeshConfig)) read_mesh_config(object->key);
-    for (const auto& object : store_.list(kMeshRootCertificate)) read_root(object->key);
+    for (const auto& object : store_.list(kinds::kNamespace)) read_namespace(object->key);
+    read_all(nullptr);
+    for (const auto& object : store_.list(kinds::kMeshConfig)) read_mesh_config(object->key);
+    for (const auto& object : store_.list(kinds::kMeshRootCertificate)) read_root(object->key);
     publish(store_synced);
   }
 
@@ -46,6 +45,7 @@ class StoreMeshSpec final : public MeshSpec {
   }
   SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return view()->tcp_routes; }
   SharedList<smi::TrafficTarget> list_traffic_targets() const override { return view()->targets; }
+  SharedList<Policy> list_policies() const override { return view()->policies; }
 
   std::vector<ServiceAccount> list_service_accounts() const override {
     const auto now = view();
@@ -114,10 +114,6 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
  private:
-  static constexpr std::array kNamespacedKinds{
-      kService,      kServiceAccount, kHttpRouteGroup, kTcpRoute, kTrafficTarget,
-      kTrafficSplit, kEgress,         kIngressBackend, kRetry,    kUpstreamTrafficSetting};
-
   // The caller holds the view while it reads; the next view may replace it at any moment.
   std::shared_ptr<const MeshView> view() const { return view_.load(); }
 
@@ -128,13 +124,13 @@ class StoreMeshSpec final : public MeshSpec {
       const bool store_synced = store_.has_synced();
       std::set<std::string> turned;  // namespaces that entered or left the mesh
       for (const ObjectKey& key : keys)
-        if (key.kind == kNamespace && read_namespace(key)) turned.insert(key.name);
-      if (!turned.empty())
-        for (std::string_view kind : kNamespacedKinds) read_kind(kind, &turned);
+        if (key.is(kinds::kNamespace) && read_namespace(key)) turned.insert(key.name);
+      if (!turned.empty()) read_all(&turned);
       for (const ObjectKey& key : keys) {
-        if (key.kind == kMeshConfig) read_mesh_config(key);
-        if (key.kind == kMeshRootCertificate) read_root(key);
-        if (is_namespaced_kind(key.kind)) read_object(key);
+        if (key.is(kinds::kMeshConfig)) read_mesh_config(key);
+        if (key.is(kinds::kMeshRootCertificate)) read_root(key);
+        const Kind* kind = find_kind(kinds_, key.group_kind());
+        if (kind != nullptr && kind->scope == Scope::kMesh) read_object(*kind, key);
       }
       const auto told = publish(store_synced);
       if (!told) {
@@ -145,11 +141,6 @@ class StoreMeshSpec final : public MeshSpec {
       }
     }
     notifier_.notify(changed);
-  }
-
-  static bool is_namespaced_kind(std::string_view kind) {
-    return std::find(kNamespacedKinds.begin(), kNamespacedKinds.end(), kind) !=
-           kNamespacedKinds.end();
   }
 
   // True if the namespace entered or left the mesh.
@@ -171,27 +162,36 @@ class StoreMeshSpec final : public MeshSpec {
     return ours ? namespaces_.insert(key.name).second : namespaces_.erase(key.name) > 0;
   }
 
-  // Every object of a kind, or those in `namespaces`.
-  void read_kind(std::string_view kind, const std::set<std::string>* namespaces) {
-    for (const auto& object : store_.list(kind))
-      if (namespaces == nullptr || namespaces->contains(object->key.ns)) read_object(object->key);
+  // Every object of the mesh's namespaces, or those in `namespaces`.
+  void read_all(const std::set<std::string>* namespaces) {
+    for (const Kind& kind : kinds_) {
+      if (kind.scope != Scope::kMesh) continue;
+      for (const auto& object : store_.list(kind.name))
+        if (namespaces == nullptr || namespaces->contains(object->key.ns))
+          read_object(kind, object->key);
+    }
   }
 
-  void read_object(const ObjectKey& key) {
-    if (key.kind == kService) read(key, objects_.services, decode_service);
-    if (key.kind == kServiceAccount) read(key, objects_.accounts, decode_service_account);
-    if (key.kind == kHttpRouteGroup) read(key, objects_.route_groups, decode_http_route_group);
-    if (key.kind == kTcpRoute) read(key, objects_.tcp_routes, decode_tcp_route);
-    if (key.kind == kTrafficTarget) read(key, objects_.targets, decode_traffic_target);
-    if (key.kind == kTrafficSplit) read(key, objects_.splits, decode_traffic_split);
-    if (is_unobeyed(key.kind)) read(key, objects_.policies, decode_policy);
+  void read_object(const Kind& kind, const ObjectKey& key) {
+    if (kind.name == kinds::kService) return read(key, objects_.services, decode_service);
+    if (kind.name == kinds::kServiceAccount)
+      return read(key, objects_.accounts, decode_service_account);
+    if (kind.name == kinds::kHttpRouteGroup)
+      return read(key, objects_.route_groups, decode_http_route_group);
+    if (kind.name == kinds::kTcpRoute) return read(key, objects_.tcp_routes, decode_tcp_route);
+    if (kind.name == kinds::kTrafficTarget)
+      return read(key, objects_.targets, decode_traffic_target);
+    if (kind.name == kinds::kTrafficSplit) return read(key, objects_.splits, decode_traffic_split);
+    if (!kind.obeyed) return read(key, objects_.unobeyed, decode_policy);
+    if (kind.decode != nullptr) return read(key, objects_.policies, kind.decode);
   }
 
-  template <class T>
-  void read(const ObjectKey& key, DecodedKind<T>& kind, Decoded<T> (*decode)(const Object&)) {
+  // `decode` returns a Decoded<T> or a DecodedPolicy.
+  template <class T, class Decode>
+  void read(const ObjectKey& key, DecodedKind<T>& kind, Decode decode) {
     const auto object = store_.get(key);
     const bool monitored = namespaces_.contains(key.ns);
-    const bool policy = key.kind != kService && key.kind != kServiceAccount;
+    const bool policy = !key.is(kinds::kService) && !key.is(kinds::kServiceAccount);
     if (object && policy && !monitored) {
       ignored_[key.ns].insert(key);
     } else if (const auto at = ignored_.find(key.ns); at != ignored_.end()) {
@@ -203,22 +203,20 @@ class StoreMeshSpec final : public MeshSpec {
       return;
     }
     auto& entry = kind.entries[key];
-    if (!read_entry(*object, entry, decode)) entry.value = nullptr;
+    if (!read_entry(object, entry, decode)) entry.value = nullptr;
   }
 
   // False: the object is invalid. The entry then has its problems, and still its previous value.
-  template <class T>
-  bool read_entry(const Object& object, typename DecodedKind<T>::Entry& entry,
-                  Decoded<T> (*decode)(const Object&)) {
-    if (entry.resource_version == object.resource_version && !entry.resource_version.empty())
-      return true;
-    Decoded<T> decoded = decode(object);
-    metrics_.add("osm_spec_decoded_total", {{"kind", object.key.kind}}, 1);
-    entry.resource_version = object.resource_version;
+  template <class Entry, class Decode>
+  bool read_entry(const std::shared_ptr<const Object>& object, Entry& entry, Decode decode) {
+    if (entry.object == object) return true;
+    auto decoded = decode(*object);
+    metrics_.add("osm_spec_decoded_total", {{"kind", object->key.kind}}, 1);
+    entry.object = object;
     entry.problems = std::move(decoded.problems);
     if (decoded.value && !(entry.value && *entry.value == *decoded.value))
-      entry.value = std::make_shared<const T>(*std::move(decoded.value));
-    return decoded.value.has_value();
+      entry.value = std::make_shared<const std::decay_t<decltype(*decoded.value)>>(*decoded.value);
+    return static_cast<bool>(decoded.value);
   }
 
   // An invalid CA keeps its last valid value: a typing error must not change the signer.
@@ -226,7 +224,7 @@ class StoreMeshSpec final : public MeshSpec {
     const auto object = store_.get(key);
     const bool ours = key.ns == config_key_.ns;
     if (object && ours) {
-      read_entry(*object, objects_.roots.entries[key], decode_root_certificate);
+      read_entry(object, objects_.roots.entries[key], decode_root_certificate);
     } else {
       objects_.roots.entries.erase(key);
     }
@@ -260,7 +258,7 @@ class StoreMeshSpec final : public MeshSpec {
       return;
     }
     Decoded<MeshConfig> decoded = decode_mesh_config(*object);
-    metrics_.add("osm_spec_decoded_total", {{"kind", kMeshConfig}}, 1);
+    metrics_.add("osm_spec_decoded_total", {{"kind", kinds::kMeshConfig.kind}}, 1);
     config_problems_ = std::move(decoded.problems);
     config_broken_ = !decoded.value;
     if (decoded.value) config_ = *decoded.value;
@@ -316,6 +314,7 @@ class StoreMeshSpec final : public MeshSpec {
   ObjectStore& store_;
   const std::string mesh_name_;
   const ObjectKey config_key_;
+  const Kinds kinds_;
   LogSink& log_;
   MetricsSink& metrics_;
 

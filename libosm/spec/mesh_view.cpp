@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <tuple>
 
+#include "model/spec_objects.hpp"
 #include "spec/fields.hpp"
-#include "spec/kinds.hpp"
 #include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
-ObjectKey key_of(std::string_view kind, const auto& name) {
-  return {std::string(kind), name.ns, name.name};
-}
+using model::key_of;
 
-const ServiceAccount& name_of(const ServiceAccount& account) { return account; }
-const auto& name_of(const auto& object) { return object.name; }
+ObjectKey service_key(const ServiceName& name) { return {kinds::kService, name.ns, name.name}; }
 
 template <class T>
 void list_valid(const DecodedKind<T>& kind, SharedList<T>& list, std::vector<Problem>& problems) {
@@ -38,7 +35,7 @@ void drop_shared_addresses(MeshView& view) {
     if (service->headless) return false;
     const auto [owner, first] = owners.emplace(service->cluster_ip, service->name);
     if (first) return false;
-    view.problems.push_back({ErrorCode::kConflictingAddress, key_of(kService, service->name), "", 0,
+    view.problems.push_back({ErrorCode::kConflictingAddress, key_of(*service), "", 0,
                              "spec.clusterIP",
                              service->cluster_ip + " is already the address of Service " +
                                  owner->second.str() + "; give each Service its own"});
@@ -51,8 +48,7 @@ void drop_shared_apexes(MeshView& view) {
   std::erase_if(view.splits, [&](const auto& split) {
     const auto [owner, first] = owners.emplace(split->service, split->name);
     if (first) return false;
-    view.problems.push_back({ErrorCode::kDuplicateObject, key_of(kTrafficSplit, split->name), "", 0,
-                             "spec.service",
+    view.problems.push_back({ErrorCode::kDuplicateObject, key_of(*split), "", 0, "spec.service",
                              "TrafficSplit " + owner->second.str() + " already splits Service " +
                                  split->service.str() + " and is used; merge the two"});
     return true;
@@ -60,7 +56,7 @@ void drop_shared_apexes(MeshView& view) {
 }
 
 // These policies have no effect, so conflicts between two of them are only reported.
-void check_policies(const DecodedKind<CheckedPolicy>& policies, std::vector<Problem>& problems) {
+void check_unobeyed(const DecodedKind<CheckedPolicy>& policies, std::vector<Problem>& problems) {
   std::map<std::tuple<std::string, std::string, std::string>, const ObjectKey*> owners;
   for (const auto& [key, entry] : policies.entries) {
     problems.insert(problems.end(), entry.problems.begin(), entry.problems.end());
@@ -80,13 +76,12 @@ class References {
     for (std::size_t i = 0; i < target.rules.size(); ++i) {
       const smi::TrafficTargetRule& rule = target.rules[i];
       const bool http = rule.kind == smi::RouteKind::kHttpRouteGroup;
-      const ObjectKey route{std::string(http ? kHttpRouteGroup : kTcpRoute), target.name.ns,
+      const ObjectKey route{http ? kinds::kHttpRouteGroup : kinds::kTcpRoute, target.name.ns,
                             rule.name};
       const std::string field = field_path("spec.rules", i);
       const auto* group = http ? find(objects_.route_groups, route) : nullptr;
       if (http ? group == nullptr : find(objects_.tcp_routes, route) == nullptr) {
-        dangling(key_of(kTrafficTarget, target.name), field + ".name",
-                 missing(route) + "; this rule allows nothing");
+        dangling(key_of(target), field + ".name", missing(route) + "; this rule allows nothing");
       } else if (http) {
         check_matches(target, rule, *group, field);
       }
@@ -94,27 +89,18 @@ class References {
   }
 
   void check(const smi::TrafficSplit& split) {
-    const ObjectKey key = key_of(kTrafficSplit, split.name);
-    if (!known(split.service))
-      dangling(key, "spec.service", missing(key_of(kService, split.service)));
+    const ObjectKey key = key_of(split);
+    if (!known(split.service)) dangling(key, "spec.service", missing(service_key(split.service)));
     for (std::size_t i = 0; i < split.backends.size(); ++i) {
       const ServiceName backend{split.name.ns, split.backends[i].service};
       if (!known(backend))
-        dangling(key, field_path("spec.backends", i) + ".service",
-                 missing(key_of(kService, backend)));
+        dangling(key, field_path("spec.backends", i) + ".service", missing(service_key(backend)));
     }
   }
 
  private:
   bool known(const ServiceName& name) const {
-    return std::binary_search(view_.services.begin(), view_.services.end(), name,
-                              [](const auto& a, const auto& b) { return name_less(a, b); });
-  }
-  static bool name_less(const std::shared_ptr<const Service>& a, const ServiceName& b) {
-    return a->name < b;
-  }
-  static bool name_less(const ServiceName& a, const std::shared_ptr<const Service>& b) {
-    return a < b->name;
+    return model::find(view_.services, service_key(name)) != nullptr;
   }
 
   static std::string missing(const ObjectKey& key) {
@@ -128,7 +114,7 @@ class References {
           std::any_of(group.matches.begin(), group.matches.end(),
                       [&](const smi::HttpMatch& match) { return match.name == name; });
       if (!there)
-        dangling(key_of(kTrafficTarget, target.name), field + ".matches",
+        dangling(key_of(target), field + ".matches",
                  "HTTPRouteGroup " + group.name.str() + " has no match \"" + name + '"');
     }
   }
@@ -141,24 +127,6 @@ class References {
   const DecodedObjects& objects_;
   MeshView& view_;
 };
-
-template <class T>
-void diff(std::string_view kind, const SharedList<T>& before, const SharedList<T>& after,
-          std::vector<ObjectKey>& changed) {
-  auto a = before.begin();
-  auto b = after.begin();
-  while (a != before.end() || b != after.end()) {
-    if (b == after.end() || (a != before.end() && name_of(**a) < name_of(**b))) {
-      changed.push_back(key_of(kind, name_of(**a++)));
-    } else if (a == before.end() || name_of(**b) < name_of(**a)) {
-      changed.push_back(key_of(kind, name_of(**b++)));
-    } else {
-      if (*a != *b) changed.push_back(key_of(kind, name_of(**b)));
-      ++a;
-      ++b;
-    }
-  }
-}
 
 }  // namespace
 
@@ -173,7 +141,8 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
     if (entry.value) view.roots.emplace(key, entry.value);
     view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
   }
-  check_policies(objects.policies, view.problems);
+  list_valid(objects.policies, view.policies, view.problems);
+  check_unobeyed(objects.unobeyed, view.problems);
   drop_shared_addresses(view);
   drop_shared_apexes(view);
   References references(objects, view);
@@ -184,12 +153,13 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
 
 std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after) {
   std::vector<ObjectKey> changed;
-  diff(kService, before.services, after.services, changed);
-  diff(kServiceAccount, before.accounts, after.accounts, changed);
-  diff(kHttpRouteGroup, before.route_groups, after.route_groups, changed);
-  diff(kTcpRoute, before.tcp_routes, after.tcp_routes, changed);
-  diff(kTrafficTarget, before.targets, after.targets, changed);
-  diff(kTrafficSplit, before.splits, after.splits, changed);
+  model::add_differing(before.services, after.services, changed);
+  model::add_differing(before.accounts, after.accounts, changed);
+  model::add_differing(before.route_groups, after.route_groups, changed);
+  model::add_differing(before.tcp_routes, after.tcp_routes, changed);
+  model::add_differing(before.targets, after.targets, changed);
+  model::add_differing(before.splits, after.splits, changed);
+  model::add_differing(before.policies, after.policies, changed);
   for (const auto& [key, root] : before.roots) {
     const auto at = after.roots.find(key);
     if (at == after.roots.end() || at->second != root) changed.push_back(key);
@@ -200,8 +170,7 @@ std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& afte
   std::set_symmetric_difference(before.namespaces.begin(), before.namespaces.end(),
                                 after.namespaces.begin(), after.namespaces.end(),
                                 std::back_inserter(namespaces));
-  for (std::string& ns : namespaces)
-    changed.push_back({std::string(kNamespace), "", std::move(ns)});
+  for (std::string& ns : namespaces) changed.push_back({kinds::kNamespace, "", std::move(ns)});
   return changed;
 }
 

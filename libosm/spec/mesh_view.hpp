@@ -17,8 +17,8 @@ namespace osm::inline v1::spec {
 template <class T>
 struct DecodedKind {
   struct Entry {
-    std::string resource_version;
-    std::shared_ptr<const T> value;  // null: invalid
+    std::shared_ptr<const Object> object;  // decoded last
+    std::shared_ptr<const T> value;        // null: invalid
     std::vector<Problem> problems;
   };
   std::map<ObjectKey, Entry> entries;
@@ -32,7 +32,8 @@ struct DecodedObjects {
   DecodedKind<smi::TrafficTarget> targets;
   DecodedKind<smi::TrafficSplit> splits;
   DecodedKind<MeshRootCertificate> roots;
-  DecodedKind<CheckedPolicy> policies;  // policies of several kinds
+  DecodedKind<Policy> policies;         // policies of several kinds
+  DecodedKind<CheckedPolicy> unobeyed;  // as policies
 };
 
 struct MeshView {
@@ -42,6 +43,7 @@ struct MeshView {
   SharedList<smi::TcpRoute> tcp_routes;
   SharedList<smi::TrafficTarget> targets;
   SharedList<smi::TrafficSplit> splits;
+  SharedList<Policy> policies;
   std::map<ObjectKey, std::shared_ptr<const MeshRootCertificate>> roots;
   std::set<std::string> namespaces;
   MeshConfig config;

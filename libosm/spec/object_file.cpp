@@ -1,10 +1,9 @@
 #include "spec/object_file.hpp"
 
-#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
 
-#include "base/digest.hpp"
+#include "spec/decode.hpp"
 #include "spec/fields.hpp"
-#include "spec/kinds.hpp"
 #include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
@@ -29,6 +28,8 @@ class MetadataReader {
     }
     object_.api_version = shortened(required_string(*root, "", "apiVersion"), kMaxNameBytes);
     object_.key.kind = shortened(required_string(*root, "", "kind"), kMaxNameBytes);
+    if (const auto slash = object_.api_version.find('/'); slash != std::string::npos)
+      object_.key.group = object_.api_version.substr(0, slash);
     const auto* metadata = root->if_contains("metadata");
     if (metadata == nullptr || !metadata->is_object()) {
       report("metadata", "required, with at least a name");
@@ -99,13 +100,14 @@ class MetadataReader {
   std::vector<Problem>& problems_;
 };
 
-void read_object(YamlDocument document, const std::string& path, ObjectFile& file) {
+void read_object(YamlDocument document, const std::string& path, const Kinds& kinds,
+                 ObjectFile& file) {
   auto object = std::make_shared<Object>();
   object->source = {path, document.line, std::move(document.lines)};
   std::vector<Problem> problems;
   MetadataReader(*object, problems).read(document.value);
   if (problems.empty()) {
-    if (auto cause = why_unknown_kind(object->api_version, object->key.kind))
+    if (auto cause = why_unknown(*object, kinds))
       problems.push_back({ErrorCode::kUnknownKind, {}, "", 0, "kind", *std::move(cause)});
   }
   for (Problem& problem : problems) {
@@ -115,23 +117,31 @@ void read_object(YamlDocument document, const std::string& path, ObjectFile& fil
     file.problems.push_back(std::move(problem));
   }
   if (!problems.empty()) return;
-  object->json = json::serialize(document.value);
-  object->resource_version = digest_of(object->json).hex();
+  object->document = std::make_shared<const json::value>(std::move(document.value));
   file.objects.push_back(std::move(object));
 }
 
 }  // namespace
 
-ObjectFile read_object_file(std::string_view text, const std::string& path) {
+ObjectFile read_object_file(std::string_view text, const std::string& path, const Kinds& kinds) {
   ObjectFile file;
   for (YamlResult& result : parse_yaml(text)) {
     if (const auto* error = std::get_if<YamlError>(&result)) {
       file.broken.push_back({error->code, {}, path, error->line, "", error->cause});
     } else {
-      read_object(std::get<YamlDocument>(std::move(result)), path, file);
+      read_object(std::get<YamlDocument>(std::move(result)), path, kinds, file);
     }
   }
   return file;
+}
+
+Result<std::vector<std::shared_ptr<const Object>>> read_objects(std::string_view text,
+                                                                const std::string& path,
+                                                                const Kinds& kinds) {
+  ObjectFile file = read_object_file(text, path, kinds);
+  for (const auto* problems : {&file.broken, &file.problems})
+    if (!problems->empty()) return Error{problems->front().code, problems->front().text()};
+  return std::move(file.objects);
 }
 
 }  // namespace osm::inline v1::spec

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/detail/api.hpp"
-#include "osm/object.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -20,7 +19,8 @@ struct ObjectFile {
   bool readable() const { return broken.empty(); }
 };
 
-// Problems name `path` as the place of the text. Failure: none. Exported for osm::testing.
-OSM_API ObjectFile read_object_file(std::string_view text, const std::string& path);
+// Problems name `path` as the place of the text. Failure: none.
+ObjectFile read_object_file(std::string_view text, const std::string& path,
+                            const Kinds& kinds = mesh_kinds());
 
 }  // namespace osm::inline v1::spec

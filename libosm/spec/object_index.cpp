@@ -1,15 +1,19 @@
 #include "spec/object_index.hpp"
 
 #include <algorithm>
+#include <boost/json/value.hpp>
 #include <utility>
 
 namespace osm::inline v1::spec {
 namespace {
 
+bool same_content(const Object& a, const Object& b) {
+  return a.document == b.document || *a.document == *b.document;
+}
+
 bool same(const Object& a, const Object& b) {
-  return a.key == b.key && a.resource_version == b.resource_version &&
-         a.source.path == b.source.path && a.source.line == b.source.line &&
-         a.source.fields == b.source.fields;
+  return a.key == b.key && same_content(a, b) && a.source.path == b.source.path &&
+         a.source.line == b.source.line && a.source.fields == b.source.fields;
 }
 
 Problem duplicate(const Object& loser, const Object& winner) {
@@ -68,10 +72,10 @@ void ObjectIndex::remove(const std::string& path) {
   files_.erase(at);
 }
 
-std::vector<std::shared_ptr<const Object>> ObjectIndex::list(std::string_view kind) const {
+std::vector<std::shared_ptr<const Object>> ObjectIndex::list(const GroupKind& kind) const {
   std::vector<std::shared_ptr<const Object>> out;
-  for (auto at = claims_.lower_bound({std::string(kind), "", ""});
-       at != claims_.end() && at->first.kind == kind; ++at)
+  for (auto at = claims_.lower_bound({kind, "", ""}); at != claims_.end() && at->first.is(kind);
+       ++at)
     out.push_back(at->second.begin()->second);
   return out;
 }
@@ -102,7 +106,7 @@ ObjectIndex::Changes ObjectIndex::take_changes() {
   for (const auto& [key, before] : std::exchange(before_, {})) {
     const auto now = get(key);
     if (now == before) continue;
-    if (now && before && now->resource_version == before->resource_version) {
+    if (now && before && same_content(*now, *before)) {
       changes.moved = true;
     } else {
       changes.keys.push_back(key);

@@ -16,7 +16,7 @@ namespace osm::inline v1::spec {
 class ObjectIndex {
  public:
   struct Changes {
-    std::vector<ObjectKey> keys;  // added, removed, or of another resource version; ordered
+    std::vector<ObjectKey> keys;  // added, removed, or with other content; ordered
     bool moved = false;           // some object has another place and the same content
   };
 
@@ -25,7 +25,7 @@ class ObjectIndex {
   void put(const std::string& path, ObjectFile file);
   void remove(const std::string& path);
 
-  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const;
+  std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const;
   std::shared_ptr<const Object> get(const ObjectKey& key) const;
 
   // All problems, duplicates included, ordered.

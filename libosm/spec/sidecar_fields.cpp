@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/json.hpp"
 #include "spec/choice.hpp"
 #include "spec/field_texts.hpp"
 
@@ -44,7 +45,7 @@ std::optional<double> quantity_of(std::string_view text) {
 std::map<std::string, std::string> quantities_of(const Field& field) {
   std::map<std::string, std::string> out;
   for (const auto& [resource, amount] : field.members()) {
-    if (amount.present() && amount.value()->is_int64()) {
+    if (amount.present() && whole_number(*amount.value())) {
       if (const auto whole = amount.integer(0, INT64_MAX))
         out.emplace(resource, std::to_string(*whole));
       continue;

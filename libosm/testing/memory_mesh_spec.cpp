@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/spec_objects.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::testing {
@@ -17,6 +18,14 @@ template <class T>
 using Objects = std::map<NameOf<T>, std::shared_ptr<const T>>;
 
 constexpr const char* kOsmNamespace = "osm-system";
+
+template <class T>
+ObjectKey key_of(const T& object) {
+  return model::key_of(object);
+}
+ObjectKey key_of(const MeshRootCertificate& root) {
+  return {kinds::kMeshRootCertificate, kOsmNamespace, root.name};
+}
 
 template <class T>
 SharedList<T> values(const Objects<T>& objects) {
@@ -32,6 +41,7 @@ struct MemoryMeshSpec::State {
   std::tuple<Objects<Service>, Objects<smi::TrafficSplit>, Objects<smi::HttpRouteGroup>,
              Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>, Objects<MeshRootCertificate>>
       objects;
+  SharedList<Policy> policies;
   std::set<ServiceAccount> accounts;
   std::set<std::string> namespaces;
   MeshConfig config;
@@ -49,22 +59,20 @@ struct MemoryMeshSpec::State {
     std::lock_guard lock(mutex);
     return values<T>(of<T>());
   }
-  template <class T>
   bool erase(const ObjectKey& key) {
-    return of<T>().erase({key.ns, key.name}) > 0;
-  }
-
-  bool erase_by_kind(const ObjectKey& key) {
-    if (key.kind == "Service") return erase<Service>(key);
-    if (key.kind == "TrafficSplit") return erase<smi::TrafficSplit>(key);
-    if (key.kind == "HTTPRouteGroup") return erase<smi::HttpRouteGroup>(key);
-    if (key.kind == "TCPRoute") return erase<smi::TcpRoute>(key);
-    if (key.kind == "TrafficTarget") return erase<smi::TrafficTarget>(key);
-    if (key.kind == "MeshRootCertificate")
-      return key.ns == kOsmNamespace && of<MeshRootCertificate>().erase(key.name) > 0;
-    if (key.kind == "ServiceAccount") return accounts.erase({key.ns, key.name}) > 0;
-    if (key.kind == "Namespace") return namespaces.erase(key.name) > 0;
-    return false;
+    bool erased = false;
+    std::apply(
+        [&](auto&... kind) {
+          ((erased = erased || std::erase_if(kind,
+                                             [&](const auto& entry) {
+                                               return key_of(*entry.second) == key;
+                                             }) > 0),
+           ...);
+        },
+        objects);
+    if (key.is(kinds::kServiceAccount)) return accounts.erase({key.ns, key.name}) > 0;
+    if (key.is(kinds::kNamespace)) return namespaces.erase(key.name) > 0;
+    return erased || std::erase_if(policies, [&](const auto& one) { return one->key == key; }) > 0;
   }
 };
 
@@ -74,26 +82,43 @@ MemoryMeshSpec::~MemoryMeshSpec() = default;
 void MemoryMeshSpec::notify(std::vector<ObjectKey> changed) { state_->notifier.notify(changed); }
 
 template <class T>
-void MemoryMeshSpec::put_object(const char* kind, const T& object) {
+void MemoryMeshSpec::put_object(const T& object) {
   std::vector<ObjectKey> changed;
   {
     std::lock_guard lock(state_->mutex);
     if (state_->namespaces.insert(object.name.ns).second)
-      changed.push_back({"Namespace", "", object.name.ns});
+      changed.push_back({kinds::kNamespace, "", object.name.ns});
     auto& slot = state_->of<T>()[object.name];
     if (!slot || !(*slot == object)) {
       slot = std::make_shared<const T>(object);
-      changed.push_back({kind, object.name.ns, object.name.name});
+      changed.push_back(key_of(object));
     }
   }
   if (!changed.empty()) notify(std::move(changed));
 }
 
-void MemoryMeshSpec::put(const Service& service) { put_object("Service", service); }
-void MemoryMeshSpec::put(const smi::TrafficSplit& split) { put_object("TrafficSplit", split); }
-void MemoryMeshSpec::put(const smi::HttpRouteGroup& group) { put_object("HTTPRouteGroup", group); }
-void MemoryMeshSpec::put(const smi::TcpRoute& route) { put_object("TCPRoute", route); }
-void MemoryMeshSpec::put(const smi::TrafficTarget& target) { put_object("TrafficTarget", target); }
+void MemoryMeshSpec::put(const Service& service) { put_object(service); }
+void MemoryMeshSpec::put(const smi::TrafficSplit& split) { put_object(split); }
+void MemoryMeshSpec::put(const smi::HttpRouteGroup& group) { put_object(group); }
+void MemoryMeshSpec::put(const smi::TcpRoute& route) { put_object(route); }
+void MemoryMeshSpec::put(const smi::TrafficTarget& target) { put_object(target); }
+
+void MemoryMeshSpec::put(const Policy& policy) {
+  {
+    std::lock_guard lock(state_->mutex);
+    auto& list = state_->policies;
+    const auto at = model::place_of(list, policy.key);
+    const bool held = at != list.end() && (*at)->key == policy.key;
+    if (held && **at == policy) return;
+    auto value = std::make_shared<const Policy>(policy);
+    if (held) {
+      *at = std::move(value);
+    } else {
+      list.insert(at, std::move(value));
+    }
+  }
+  notify({policy.key});
+}
 
 void MemoryMeshSpec::put(const MeshRootCertificate& root) {
   {
@@ -102,7 +127,7 @@ void MemoryMeshSpec::put(const MeshRootCertificate& root) {
     if (slot && *slot == root) return;
     slot = std::make_shared<const MeshRootCertificate>(root);
   }
-  notify({{"MeshRootCertificate", kOsmNamespace, root.name}});
+  notify({{kinds::kMeshRootCertificate, kOsmNamespace, root.name}});
 }
 
 void MemoryMeshSpec::put_service_account(const ServiceAccount& account) {
@@ -110,9 +135,9 @@ void MemoryMeshSpec::put_service_account(const ServiceAccount& account) {
   {
     std::lock_guard lock(state_->mutex);
     if (state_->namespaces.insert(account.ns).second)
-      changed.push_back({"Namespace", "", account.ns});
+      changed.push_back({kinds::kNamespace, "", account.ns});
     if (state_->accounts.insert(account).second)
-      changed.push_back({"ServiceAccount", account.ns, account.name});
+      changed.push_back({kinds::kServiceAccount, account.ns, account.name});
   }
   if (!changed.empty()) notify(std::move(changed));
 }
@@ -122,7 +147,7 @@ void MemoryMeshSpec::put_namespace(const std::string& ns) {
     std::lock_guard lock(state_->mutex);
     if (!state_->namespaces.insert(ns).second) return;
   }
-  notify({{"Namespace", "", ns}});
+  notify({{kinds::kNamespace, "", ns}});
 }
 
 void MemoryMeshSpec::set_mesh_config(const MeshConfig& config) {
@@ -131,13 +156,13 @@ void MemoryMeshSpec::set_mesh_config(const MeshConfig& config) {
     if (state_->config == config) return;
     state_->config = config;
   }
-  notify({{"MeshConfig", kOsmNamespace, "osm-mesh-config"}});
+  notify({{kinds::kMeshConfig, kOsmNamespace, "osm-mesh-config"}});
 }
 
 void MemoryMeshSpec::remove(const ObjectKey& key) {
   {
     std::lock_guard lock(state_->mutex);
-    if (!state_->erase_by_kind(key)) return;
+    if (!state_->erase(key)) return;
   }
   notify({key});
 }
@@ -176,6 +201,10 @@ SharedList<smi::TcpRoute> MemoryMeshSpec::list_tcp_traffic_specs() const {
 }
 SharedList<smi::TrafficTarget> MemoryMeshSpec::list_traffic_targets() const {
   return state_->list<smi::TrafficTarget>();
+}
+SharedList<Policy> MemoryMeshSpec::list_policies() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->policies;
 }
 SharedList<Service> MemoryMeshSpec::list_services() const { return state_->list<Service>(); }
 

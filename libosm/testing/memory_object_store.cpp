@@ -1,23 +1,35 @@
 #include "osm/testing/memory_object_store.hpp"
 
+#include <boost/json/value.hpp>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "osm/notifier.hpp"
-#include "spec/object_file.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::testing {
+namespace {
+
+bool same(const Object& a, const Object& b) {
+  return a.resource_version == b.resource_version && a.labels == b.labels &&
+         *a.document == *b.document;
+}
+
+}  // namespace
 
 struct MemoryObjectStore::State {
   mutable std::mutex mutex;
   std::map<ObjectKey, std::shared_ptr<const Object>> objects;
+  spec::Kinds kinds;
   bool synced = true;
   std::vector<Problem> problems;
   Notifier<const std::vector<ObjectKey>&> notifier;
 };
 
-MemoryObjectStore::MemoryObjectStore() : state_(std::make_unique<State>()) {}
+MemoryObjectStore::MemoryObjectStore(spec::Kinds kinds) : state_(std::make_unique<State>()) {
+  state_->kinds = std::move(kinds);
+}
 MemoryObjectStore::~MemoryObjectStore() = default;
 
 void MemoryObjectStore::put_all(std::vector<std::shared_ptr<const Object>> objects) {
@@ -26,7 +38,7 @@ void MemoryObjectStore::put_all(std::vector<std::shared_ptr<const Object>> objec
     std::lock_guard lock(state_->mutex);
     for (auto& object : objects) {
       auto& slot = state_->objects[object->key];
-      if (slot && slot->resource_version == object->resource_version) continue;
+      if (slot && same(*slot, *object)) continue;
       changed.push_back(object->key);
       slot = std::move(object);
     }
@@ -35,14 +47,13 @@ void MemoryObjectStore::put_all(std::vector<std::shared_ptr<const Object>> objec
 }
 
 Status MemoryObjectStore::put_yaml(std::string_view text, std::string_view path) {
-  spec::ObjectFile file = spec::read_object_file(text, std::string(path));
-  for (const auto* problems : {&file.broken, &file.problems})
-    if (!problems->empty()) return Error{problems->front().code, problems->front().text()};
-  put_all(std::move(file.objects));
+  OSM_TRY(auto objects, spec::read_objects(text, std::string(path), state_->kinds));
+  put_all(std::move(objects));
   return {};
 }
 
 void MemoryObjectStore::put(Object object) {
+  if (!object.document) object.document = std::make_shared<const boost::json::value>();
   std::vector<std::shared_ptr<const Object>> objects;
   objects.push_back(std::make_shared<const Object>(std::move(object)));
   put_all(std::move(objects));
@@ -74,11 +85,11 @@ void MemoryObjectStore::set_problems(std::vector<Problem> problems) {
   state_->notifier.notify({});
 }
 
-std::vector<std::shared_ptr<const Object>> MemoryObjectStore::list(std::string_view kind) const {
+std::vector<std::shared_ptr<const Object>> MemoryObjectStore::list(const GroupKind& kind) const {
   std::lock_guard lock(state_->mutex);
   std::vector<std::shared_ptr<const Object>> out;
-  for (auto at = state_->objects.lower_bound({std::string(kind), "", ""});
-       at != state_->objects.end() && at->first.kind == kind; ++at)
+  for (auto at = state_->objects.lower_bound({kind, "", ""});
+       at != state_->objects.end() && at->first.is(kind); ++at)
     out.push_back(at->second);
   return out;
 }

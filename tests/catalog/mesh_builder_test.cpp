@@ -121,7 +121,7 @@ class RandomChanges {
       case 0:
         return mesh_.spec.put(any_service());
       case 1:
-        return mesh_.spec.remove({"Service", kNs, name("s")});
+        return mesh_.spec.remove({kinds::kService, kNs, name("s")});
       case 2:
         return provider().set_endpoints(service_name(name("s")), any_endpoints());
       case 3:
@@ -129,12 +129,13 @@ class RandomChanges {
       case 4:
         return mesh_.spec.put(target(name("t"), name("a"), {name("a"), name("a")}, any_rules()));
       case 5:
-        return mesh_.spec.remove({"TrafficTarget", kNs, name("t")});
+        return mesh_.spec.remove({kinds::kTrafficTarget, kNs, name("t")});
       case 6:
         return mesh_.spec.put(
             split(name("x"), name("s"), {{name("s"), pick(2)}, {name("s"), pick(3)}}));
       case 7:
-        return mesh_.spec.remove({pick(2) ? "TrafficSplit" : "TCPRoute", kNs, name("x")});
+        return mesh_.spec.remove(
+            {pick(2) ? kinds::kTrafficSplit : kinds::kTcpRoute, kNs, name("x")});
       case 8:
         return mesh_.spec.put(routes(name("r"), pick(2) ? std::vector<std::string>{"m1", "m2"}
                                                         : std::vector<std::string>{"m1"}));
@@ -169,7 +170,7 @@ class RandomChanges {
       case 2:
         return mesh_.spec.put_namespace("other");
       case 3:
-        return mesh_.spec.remove({"Namespace", "", "other"});
+        return mesh_.spec.remove({kinds::kNamespace, "", "other"});
       case 4:
         return mesh_.cloud.set_synced(true);
       case 5:
@@ -297,7 +298,9 @@ TEST_SUITE("catalog::MeshBuilder") {
 
   TEST_CASE("a removed TrafficTarget takes its accounts' rights with it") {
     Shop shop;
-    const auto& after = shop.after([&] { shop.spec.remove({"TrafficTarget", kNs, "buyer"}); });
+    const auto& after = shop.after([&] {
+      shop.spec.remove({kinds::kTrafficTarget, kNs, "buyer"});
+    });
     CHECK(after.changes.identities == std::set{identity("buyer"), identity("store")});
     CHECK(after.policies.find(identity("buyer")) == nullptr);
     CHECK(after.upstreams_of(identity("buyer"))->empty());
@@ -318,21 +321,21 @@ TEST_SUITE("catalog::MeshBuilder") {
 
   TEST_CASE("a generation names the objects that were written, those without effect too") {
     Shop shop;
-    CHECK(shop.last->changes.objects == std::set<ObjectKey>{{"Namespace", "", kNs},
-                                                            {"Service", kNs, "store"},
-                                                            {"Service", kNs, "stock"},
-                                                            {"HTTPRouteGroup", kNs, "web"},
-                                                            {"TrafficTarget", kNs, "buyer"},
-                                                            {"TrafficTarget", kNs, "store"},
-                                                            {"Workload", kNs, "store"}});
+    CHECK(shop.last->changes.objects == std::set<ObjectKey>{{kinds::kNamespace, "", kNs},
+                                                            {kinds::kService, kNs, "store"},
+                                                            {kinds::kService, kNs, "stock"},
+                                                            {kinds::kHttpRouteGroup, kNs, "web"},
+                                                            {kinds::kTrafficTarget, kNs, "buyer"},
+                                                            {kinds::kTrafficTarget, kNs, "store"},
+                                                            {model::kWorkloadKind, kNs, "store"}});
     const auto& after = shop.after([&] {
       shop.spec.put(routes("unused", {"buy"}));
-      shop.spec.remove({"TrafficTarget", kNs, "buyer"});
+      shop.spec.remove({kinds::kTrafficTarget, kNs, "buyer"});
       shop.vm.put_workload(workload("store", "u1", "store", "10.0.0.3", {"store"}));
     });
-    CHECK(after.changes.objects == std::set<ObjectKey>{{"HTTPRouteGroup", kNs, "unused"},
-                                                       {"TrafficTarget", kNs, "buyer"},
-                                                       {"Workload", kNs, "store"}});
+    CHECK(after.changes.objects == std::set<ObjectKey>{{kinds::kHttpRouteGroup, kNs, "unused"},
+                                                       {kinds::kTrafficTarget, kNs, "buyer"},
+                                                       {model::kWorkloadKind, kNs, "store"}});
     MeshConfig config;
     config.proxy.permissive = true;
     CHECK(shop.after([&] { shop.spec.set_mesh_config(config); }).changes.objects.size() == 1);
@@ -364,7 +367,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     REQUIRE(after.problems->size() == 1);
     const Problem& problem = after.problems->front();
     CHECK(problem.code == ErrorCode::kConflictingProtocol);
-    CHECK(problem.object == ObjectKey{"Service", kNs, "raw"});
+    CHECK(problem.object == ObjectKey{kinds::kService, kNs, "raw"});
     for (const char* part : {"shop/w1", "8080", "tcp", "http", "shop/store"})
       CHECK(problem.cause.find(part) != std::string::npos);
   }
@@ -438,7 +441,7 @@ TEST_SUITE("catalog::MeshBuilder") {
 
   TEST_CASE("workloads and accounts of namespaces that left the mesh are gone") {
     Shop shop;
-    const auto& after = shop.after([&] { shop.spec.remove({"Namespace", "", kNs}); });
+    const auto& after = shop.after([&] { shop.spec.remove({kinds::kNamespace, "", kNs}); });
     CHECK(after.workloads.empty());
     CHECK(after.endpoints.find(service_name("store"))->endpoints.empty());
   }

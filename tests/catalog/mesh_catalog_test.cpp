@@ -193,7 +193,7 @@ TEST_SUITE("catalog::check_policy") {
   TEST_CASE("denied: a target that was left out as invalid is quoted") {
     Shop shop;
     shop.spec.set_problems({{.code = ErrorCode::kInvalidRegex,
-                             .object = {"TrafficTarget", kNs, "idle"},
+                             .object = {kinds::kTrafficTarget, kNs, "idle"},
                              .path = "mesh/a.yaml",
                              .line = 7,
                              .field = "spec",

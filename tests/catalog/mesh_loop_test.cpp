@@ -183,7 +183,7 @@ TEST_SUITE("catalog::MeshLoop") {
     mesh.start();
     mesh.executor.run_for(1s);
     mesh.spec.put(split("s", "store", {{"gone", 1}}));
-    mesh.spec.set_source({"TrafficSplit", kNs, "s"},
+    mesh.spec.set_source({kinds::kTrafficSplit, kNs, "s"},
                          {.path = "mesh/a.yaml", .line = 3, .fields = {{"spec.backends", 9}}});
     mesh.executor.run_for(1s);
     mesh.move_store(1);
@@ -193,7 +193,7 @@ TEST_SUITE("catalog::MeshLoop") {
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].fields.at("file") == "mesh/a.yaml");
     CHECK(lines[0].fields.at("line") == "9");
-    mesh.spec.remove({"TrafficSplit", kNs, "s"});
+    mesh.spec.remove({kinds::kTrafficSplit, kNs, "s"});
     mesh.executor.run_for(1s);
     CHECK(mesh.log.count("resolved: TrafficSplit shop/s") == 1);
   }

@@ -49,7 +49,7 @@ struct Shop {
     REQUIRE(snapshot);
   }
   // The names of the workloads that the object concerns.
-  std::set<std::string> concerned(const char* kind, const char* name) const {
+  std::set<std::string> concerned(const GroupKind& kind, const char* name) const {
     std::set<std::string> out;
     const ObjectScope scope = scope_of({kind, kNs, name}, *snapshot, *builder.policy_index());
     for (const auto& entry : workloads_in(scope, *snapshot)) out.insert(entry->workload.name.name);
@@ -62,31 +62,31 @@ struct Shop {
 TEST_SUITE("catalog::scope_of") {
   TEST_CASE("scopes of all kinds of objects") {
     struct Case {
-      const char* kind;
+      GroupKind kind;
       const char* name;
       std::set<std::string> concerned;
     };
     const std::set<std::string> everybody{"annex", "buyer", "lonely", "stock", "store"};
     const std::vector<Case> cases{
-        {"TrafficTarget", "buyer", {"buyer", "store"}},
-        {"TrafficTarget", "store", {"stock", "store"}},
-        {"TrafficTarget", "none", {}},
-        {"HTTPRouteGroup", "web", {"buyer", "store"}},
-        {"HTTPRouteGroup", "unused", {}},
-        {"HTTPRouteGroup", "raw", {}},  // of another kind
-        {"TCPRoute", "raw", {"stock", "store"}},
-        {"Service", "stock", {"stock", "store"}},
-        {"Service", "annex", {"annex", "buyer"}},  // by way of the apex
-        {"TrafficSplit", "canary", {"annex", "buyer", "store"}},
-        {"TrafficSplit", "none", {}},
-        {"Workload", "lonely", {"lonely"}},
-        {"Workload", "stock", {"stock", "store"}},
-        {"MeshConfig", "osm-mesh-config", everybody},
-        {"Namespace", kNs, everybody},
+        {kinds::kTrafficTarget, "buyer", {"buyer", "store"}},
+        {kinds::kTrafficTarget, "store", {"stock", "store"}},
+        {kinds::kTrafficTarget, "none", {}},
+        {kinds::kHttpRouteGroup, "web", {"buyer", "store"}},
+        {kinds::kHttpRouteGroup, "unused", {}},
+        {kinds::kHttpRouteGroup, "raw", {}},  // of another kind
+        {kinds::kTcpRoute, "raw", {"stock", "store"}},
+        {kinds::kService, "stock", {"stock", "store"}},
+        {kinds::kService, "annex", {"annex", "buyer"}},  // by way of the apex
+        {kinds::kTrafficSplit, "canary", {"annex", "buyer", "store"}},
+        {kinds::kTrafficSplit, "none", {}},
+        {model::kWorkloadKind, "lonely", {"lonely"}},
+        {model::kWorkloadKind, "stock", {"stock", "store"}},
+        {kinds::kMeshConfig, "osm-mesh-config", everybody},
+        {kinds::kNamespace, kNs, everybody},
     };
     const Shop shop;
     for (const Case& one : cases) {
-      CAPTURE(one.kind);
+      CAPTURE(one.kind.kind);
       CAPTURE(one.name);
       CHECK(shop.concerned(one.kind, one.name) == one.concerned);
     }
@@ -94,24 +94,24 @@ TEST_SUITE("catalog::scope_of") {
 
   TEST_CASE("in permissive mode services, splits and workloads with services concern all") {
     const Shop shop(true);
-    CHECK(shop.concerned("Service", "stock").size() == 5);
-    CHECK(shop.concerned("TrafficSplit", "canary").size() == 5);
-    CHECK(shop.concerned("Workload", "stock").size() == 5);
-    CHECK(shop.concerned("Workload", "lonely") == std::set<std::string>{"lonely"});
+    CHECK(shop.concerned(kinds::kService, "stock").size() == 5);
+    CHECK(shop.concerned(kinds::kTrafficSplit, "canary").size() == 5);
+    CHECK(shop.concerned(model::kWorkloadKind, "stock").size() == 5);
+    CHECK(shop.concerned(model::kWorkloadKind, "lonely") == std::set<std::string>{"lonely"});
   }
 }
 
 TEST_SUITE("catalog::ObjectRecords") {
   TEST_CASE("a removed object and a former scope are remembered for so many generations") {
     ObjectRecords records;
-    const ObjectKey gone{"TrafficTarget", kNs, "gone"};
-    const ObjectKey changed{"TrafficTarget", kNs, "changed"};
+    const ObjectKey gone{kinds::kTrafficTarget, kNs, "gone"};
+    const ObjectKey changed{kinds::kTrafficTarget, kNs, "changed"};
     ObjectScope before;
     before.identities.insert(identity("buyer"));
     records.note(gone, 5, false, before);
     records.note(changed, 5, true, before);
     const auto pass = [&](std::uint64_t generation) {
-      records.note({"Service", kNs, "busy"}, generation, true, {});
+      records.note({kinds::kService, kNs, "busy"}, generation, true, {});
     };
     pass(5 + ObjectRecords::kRemembered);
     REQUIRE(records.find(gone));
@@ -127,7 +127,7 @@ TEST_SUITE("catalog::ObjectRecords") {
 
   TEST_CASE("an object that changes twice keeps its first scope") {
     ObjectRecords records;
-    const ObjectKey target{"TrafficTarget", kNs, "t"};
+    const ObjectKey target{kinds::kTrafficTarget, kNs, "t"};
     ObjectScope first;
     first.identities.insert(identity("a"));
     ObjectScope second;

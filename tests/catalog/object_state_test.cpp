@@ -42,7 +42,7 @@ struct Mesh {
                                  .runtime = {executor, executor, clock, rng, log, metrics}});
   }
   void settle() { executor.run_for(1s); }
-  ObjectState state(const char* kind, const char* name) const {
+  ObjectState state(const GroupKind& kind, const char* name) const {
     return loop->object_state({kind, kNs, name});
   }
 };
@@ -52,32 +52,32 @@ struct Mesh {
 TEST_SUITE("catalog::MeshLoop objects") {
   TEST_CASE("before the first generation nothing is told, then everything is live in it") {
     Mesh mesh;
-    CHECK(mesh.state("TrafficTarget", "buyer").snapshot == nullptr);
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").snapshot == nullptr);
     mesh.settle();
-    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    const ObjectState state = mesh.state(kinds::kTrafficTarget, "buyer");
     REQUIRE(state.snapshot);
     CHECK(state.generation == 1);
     CHECK(state.present);
     CHECK_FALSE(state.pending);
-    CHECK(mesh.loop->object_state({"MeshConfig", "", ""}).generation == 1);
-    CHECK(mesh.state("TrafficTarget", "none").generation == 0);
+    CHECK(mesh.loop->object_state({kinds::kMeshConfig, "", ""}).generation == 1);
+    CHECK(mesh.state(kinds::kTrafficTarget, "none").generation == 0);
   }
 
   TEST_CASE("a change is pending from the moment it is written until a generation holds it") {
     Mesh mesh;
     mesh.settle();
     mesh.spec.put(target("buyer", "store", {"thief"}, {http_rule("web", {"buy"})}));
-    CHECK(mesh.state("TrafficTarget", "buyer").pending);
-    CHECK(mesh.state("TrafficTarget", "buyer").generation == 1);
-    CHECK_FALSE(mesh.state("HTTPRouteGroup", "web").pending);
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").pending);
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").generation == 1);
+    CHECK_FALSE(mesh.state(kinds::kHttpRouteGroup, "web").pending);
     mesh.settle();
-    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    const ObjectState state = mesh.state(kinds::kTrafficTarget, "buyer");
     CHECK_FALSE(state.pending);
     CHECK(state.generation == 2);
     // Whoever lost its right is concerned too.
     CHECK(state.scope.identities ==
           std::set{identity("buyer"), identity("store"), identity("thief")});
-    CHECK(mesh.state("HTTPRouteGroup", "web").generation == 1);
+    CHECK(mesh.state(kinds::kHttpRouteGroup, "web").generation == 1);
   }
 
   TEST_CASE("a change without effect is live in the generation that is current") {
@@ -86,19 +86,19 @@ TEST_SUITE("catalog::MeshLoop objects") {
     mesh.vm.set_endpoints(service_name("store"), {});
     mesh.settle();
     mesh.spec.put(routes("unused", {"buy"}));
-    CHECK(mesh.state("HTTPRouteGroup", "unused").pending);
+    CHECK(mesh.state(kinds::kHttpRouteGroup, "unused").pending);
     mesh.settle();
-    CHECK(mesh.state("HTTPRouteGroup", "unused").generation == 2);
+    CHECK(mesh.state(kinds::kHttpRouteGroup, "unused").generation == 2);
     CHECK(mesh.loop->snapshots().load()->generation == 2);
   }
 
   TEST_CASE("a removed object is remembered with whom it concerned") {
     Mesh mesh;
     mesh.settle();
-    mesh.spec.remove({"TrafficTarget", kNs, "buyer"});
-    CHECK(mesh.state("TrafficTarget", "buyer").pending);
+    mesh.spec.remove({kinds::kTrafficTarget, kNs, "buyer"});
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").pending);
     mesh.settle();
-    const ObjectState state = mesh.state("TrafficTarget", "buyer");
+    const ObjectState state = mesh.state(kinds::kTrafficTarget, "buyer");
     CHECK_FALSE(state.present);
     CHECK(state.generation == 2);
     CHECK(state.scope.identities == std::set{identity("buyer"), identity("store")});
@@ -108,13 +108,13 @@ TEST_SUITE("catalog::MeshLoop objects") {
     Mesh mesh;
     mesh.settle();
     mesh.vm.put_workload(workload("store", "u1", "store", "10.0.0.7", {"store"}));
-    CHECK(mesh.state("Workload", "store").pending);
+    CHECK(mesh.state(model::kWorkloadKind, "store").pending);
     mesh.settle();
-    CHECK(mesh.state("Workload", "store").generation == 2);
+    CHECK(mesh.state(model::kWorkloadKind, "store").generation == 2);
     mesh.vm.set_endpoints(service_name("store"), {served_at("10.0.0.7", "store")});
-    CHECK(mesh.state("Workload", "store").pending);
+    CHECK(mesh.state(model::kWorkloadKind, "store").pending);
     mesh.settle();
-    const ObjectState state = mesh.state("Workload", "store");
+    const ObjectState state = mesh.state(model::kWorkloadKind, "store");
     CHECK_FALSE(state.pending);
     CHECK(state.generation == 3);
     CHECK(state.scope.identities == std::set{identity("buyer")});

@@ -209,7 +209,7 @@ TEST_SUITE("catalog::settle_services") {
     CHECK(find(settled, "b").ports[0].port_name == "x");
     REQUIRE(settled.problems.size() == 1);
     CHECK(settled.problems[0].code == ErrorCode::kConflictingAddress);
-    CHECK(settled.problems[0].object == ObjectKey{"Service", "shop", "b"});
+    CHECK(settled.problems[0].object == ObjectKey{kinds::kService, "shop", "b"});
     CHECK(settled.problems[0].cause.find("10.1.0.1:80") != std::string::npos);
     CHECK(settled.problems[0].cause.find("shop/a") != std::string::npos);
   }

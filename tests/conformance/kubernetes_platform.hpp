@@ -52,8 +52,9 @@ class ClusterObjects {
     const auto text = [](const boost::json::value& value) {
       return boost::json::value_to<std::string>(value);
     };
-    ObjectKey key{text(object.at("kind")), text(metadata.at("namespace")),
-                  text(metadata.at("name"))};
+    const std::string kind = text(object.at("kind"));
+    const std::string group = kind == "EndpointSlice" ? "discovery.k8s.io" : "";
+    ObjectKey key{{group, kind}, text(metadata.at("namespace")), text(metadata.at("name"))};
     out.insert_or_assign(std::move(key), std::move(object));
   }
 

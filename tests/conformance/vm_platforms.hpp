@@ -147,9 +147,9 @@ class VmPlatform final : public ProviderPlatform {
   void show(const ServiceName& service) {
     const auto& endpoints = content_.at(service);
     if (!store_.put_yaml(yaml_of(service, endpoints)).ok()) return;  // not even an object
-    std::set<ObjectKey> keys{{"Service", service.ns, service.name}};
+    std::set<ObjectKey> keys{{kinds::kService, service.ns, service.name}};
     for (const Endpoint& endpoint : endpoints)
-      keys.insert({"VirtualMachine", endpoint.identity.ns,
+      keys.insert({kinds::kVirtualMachine, endpoint.identity.ns,
                    machine_name(endpoint, std::hash<ServiceName>{}(service))});
     hide(service, keys);
     shown_[service] = keys;

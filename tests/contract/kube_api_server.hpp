@@ -21,6 +21,7 @@
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/watch_server.hpp"
+#include "kubernetes/mesh_resources.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/system.hpp"

@@ -49,8 +49,8 @@ struct Mesh : Rig {
   }
 };
 
-ObjectKey target(const std::string& name) { return {"TrafficTarget", values::kNs, name}; }
-ObjectKey routes(const std::string& name) { return {"HTTPRouteGroup", values::kNs, name}; }
+ObjectKey target(const std::string& name) { return {kinds::kTrafficTarget, values::kNs, name}; }
+ObjectKey routes(const std::string& name) { return {kinds::kHttpRouteGroup, values::kNs, name}; }
 
 std::vector<std::string> names(const std::vector<ProxyLag>& lagging) {
   std::vector<std::string> out;
@@ -143,9 +143,9 @@ TEST_SUITE("control_plane::Receipts") {
     CHECK(status->concerned == 2);
     CHECK_FALSE(mesh.live("s0", "/good"));
     CHECK(mesh.ask(target("none")).error().code == ErrorCode::kNotFound);
-    const auto secret = mesh.ask({"Secret", values::kNs, "x"});
-    CHECK(secret.error().code == ErrorCode::kInvalidArgument);
-    CHECK(secret.error().message.find("HTTPRouteGroup") != std::string::npos);
+    const auto secret = mesh.ask({{"", "Secret"}, values::kNs, "x"});
+    CHECK(secret.error().code == ErrorCode::kNotFound);
+    CHECK(secret.error().message.find("its kind shapes no proxy") != std::string::npos);
   }
 
   TEST_CASE("an object that became invalid is rejected, whatever proxies have") {
@@ -213,12 +213,12 @@ TEST_SUITE("control_plane::Receipts") {
 
   TEST_CASE("a machine is asked for as its platform calls it") {
     Mesh mesh(1);
-    const auto machine = mesh.ask({"VirtualMachine", values::kNs, "s0"});
+    const auto machine = mesh.ask({kinds::kVirtualMachine, values::kNs, "s0"});
     REQUIRE(machine.ok());
     CHECK(machine->phase == ObjectPhase::kApplied);
     CHECK(machine->object.kind == "VirtualMachine");
     CHECK(machine->concerned == 2);
-    CHECK(mesh.ask({"MeshConfig", "osm-system", "osm-mesh-config"})->concerned == 2);
+    CHECK(mesh.ask({kinds::kMeshConfig, "osm-system", "osm-mesh-config"})->concerned == 2);
   }
 
   TEST_CASE("a wait fails when the control plane stops") {

@@ -53,7 +53,7 @@ class Status(ShopTest):
                 code, out, err = self.osm("status", *arguments)
                 self.assertEqual((code, out), (1, ""))
                 self.assertIn(says, err)
-        self.assertEqual(self.controller.admin("/v1/status?kind=Secret&name=x")[0], 400)
+        self.assertEqual(self.controller.admin("/v1/status?kind=Secret&name=x")[0], 404)
         self.assertEqual(self.controller.admin("/v1/status?kind=Service")[0], 400)
         self.assertEqual(self.controller.admin("/v1/status?kind=Service&namespace=a&name=b")[0], 404)
 

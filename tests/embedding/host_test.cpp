@@ -130,7 +130,7 @@ TEST_SUITE("embedding") {
   TEST_CASE("a wait on the executor's own thread is refused, and the mesh lives on") {
     osm::testing::ThreadExecutor executor(2);
     Host host(executor);
-    const ObjectKey object{"TrafficTarget", "shop", "none"};
+    const ObjectKey object{kinds::kTrafficTarget, "shop", "none"};
     const Workload workload{{"shop", "vm"},
                             ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c8"),
                             {"shop", "app"},

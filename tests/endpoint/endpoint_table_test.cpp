@@ -103,7 +103,7 @@ TEST_SUITE("endpoint::EndpointTable") {
     REQUIRE(first.problems().size() == 1);
     const Problem problem = first.problems().front();
     CHECK(problem.code == ErrorCode::kConflictingAddress);
-    CHECK(problem.object == ObjectKey{"Service", "shop", "books"});
+    CHECK(problem.object == ObjectKey{kinds::kService, "shop", "books"});
     for (const char* part : {"10.0.0.1:8080", "shop/honest", "vm", "shop/intruder", "cloud"})
       CHECK(problem.cause.find(part) != std::string::npos);
 

@@ -13,10 +13,6 @@
 namespace osm::fuzz {
 namespace {
 
-constexpr std::string_view kKinds[] = {"Namespace",     "Service",        "ServiceAccount",
-                                       "TrafficTarget", "HTTPRouteGroup", "TCPRoute",
-                                       "TrafficSplit",  "MeshConfig",     "VirtualMachine"};
-
 std::vector<std::string> files_of(std::string_view text) {
   constexpr std::string_view kSeparator = "\n===\n";
   std::vector<std::string> files;
@@ -39,10 +35,10 @@ void check_file(const std::string& text, const spec::ObjectFile& file) {
   }
   for (const auto& object : file.objects) {
     require(!object->key.kind.empty() && !object->key.name.empty(), "an object has kind and name",
-            object->json);
-    require(!object->resource_version.empty(), "an object has a version", object->json);
+            text);
+    require(object->document != nullptr, "an object has a document", text);
     require(object->source.line > 0 && object->source.line <= lines,
-            "an object's line is one of its file", object->json);
+            "an object's line is one of its file", text);
   }
 }
 
@@ -85,13 +81,13 @@ void follow(spec::ObjectIndex& index, testing::MemoryObjectStore& store) {
 }
 
 void check_index(const spec::ObjectIndex& index) {
-  for (const std::string_view kind : kKinds) {
-    const auto objects = index.list(kind);
+  for (const spec::Kind& kind : spec::mesh_kinds()) {
+    const auto objects = index.list(kind.name);
     const bool ordered =
         std::adjacent_find(objects.begin(), objects.end(), [](const auto& a, const auto& b) {
           return !(a->key < b->key);
         }) == objects.end();
-    require(ordered, "objects are listed in order, each once", kind);
+    require(ordered, "objects are listed in order, each once", kind.name.kind);
   }
 }
 

@@ -414,13 +414,18 @@ Object object_of(const json::value& document) {
   const auto* root = document.if_object();
   const json::value* metadata = root != nullptr ? root->if_contains("metadata") : nullptr;
   object.api_version = text(&document, "apiVersion");
-  object.key = {text(&document, "kind"), text(metadata, "namespace"), text(metadata, "name")};
+  const auto slash = object.api_version.find('/');
+  const std::string kind = text(&document, "kind");
+  object.key = {
+      {slash == std::string::npos ? "" : std::string_view(object.api_version).substr(0, slash),
+       kind},
+      text(metadata, "namespace"),
+      text(metadata, "name")};
   if (const auto* fields = metadata != nullptr ? metadata->if_object() : nullptr) {
     object.labels = text_map(fields->if_contains("labels"));
     object.annotations = text_map(fields->if_contains("annotations"));
   }
-  object.json = json::serialize(document);
-  object.resource_version = object.json;
+  object.document = std::make_shared<const json::value>(document);
   object.source.path = "fuzz.yaml";
   return object;
 }

@@ -6,29 +6,29 @@
 
 #include "fuzz/object_edits.hpp"
 #include "osm/ids.hpp"
+#include "osm/spec/kinds.hpp"
 #include "spec/decode.hpp"
-#include "spec/kinds.hpp"
 #include "vm/virtual_machine.hpp"
 
 namespace osm::fuzz {
 namespace {
 
-constexpr std::string_view kKinds[] = {spec::kService,
-                                       spec::kServiceAccount,
-                                       spec::kTrafficTarget,
-                                       spec::kHttpRouteGroup,
-                                       spec::kTcpRoute,
-                                       spec::kTrafficSplit,
-                                       spec::kMeshConfig,
-                                       "VirtualMachine",
-                                       spec::kMeshRootCertificate,
-                                       spec::kEgress,
-                                       spec::kIngressBackend,
-                                       spec::kRetry,
-                                       spec::kUpstreamTrafficSetting};
+constexpr GroupKind kKinds[] = {kinds::kService,
+                                kinds::kServiceAccount,
+                                kinds::kTrafficTarget,
+                                kinds::kHttpRouteGroup,
+                                kinds::kTcpRoute,
+                                kinds::kTrafficSplit,
+                                kinds::kMeshConfig,
+                                kinds::kVirtualMachine,
+                                kinds::kMeshRootCertificate,
+                                kinds::kEgress,
+                                kinds::kIngressBackend,
+                                kinds::kRetry,
+                                kinds::kUpstreamTrafficSetting};
 
 void check_problems(const Object& object, const std::vector<Problem>& problems, bool valid) {
-  require(valid || !problems.empty(), "an object that is left out has a reason", object.json);
+  require(valid || !problems.empty(), "an object that is left out has a reason", object.key.str());
   for (const Problem& problem : problems) {
     require(problem.object == object.key, "a problem names its object", problem.text());
     require(!problem.cause.empty(), "a problem says what is wrong", problem.text());
@@ -55,54 +55,55 @@ void check_regexes(const smi::HttpRouteGroup& group) {
 }
 
 void decode(const Object& object) {
-  const std::string& kind = object.key.kind;
-  if (kind == spec::kService) {
+  const GroupKind kind = object.key.group_kind();
+  const std::string text = boost::json::serialize(*object.document);
+  if (kind == kinds::kService) {
     const auto decoded = spec::decode_service(object);
     check(object, decoded);
     if (decoded.value) check_name(decoded.value->name);
-  } else if (kind == spec::kServiceAccount) {
+  } else if (kind == kinds::kServiceAccount) {
     const auto decoded = spec::decode_service_account(object);
     check(object, decoded);
     if (decoded.value) check_name(*decoded.value);
-  } else if (kind == spec::kTrafficTarget) {
+  } else if (kind == kinds::kTrafficTarget) {
     const auto decoded = spec::decode_traffic_target(object);
     check(object, decoded);
     if (!decoded.value) return;
     check_name(decoded.value->destination);
     for (const ServiceAccount& source : decoded.value->sources) check_name(source);
     require(decoded.value->destination.ns == object.key.ns,
-            "a target shapes its own namespace only", object.json);
-  } else if (kind == spec::kHttpRouteGroup) {
+            "a target shapes its own namespace only", text);
+  } else if (kind == kinds::kHttpRouteGroup) {
     const auto decoded = spec::decode_http_route_group(object);
     check(object, decoded);
     if (decoded.value) check_regexes(*decoded.value);
-  } else if (kind == spec::kTcpRoute) {
+  } else if (kind == kinds::kTcpRoute) {
     check(object, spec::decode_tcp_route(object));
-  } else if (kind == spec::kTrafficSplit) {
+  } else if (kind == kinds::kTrafficSplit) {
     const auto decoded = spec::decode_traffic_split(object);
     check(object, decoded);
     if (!decoded.value) return;
     std::int64_t sum = 0;
     for (const smi::SplitBackend& backend : decoded.value->backends) {
-      require(backend.weight >= 0, "a weight is not negative", object.json);
+      require(backend.weight >= 0, "a weight is not negative", text);
       sum += backend.weight;
     }
-    require(sum > 0 && sum <= UINT32_MAX, "weights sum to what Envoy can add up", object.json);
-  } else if (kind == spec::kMeshConfig) {
+    require(sum > 0 && sum <= UINT32_MAX, "weights sum to what Envoy can add up", text);
+  } else if (kind == kinds::kMeshConfig) {
     const auto decoded = spec::decode_mesh_config(object);
     check(object, decoded);
     if (decoded.value)
       require(decoded.value->certificates.service_validity.count() > 0, "certificates live");
-  } else if (kind == spec::kMeshRootCertificate) {
+  } else if (kind == kinds::kMeshRootCertificate) {
     const auto decoded = spec::decode_root_certificate(object);
     check(object, decoded);
     if (decoded.value)
       require(is_dns_subdomain(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
-  } else if (spec::is_unobeyed(kind)) {
+  } else if (!spec::find_kind(spec::mesh_kinds(), kind)->obeyed) {
     const auto decoded = spec::decode_policy(object);
     check(object, decoded);
-    require(!decoded.problems.empty(), "that nothing obeys it is said", object.json);
-  } else if (kind == vm::kKind) {
+    require(!decoded.problems.empty(), "that nothing obeys it is said", text);
+  } else if (kind == kinds::kVirtualMachine) {
     const auto decoded = vm::decode_virtual_machine(object);
     check(object, decoded);
     if (!decoded.value) return;
@@ -116,10 +117,13 @@ void decode(const Object& object) {
 void run(Choices choices) {
   if (choices.flag()) {
     Object object;
-    object.key = {std::string(kKinds[choices.below(std::size(kKinds))]), "b", "fuzz"};
-    object.api_version = object.key.kind == vm::kKind ? vm::kApiVersion : "v1";
-    object.json = std::string(choices.rest());
-    decode(object);
+    object.key = {kKinds[choices.below(std::size(kKinds))], "b", "fuzz"};
+    object.api_version =
+        spec::find_kind(spec::mesh_kinds(), object.key.group_kind())->api_version();
+    boost::system::error_code fault;
+    object.document = std::make_shared<const boost::json::value>(
+        boost::json::parse(std::string(choices.rest()), fault));
+    if (!fault) decode(object);
     return;
   }
   boost::json::value document = base_objects()[choices.below(base_objects().size())];

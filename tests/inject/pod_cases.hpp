@@ -64,9 +64,9 @@ inline std::map<std::string, std::string> text_map(const json::value* value) {
 
 inline MeshConfig mesh_config_of(const json::object& object) {
   Object config;
-  config.key = {"MeshConfig", "osm-system", "osm-mesh-config"};
+  config.key = {kinds::kMeshConfig, "osm-system", "osm-mesh-config"};
   config.api_version = "config.openservicemesh.io/v1alpha2";
-  config.json = json::serialize(object);
+  config.document = std::make_shared<const json::value>(object);
   const auto decoded = spec::decode_mesh_config(config);
   REQUIRE_MESSAGE(decoded.value.has_value(), decoded.problems.front().text());
   return *decoded.value;

@@ -81,7 +81,7 @@ TEST_SUITE("inject::Validator of policies") {
           std::string::npos);
     CHECK(create({kPolicyApi, "IngressBackend", kBackend, "first"}).allowed);
     CHECK(create({kPolicyApi, "IngressBackend", kBackend, "second", "other"}).allowed);
-    store.remove({"IngressBackend", "shop", "first"});
+    store.remove({kinds::kIngressBackend, "shop", "first"});
     CHECK(create({kPolicyApi, "IngressBackend", kBackend, "second"}).allowed);
   }
 

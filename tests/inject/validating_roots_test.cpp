@@ -125,7 +125,7 @@ TEST_SUITE("inject::Validator of MeshRootCertificates") {
     CHECK(verdict.allowed);
     REQUIRE(verdict.warnings.size() == 1);
     CHECK(verdict.warnings[0].find("declared in namespace osm-system") != std::string::npos);
-    spec.remove({"MeshRootCertificate", "osm-system", "second"});
+    spec.remove({kinds::kMeshRootCertificate, "osm-system", "second"});
     CHECK(remove(stray).allowed);
   }
 }

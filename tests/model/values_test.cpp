@@ -91,7 +91,7 @@ TEST_SUITE("ObjectSource") {
 }
 
 TEST_SUITE("Problem") {
-  const ObjectKey kTarget{"TrafficTarget", "bookstore", "buyer"};
+  const ObjectKey kTarget{kinds::kTrafficTarget, "bookstore", "buyer"};
 
   TEST_CASE("its text names file, line, object, field, cause and code") {
     CHECK(
@@ -107,7 +107,7 @@ TEST_SUITE("Problem") {
           "mesh: permission denied [unreadable-source]");
     CHECK(Problem{ErrorCode::kInvalidField, kTarget, "", 0, "", "bad"}.text() ==
           "TrafficTarget bookstore/buyer: bad [invalid-field]");
-    CHECK(ObjectKey{"Namespace", "", "bookstore"}.str() == "Namespace bookstore");
+    CHECK(ObjectKey{kinds::kNamespace, "", "bookstore"}.str() == "Namespace bookstore");
   }
 }
 

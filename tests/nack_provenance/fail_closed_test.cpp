@@ -153,7 +153,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.executor.run_for(200ms);
     EnvoyProxy& refusing = *rig.proxies.at("s1");
     while (rig.trials() == 0) REQUIRE(refusing.step());
-    rig.spec.remove({"TrafficTarget", values::kNs, "s3"});  // no candidate
+    rig.spec.remove({kinds::kTrafficTarget, values::kNs, "s3"});  // no candidate
     rig.settle(4000ms);
     CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
     CHECK(rig.live("s0", "/new"));

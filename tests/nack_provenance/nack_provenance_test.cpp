@@ -125,7 +125,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     Rig rig(3);
     for (const char* name : {"s0", "s1"})
       rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
-    rig.spec.remove({"TrafficTarget", values::kNs, "s2"});
+    rig.spec.remove({kinds::kTrafficTarget, values::kNs, "s2"});
     rig.settle();
     refuse(*rig.proxies.at("s0"), "/new");
     rig.proxies.at("s1")->silent = true;

@@ -17,7 +17,7 @@ using osm::testing::MemoryMeshSpec;
 
 namespace {
 
-Problem refusal(const char* kind, const std::string& name) {
+Problem refusal(const GroupKind& kind, const std::string& name) {
   Problem problem;
   problem.code = ErrorCode::kRefusedByProxy;
   problem.object = {kind, kNs, name};
@@ -38,12 +38,12 @@ struct Written {
   }
   // The objects that a builder would read now.
   static model::SpecObjects objects(const MeshSpec& from) {
-    return {from.get_mesh_config(),        from.list_namespaces(),
-            from.list_services(),          from.list_traffic_targets(),
-            from.list_traffic_splits(),    from.list_tcp_traffic_specs(),
-            from.list_http_traffic_specs()};
+    return {from.get_mesh_config(),         from.list_namespaces(),
+            from.list_services(),           from.list_traffic_targets(),
+            from.list_traffic_splits(),     from.list_tcp_traffic_specs(),
+            from.list_http_traffic_specs(), from.list_policies()};
   }
-  void withhold(const char* kind, const std::string& name, const MeshConfig& good = {}) {
+  void withhold(const GroupKind& kind, const std::string& name, const MeshConfig& good = {}) {
     withheld.withhold(refusal(kind, name), objects(spec), good);
     executor.run_until_idle();
   }
@@ -60,18 +60,18 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
   TEST_CASE("of every kind only the withheld object is left out") {
     Written w;
     for (const auto& [kind, name] :
-         std::map<std::string, std::string>{{"Service", "store"},
-                                            {"HTTPRouteGroup", "web"},
-                                            {"TrafficTarget", "buyer"},
-                                            {"TrafficSplit", "canary"}}) {
-      CAPTURE(kind);
+         std::vector<std::pair<GroupKind, std::string>>{{kinds::kService, "store"},
+                                                        {kinds::kHttpRouteGroup, "web"},
+                                                        {kinds::kTrafficTarget, "buyer"},
+                                                        {kinds::kTrafficSplit, "canary"}}) {
+      CAPTURE(kind.kind);
       Written one;
-      one.withhold(kind.c_str(), name);
+      one.withhold(kind, name);
       const std::vector<ObjectKey> missing =
           model::new_in(Written::objects(one.withheld), Written::objects(one.spec));
       CHECK(missing == std::vector<ObjectKey>{{kind, kNs, name}});
     }
-    w.withhold("Service", "store");
+    w.withhold(kinds::kService, "store");
     CHECK(w.withheld.get_service(service_name("store")) == nullptr);
     CHECK(w.withheld.get_service(service_name("stock")) != nullptr);
   }
@@ -81,17 +81,17 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     std::vector<ObjectKey> heard;
     const Subscription subscription = w.withheld.subscribe(
         [&](const auto& changed) { heard.insert(heard.end(), changed.begin(), changed.end()); });
-    w.spec.set_source({"HTTPRouteGroup", kNs, "web"}, {"mesh/web.yaml", 7, {}});
-    w.withhold("HTTPRouteGroup", "web");
+    w.spec.set_source({kinds::kHttpRouteGroup, kNs, "web"}, {"mesh/web.yaml", 7, {}});
+    w.withhold(kinds::kHttpRouteGroup, "web");
     REQUIRE(w.withheld.list_problems().size() == 1);
     CHECK(w.withheld.list_problems().front().text() ==
           "mesh/web.yaml:7: HTTPRouteGroup shop/web: refused [refused-by-proxy]");
-    CHECK(heard == std::vector<ObjectKey>{{"HTTPRouteGroup", kNs, "web"}});
+    CHECK(heard == std::vector<ObjectKey>{{kinds::kHttpRouteGroup, kNs, "web"}});
   }
 
   TEST_CASE("once it changes it is listed again, also when it changes back") {
     Written w;
-    w.withhold("HTTPRouteGroup", "web");
+    w.withhold(kinds::kHttpRouteGroup, "web");
     w.spec.put(routes("more", {"other"}));  // another object: nothing is lifted
     w.executor.run_until_idle();
     CHECK(w.withheld.list_http_traffic_specs().size() == 1);
@@ -106,8 +106,8 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
 
   TEST_CASE("a removed object has no problem any more, whether it or its namespace is removed") {
     Written w;
-    w.withhold("HTTPRouteGroup", "web");
-    w.spec.remove({"HTTPRouteGroup", kNs, "web"});
+    w.withhold(kinds::kHttpRouteGroup, "web");
+    w.spec.remove({kinds::kHttpRouteGroup, kNs, "web"});
     w.executor.run_until_idle();
     CHECK(w.withheld.list_problems().empty());
   }
@@ -116,7 +116,7 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     Written w;
     const model::SpecObjects then = Written::objects(w.spec);
     w.spec.put(routes("web", {"mended"}));
-    w.withheld.withhold(refusal("HTTPRouteGroup", "web"), then);
+    w.withheld.withhold(refusal(kinds::kHttpRouteGroup, "web"), then);
     w.executor.run_until_idle();
     CHECK(w.withheld.list_http_traffic_specs().size() == 2);
     CHECK(w.withheld.list_problems().empty());
@@ -128,7 +128,7 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     MeshConfig bad = good;
     bad.proxy.egress = true;
     w.spec.set_mesh_config(bad);
-    Problem problem = refusal("MeshConfig", "osm-mesh-config");
+    Problem problem = refusal(kinds::kMeshConfig, "osm-mesh-config");
     w.withheld.withhold(problem, Written::objects(w.spec), good);
     w.executor.run_until_idle();
     CHECK(w.withheld.get_mesh_config() == good);
@@ -152,9 +152,9 @@ TEST_SUITE("nack_provenance::TrialMesh") {
     w.spec.put(target("thief", "store", {"thief"}, {http_rule("more", {"sell"})}));
     const model::SpecObjects after = Written::objects(w.spec);
     const std::vector<ObjectKey> candidates = model::new_in(before, after);
-    CHECK(candidates == std::vector<ObjectKey>{{"TrafficTarget", kNs, "buyer"},
-                                               {"TrafficTarget", kNs, "thief"},
-                                               {"HTTPRouteGroup", kNs, "web"}});
+    CHECK(candidates == std::vector<ObjectKey>{{kinds::kTrafficTarget, kNs, "buyer"},
+                                               {kinds::kTrafficTarget, kNs, "thief"},
+                                               {kinds::kHttpRouteGroup, kNs, "web"}});
     TrialMesh trial({before, after, {{&provider}}, {}, TrustDomain("cluster.local")});
     const auto paths = [](const TrialMesh::SnapshotPtr& mesh) {
       std::vector<std::string> out;
@@ -169,7 +169,7 @@ TEST_SUITE("nack_provenance::TrialMesh") {
           Paths{});  // names no match of web's
     CHECK(paths(trial.with_old({candidates[2]})) == Paths{"thief/sell"});
     CHECK(paths(trial.with_old({})) == Paths{"buyer/changed", "thief/sell"});
-    const auto without = trial.without({"HTTPRouteGroup", kNs, "web"});
+    const auto without = trial.without({kinds::kHttpRouteGroup, kNs, "web"});
     CHECK(paths(without) == Paths{"thief/sell"});
     // Changes that the object alone causes.
     CHECK(without->changes.identities ==
@@ -189,7 +189,7 @@ TEST_SUITE("nack_provenance::move_mentioned_last") {
     CHECK_FALSE(move_mentioned_last("something else", objects, candidates));
     CHECK(candidates == before);
     CHECK(move_mentioned_last("regex '/a{1,200}' is too costly", objects, candidates));
-    CHECK(candidates.back() == ObjectKey{"HTTPRouteGroup", kNs, "odd"});
+    CHECK(candidates.back() == ObjectKey{kinds::kHttpRouteGroup, kNs, "odd"});
     std::vector<ObjectKey> rest = before;
     std::erase(rest, candidates.back());
     candidates.pop_back();

@@ -65,7 +65,7 @@ TEST_SUITE("security.namespaces") {
     for (int round = 0; round < 40 || (granted <= 5 && round < 1000); ++round) {
       const std::string ns = RandomMesh::namespace_name(mesh.pick(RandomMesh::kNamespaces));
       mesh.change(ns);
-      mesh.spec.remove({"TrafficTarget", ns, "grant"});
+      mesh.spec.remove({kinds::kTrafficTarget, ns, "grant"});
       const AtomsByClass before = everything(*mesh.snapshot());
       smi::TrafficTarget target;
       target.name = {ns, "grant"};
@@ -76,7 +76,7 @@ TEST_SUITE("security.namespaces") {
       target.rules = {{smi::RouteKind::kTcpRoute, "any", {}}};
       mesh.spec.put(target);
       granted += everything(*mesh.snapshot()) != before;
-      mesh.spec.remove({"TrafficTarget", ns, "grant"});
+      mesh.spec.remove({kinds::kTrafficTarget, ns, "grant"});
       CHECK(everything(*mesh.snapshot()) == before);
     }
     CHECK(granted > 5);

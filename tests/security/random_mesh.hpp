@@ -51,7 +51,7 @@ class RandomMesh {
     const std::string name = "x" + std::to_string(pick(kNames));
     switch (pick(10)) {
       case 0:
-        spec.remove({"Service", ns, name});
+        spec.remove({kinds::kService, ns, name});
         return "no Service " + name;
       case 1:
       case 2:

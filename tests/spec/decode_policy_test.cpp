@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
+#include "osm/spec/kinds.hpp"
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
-#include "spec/kinds.hpp"
 
 using namespace osm;
 using namespace osm::spec;
@@ -80,19 +80,20 @@ std::string http_limit(const std::string& more) {
 
 TEST_SUITE("spec::decode_policy") {
   TEST_CASE("an Egress that is good says only that nothing obeys it") {
-    CHECK(policy_of(kEgress, kFrom + kPorts +
-                                 "hosts: [pay.example.com, '*.Example.com', 'a.b:80']\n"
-                                 "ipAddresses: [192.0.2.0/24, 0.0.0.0/0]\n"
-                                 "matches: [" +
-                                 kGroup + ", " + kSetting + ", " + kGroup + "]")
+    CHECK(policy_of(kinds::kEgress.kind, kFrom + kPorts +
+                                             "hosts: [pay.example.com, '*.Example.com', 'a.b:80']\n"
+                                             "ipAddresses: [192.0.2.0/24, 0.0.0.0/0]\n"
+                                             "matches: [" +
+                                             kGroup + ", " + kSetting + ", " + kGroup + "]")
               .claims.empty());
     for (const char* protocol : {"http", "https", "tcp", "tcp-server-first"})
-      policy_of(kEgress, kFrom + "ports: [{number: 1, protocol: " + std::string(protocol) + "}]\n");
+      policy_of(kinds::kEgress.kind,
+                kFrom + "ports: [{number: 1, protocol: " + std::string(protocol) + "}]\n");
   }
 
   TEST_CASE("faults of an Egress are refused with their fields") {
     check_refused(
-        kEgress,
+        kinds::kEgress.kind,
         {
             {kPorts, "spec.sources", "required"},
             {kFrom, "spec.ports", "required"},
@@ -136,7 +137,7 @@ TEST_SUITE("spec::decode_policy") {
 
   TEST_CASE("an IngressBackend claims each of its backends' ports") {
     const CheckedPolicy policy =
-        policy_of(kIngressBackend,
+        policy_of(kinds::kIngressBackend.kind,
                   "backends:\n- {name: api, port: {number: 80, protocol: http}}\n"
                   "- {name: api, port: {number: 81, protocol: http}}\n"
                   "- {name: web, port: {number: 80, protocol: http}}\n"
@@ -149,17 +150,18 @@ TEST_SUITE("spec::decode_policy") {
   }
 
   TEST_CASE("https that asks for certificates says whose, and that which does not need not") {
-    policy_of(kIngressBackend, https_with(", tls: {skipClientCertValidation: true}") + kAnyone);
-    policy_of(kIngressBackend, https_with("") + kPrincipal);
-    policy_of(kIngressBackend,
+    policy_of(kinds::kIngressBackend.kind,
+              https_with(", tls: {skipClientCertValidation: true}") + kAnyone);
+    policy_of(kinds::kIngressBackend.kind, https_with("") + kPrincipal);
+    policy_of(kinds::kIngressBackend.kind,
               https_with(", tls: {skipClientCertValidation: false, sniHosts: [a.b]}") + kPrincipal);
-    policy_of(kIngressBackend,
+    policy_of(kinds::kIngressBackend.kind,
               https_with("") +
                   "sources: [{kind: AuthenticatedPrincipal, name: a}, {kind: IPRange, name: "
                   "10.0.0.0/8}]");
-    policy_of(kIngressBackend, kHttp + kAnyone);  // no TLS, no certificate
+    policy_of(kinds::kIngressBackend.kind, kHttp + kAnyone);  // no TLS, no certificate
     check_refused(
-        kIngressBackend,
+        kinds::kIngressBackend.kind,
         {
             {https_with("") + kAnyone, "spec.backends[0]", "add an AuthenticatedPrincipal"},
             {https_with(", tls: {skipClientCertValidation: false}") + kAnyone, "spec.backends[0]",
@@ -169,7 +171,7 @@ TEST_SUITE("spec::decode_policy") {
 
   TEST_CASE("faults of an IngressBackend are refused with their fields") {
     check_refused(
-        kIngressBackend,
+        kinds::kIngressBackend.kind,
         {
             {kAnyone, "spec.backends", "required"},
             {kHttp, "spec.sources", "required"},
@@ -210,10 +212,10 @@ TEST_SUITE("spec::decode_policy") {
   }
 
   TEST_CASE("faults of a Retry are refused with their fields") {
-    CHECK(policy_of(kRetry, retry_with("5xx", "connect-failure")).claims.empty());
-    policy_of(kRetry, retry_with("numRetries: 5", "numRetries: 0"));
+    CHECK(policy_of(kinds::kRetry.kind, retry_with("5xx", "connect-failure")).claims.empty());
+    policy_of(kinds::kRetry.kind, retry_with("numRetries: 5", "numRetries: 0"));
     check_refused(
-        kRetry,
+        kinds::kRetry.kind,
         {
             {retry_with("kind: ServiceAccount", "kind: Service"), "spec.source.kind",
              "must be ServiceAccount"},
@@ -244,7 +246,8 @@ TEST_SUITE("spec::decode_policy") {
   }
 
   TEST_CASE("an UpstreamTrafficSetting claims its host") {
-    const CheckedPolicy policy = policy_of(kUpstreamTrafficSetting, kHost + R"(connectionSettings:
+    const CheckedPolicy policy =
+        policy_of(kinds::kUpstreamTrafficSetting.kind, kHost + R"(connectionSettings:
   tcp: {maxConnections: 0, connectTimeout: 5s}
   http: {maxRequests: 1, maxRequestsPerConnection: 2, maxPendingRequests: 3, maxRetries: 4}
 rateLimit:
@@ -267,7 +270,7 @@ httpRoutes:
   TEST_CASE("faults of an UpstreamTrafficSetting are refused with their fields") {
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
-        kUpstreamTrafficSetting,
+        kinds::kUpstreamTrafficSetting.kind,
         {
             {"connectionSettings: {}", "spec.host", "required"},
             {"host: api", "spec.host", "with its namespace"},
@@ -326,7 +329,7 @@ httpRoutes:
   TEST_CASE("a mistyped field is refused at every depth") {
     const std::string x = "no such field";
     check_refused(
-        kEgress,
+        kinds::kEgress.kind,
         {
             {"sources: [{kind: ServiceAccount, name: a, namespace: b, x: 1}]\n" + kPorts,
              "spec.sources[0].x", x},
@@ -335,7 +338,7 @@ httpRoutes:
              "spec.matches[0].x", x},
         });
     check_refused(
-        kIngressBackend,
+        kinds::kIngressBackend.kind,
         {
             {kHttp + "sources: [{kind: IPRange, name: 10.0.0.0/8, x: 1}]", "spec.sources[0].x", x},
             {"backends: [{name: a, port: {number: 1, protocol: http}, x: 1}]\n" + kAnyone,
@@ -345,11 +348,11 @@ httpRoutes:
             {https_with(", tls: {skipClientCertValidation: true, x: 1}") + kAnyone,
              "spec.backends[0].tls.x", x},
         });
-    check_refused(kRetry,
+    check_refused(kinds::kRetry.kind,
                   {{retry_with("name: api,", "x: 1, name: api,"), "spec.destinations[0].x", x}});
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
-        kUpstreamTrafficSetting,
+        kinds::kUpstreamTrafficSetting.kind,
         {
             {kHost + "connectionSettings: {x: 1}", "spec.connectionSettings.x", x},
             {kHost + "connectionSettings: {tcp: {x: 1}}", "spec.connectionSettings.tcp.x", x},
@@ -377,6 +380,7 @@ httpRoutes:
   TEST_CASE("a policy of unbounded length is refused as too large") {
     std::string spec = kFrom + kPorts + "hosts: [";
     for (int i = 0; i < 1025; ++i) spec += "a.b,";
-    check_refused(kEgress, {{spec + "]", "spec.hosts", "at most 1024", ErrorCode::kTooLarge}});
+    check_refused(kinds::kEgress.kind,
+                  {{spec + "]", "spec.hosts", "at most 1024", ErrorCode::kTooLarge}});
   }
 }

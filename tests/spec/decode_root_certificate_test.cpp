@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <boost/json/value.hpp>
+
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
 
@@ -88,8 +90,9 @@ provider:
 
   TEST_CASE("the generation is the server's") {
     Object object = object_of(kConfigApi, kKind, kTresor);
-    object.json.replace(object.json.find("\"name\":\"it\""), 11,
-                        "\"name\":\"it\",\"generation\":7");
+    boost::json::value document = *object.document;
+    document.as_object().at("metadata").as_object()["generation"] = 7;
+    object.document = std::make_shared<const boost::json::value>(std::move(document));
     CHECK(good(decode_root_certificate(object)).generation == 7);
   }
 

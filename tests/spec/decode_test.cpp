@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/json/value.hpp>
+
 #include "spec/decode_cases.hpp"
 
 using namespace osm;
@@ -404,19 +406,27 @@ observability: {osmLogLevel: warn})")));
         });
   }
 
-  TEST_CASE("an object of another apiVersion or one that is too large or deep is refused") {
+  TEST_CASE("an object of another apiVersion or without a document is refused") {
     Object object = object_of("v1", "Service", "clusterIP: None");
     object.api_version = "v2";
     REQUIRE(decode_service(object).problems.size() == 1);
     CHECK(decode_service(object).problems[0].code == ErrorCode::kUnknownKind);
-    object.json = std::string(70, '[') + std::string(70, ']');
-    CHECK(decode_service(object).problems[0].code == ErrorCode::kTooLarge);
-    object.json = '"' + std::string(4 << 20, 'x') + '"';
-    CHECK(decode_service(object).problems[0].code == ErrorCode::kTooLarge);
+    object.api_version = "v1";
+    object.document = nullptr;
+    REQUIRE(decode_service(object).problems.size() == 1);
+    CHECK(decode_service(object).problems[0].field == "spec");
   }
 }
 
 TEST_SUITE("spec::read_object_file") {
+  TEST_CASE("a number that a program wrote as unsigned is a number") {
+    Object object = object_of("v1", "Service", "clusterIP: None\nports: [{port: 80}]");
+    boost::json::value document = *object.document;
+    document.at("spec").at("ports").at(0).as_object()["port"] = std::uint64_t{81};
+    object.document = std::make_shared<const boost::json::value>(std::move(document));
+    CHECK(good(decode_service(object)).ports.front().port == Port{81});
+  }
+
   TEST_CASE("documents that are no objects are left out, each with its fault, and the rest stays") {
     const ObjectFile file = read_object_file(R"(apiVersion: v1
 kind: Service
@@ -444,23 +454,24 @@ metadata: {name: good, labels: {x: "1"}}
     CHECK(texts[0] ==
           "m/a.yaml:3: Service b/a: metadata.labels.v: must be a string; quote it [invalid-field]");
     CHECK(texts[1].starts_with("m/a.yaml:5: not an object"));
-    CHECK(texts[2].starts_with("m/a.yaml:8: Deployment a: kind: the mesh does not use this kind"));
+    CHECK(texts[2].starts_with(
+        "m/a.yaml:8: Deployment.apps a: kind: the mesh does not use this kind"));
     CHECK(texts[3].find("use split.smi-spec.io/v1alpha2 [unknown-kind]") != std::string::npos);
     CHECK(texts[4].find("apiVersion: required") != std::string::npos);
     CHECK(texts[5].find("metadata: required") != std::string::npos);
     CHECK(texts.size() == 6);
     REQUIRE(file.objects.size() == 1);
-    CHECK(file.objects[0]->key == ObjectKey{"Namespace", "", "good"});
+    CHECK(file.objects[0]->key == ObjectKey{kinds::kNamespace, "", "good"});
     CHECK(file.objects[0]->labels.at("x") == "1");
   }
 
-  TEST_CASE("the resource version follows the content and not the place") {
-    const auto version = [](const char* text) {
-      return read_object_file(text, "a").objects.at(0)->resource_version;
+  TEST_CASE("the document follows the content and not the place") {
+    const auto document = [](const char* text) {
+      return *read_object_file(text, "a").objects.at(0)->document;
     };
     const char* one = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
-    CHECK(version(one) ==
-          version("# moved\n\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n"));
-    CHECK(version(one) != version("apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n"));
+    CHECK(document(one) ==
+          document("# moved\n\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n"));
+    CHECK(document(one) != document("apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n"));
   }
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <boost/json/serialize.hpp>
 
 #include <atomic>
 #include <filesystem>
@@ -109,7 +110,7 @@ class DirectoryFixture {
   // "name=label" of each Namespace, in order.
   std::vector<std::string> content() const {
     std::vector<std::string> out;
-    for (const auto& object : store->list("Namespace"))
+    for (const auto& object : store->list(kinds::kNamespace))
       out.push_back(object->key.name + '=' + object->labels.at("v"));
     return out;
   }
@@ -117,9 +118,9 @@ class DirectoryFixture {
   // All objects with their newest source.
   std::map<ObjectKey, std::string> everything() const {
     std::map<ObjectKey, std::string> out;
-    for (const auto& object : store->list("Namespace"))
-      out[object->key] =
-          object->json + '@' + object->source.path + ':' + std::to_string(object->source.line);
+    for (const auto& object : store->list(kinds::kNamespace))
+      out[object->key] = boost::json::serialize(*object->document) + '@' + object->source.path +
+                         ':' + std::to_string(object->source.line);
     return out;
   }
 

@@ -24,7 +24,7 @@ bool any_contains(const Names& texts, std::string_view part) {
   return false;
 }
 
-ObjectKey ns(const std::string& name) { return {"Namespace", "", name}; }
+ObjectKey ns(const std::string& name) { return {kinds::kNamespace, "", name}; }
 
 }  // namespace
 
@@ -450,7 +450,7 @@ TEST_SUITE("spec::DirectoryStore") {
     std::atomic<int> notifications = 0;
     auto subscription = store->subscribe([&](const auto&) {
       ++notifications;
-      if (store->has_synced() && store->list("Namespace").size() != 1) ++empty;
+      if (store->has_synced() && store->list(kinds::kNamespace).size() != 1) ++empty;
     });
     REQUIRE(osm::testing::wait_until([&] { return store->has_synced(); }));
     for (int i = 1; i <= 200; ++i) {

@@ -94,10 +94,10 @@ struct Fixture {
   std::vector<Keys> notified;
 };
 
-const ObjectKey kBooks{"Service", "shop", "books"};
-const ObjectKey kTarget{"TrafficTarget", "shop", "buyer"};
-const ObjectKey kRoutes{"HTTPRouteGroup", "shop", "routes"};
-const ObjectKey kConfig{"MeshConfig", "osm-system", "osm-mesh-config"};
+const ObjectKey kBooks{kinds::kService, "shop", "books"};
+const ObjectKey kTarget{kinds::kTrafficTarget, "shop", "buyer"};
+const ObjectKey kRoutes{kinds::kHttpRouteGroup, "shop", "routes"};
+const ObjectKey kConfig{kinds::kMeshConfig, "osm-system", "osm-mesh-config"};
 
 }  // namespace
 
@@ -123,8 +123,8 @@ TEST_SUITE("spec::MeshSpec") {
           std::vector<ServiceAccount>{{"other", "buyer"}, {"shop", "books"}});
     CHECK(problems().empty());
     CHECK(take() == std::vector<Keys>{{kTarget},
-                                      {{"ServiceAccount", "shop", "books"}},
-                                      {{"TCPRoute", "shop", "tcp"}}});
+                                      {{kinds::kServiceAccount, "shop", "books"}},
+                                      {{kinds::kTcpRoute, "shop", "tcp"}}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "a change decodes one object, and the others keep their pointers") {
@@ -141,7 +141,7 @@ TEST_SUITE("spec::MeshSpec") {
     int different = 0;
     for (std::size_t i = 0; i < before.size(); ++i) different += before[i] != after[i];
     CHECK(different == 1);
-    CHECK(take() == std::vector<Keys>{{{"Service", "shop", "s7"}}});
+    CHECK(take() == std::vector<Keys>{{{kinds::kService, "shop", "s7"}}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "an edit without meaning tells nobody and keeps the pointer") {
@@ -170,7 +170,7 @@ TEST_SUITE("spec::MeshSpec") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "a namespace enters and leaves the mesh with all it holds") {
-    store.remove({"Namespace", "", "shop"});
+    store.remove({kinds::kNamespace, "", "shop"});
     put(service_yaml("books", "10.0.0.1"));
     put(target_yaml("buyer"));
     put(routes_yaml());
@@ -183,13 +183,13 @@ TEST_SUITE("spec::MeshSpec") {
     put(kShop);
     CHECK(spec->list_services().size() == 1);
     CHECK(problems().empty());
-    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {"Namespace", "", "shop"}}});
+    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {kinds::kNamespace, "", "shop"}}});
     put("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: "
         "{openservicemesh.io/monitored-by: another}}\n");
     CHECK(spec->list_traffic_targets().empty());
     CHECK(spec->list_namespaces().empty());
     CHECK(problems().empty());  // another mesh's
-    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {"Namespace", "", "shop"}}});
+    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {kinds::kNamespace, "", "shop"}}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "without MeshConfig the mesh is strict, and with one it follows") {
@@ -229,8 +229,8 @@ TEST_SUITE("spec::MeshSpec") {
     REQUIRE(roots.size() == 2);
     CHECK(roots[0]->name == "first");
     CHECK(roots[1]->name == "next");
-    const ObjectKey first{"MeshRootCertificate", "osm-system", "first"};
-    const ObjectKey next{"MeshRootCertificate", "osm-system", "next"};
+    const ObjectKey first{kinds::kMeshRootCertificate, "osm-system", "first"};
+    const ObjectKey next{kinds::kMeshRootCertificate, "osm-system", "next"};
     CHECK(take() == std::vector<Keys>{{first, next}});
 
     put(root_yaml("next", "active"));
@@ -246,7 +246,7 @@ TEST_SUITE("spec::MeshSpec") {
     REQUIRE(problems().size() == 1);
     CHECK(problems()[0].find("CAs of the mesh are declared in namespace osm-system") !=
           std::string::npos);
-    store.remove({"MeshRootCertificate", "shop", "next"});
+    store.remove({kinds::kMeshRootCertificate, "shop", "next"});
     CHECK(problems().empty());
   }
 
@@ -299,8 +299,8 @@ TEST_SUITE("spec::MeshSpec") {
                        "already in UpstreamTrafficSetting shop/first; merge the two "
                        "[duplicate-object]") != std::string::npos;
           }) == 1);
-    store.remove({"UpstreamTrafficSetting", "shop", "second"});
-    store.remove({"UpstreamTrafficSetting", "shop", "first"});
+    store.remove({kinds::kUpstreamTrafficSetting, "shop", "second"});
+    store.remove({kinds::kUpstreamTrafficSetting, "shop", "first"});
     CHECK(problems().empty());
   }
 
@@ -329,8 +329,8 @@ TEST_SUITE("spec::MeshSpec") {
           "mesh/a.yaml:8: TrafficTarget shop/buyer: spec.rules[0].name: HTTPRouteGroup "
           "shop/nowhere is not there, or is invalid and left out; this rule allows nothing "
           "[dangling-reference]");
-    CHECK(spec->source_of({"TrafficTarget", "shop", "buyer"}).path == "mesh/a.yaml");
-    CHECK(spec->source_of({"TrafficTarget", "shop", "seller"}).path.empty());
+    CHECK(spec->source_of({kinds::kTrafficTarget, "shop", "buyer"}).path == "mesh/a.yaml");
+    CHECK(spec->source_of({kinds::kTrafficTarget, "shop", "seller"}).path.empty());
     put(target_yaml("buyer", "routes", "sell"));
     put(routes_yaml());
     put(service_yaml("v9", "10.0.0.9"));
@@ -351,10 +351,10 @@ TEST_SUITE("spec::MeshSpec") {
     CHECK(problems()[0].find("TrafficSplit shop/b: spec.service: TrafficSplit shop/a already "
                              "splits Service shop/books") != std::string::npos);
     take();
-    store.remove({"TrafficSplit", "shop", "a"});
+    store.remove({kinds::kTrafficSplit, "shop", "a"});
     CHECK(spec->list_traffic_splits()[0]->name.name == "b");
-    CHECK(take() ==
-          std::vector<Keys>{{{"TrafficSplit", "shop", "a"}, {"TrafficSplit", "shop", "b"}}});
+    CHECK(take() == std::vector<Keys>{{{kinds::kTrafficSplit, "shop", "a"},
+                                       {kinds::kTrafficSplit, "shop", "b"}}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "of two Services on one address the first by name keeps it") {

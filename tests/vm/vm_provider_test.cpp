@@ -48,7 +48,7 @@ struct Fixture {
     const auto status = store.put_yaml(yaml, "mesh/vm.yaml");
     REQUIRE_MESSAGE(status.ok(), (status.ok() ? "" : status.error().text()));
   }
-  void remove(const std::string& name) { store.remove({"VirtualMachine", "shop", name}); }
+  void remove(const std::string& name) { store.remove({kinds::kVirtualMachine, "shop", name}); }
   // "address:port/service_port", ordered.
   std::vector<std::string> endpoints(const std::string& name) const {
     std::vector<std::string> out;
@@ -199,7 +199,7 @@ TEST_SUITE("vm::VmProvider") {
     CHECK(services == std::vector<Services>{{{"shop", "a"}}});
     CHECK(workloads == std::vector<Workloads>{{{"shop", "one"}, {"shop", "two"}}});
     forget();
-    mesh.remove({"Service", "shop", "a"});
+    mesh.remove({kinds::kService, "shop", "a"});
     CHECK_FALSE(provider->list_endpoints_for_service({"shop", "a"}));
     CHECK(services == std::vector<Services>{{{"shop", "a"}}});
     CHECK(workloads == std::vector<Workloads>{{{"shop", "two"}}});
@@ -245,7 +245,7 @@ TEST_SUITE("vm::VmProvider") {
 
   TEST_CASE_FIXTURE(Fixture, "machines count in the mesh's namespaces only, from when they enter") {
     mesh.put(service("books", {{"app", "books"}}));
-    mesh.remove({"Namespace", "", "shop"});
+    mesh.remove({kinds::kNamespace, "", "shop"});
     put(vm_yaml("one", "10.0.0.1"));
     start();
     CHECK(provider->list_workloads().empty());
@@ -259,7 +259,7 @@ TEST_SUITE("vm::VmProvider") {
     CHECK(services == std::vector<Services>{{{"shop", "books"}}});
     CHECK(problems().empty());
     forget();
-    mesh.remove({"Namespace", "", "shop"});
+    mesh.remove({kinds::kNamespace, "", "shop"});
     CHECK(provider->list_workloads().empty());
     CHECK_FALSE(provider->list_endpoints_for_service({"shop", "books"}));
     CHECK(services == std::vector<Services>{{{"shop", "books"}}});

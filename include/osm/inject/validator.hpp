@@ -2,12 +2,9 @@
 // and lists all their faults. It uses the rules by which the mesh reads objects.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/inject/admission.hpp"
@@ -15,11 +12,10 @@
 #include "osm/metrics.hpp"
 #include "osm/object.hpp"
 #include "osm/object_store.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::inject {
 
-// Faults of an object of one kind; empty: none. Thread: any, concurrently.
-using ObjectCheck = std::function<std::vector<Problem>(const Object& object)>;
 // Inputs of a validator, and its metrics.
 struct ValidatorOptions {
   const MeshSpec& mesh_spec;  // the existing objects; all references outlive the validator
@@ -28,16 +24,15 @@ struct ValidatorOptions {
   // Store of objects that no MeshSpec lists: policies that are not supported yet. It finds
   // conflicts between two of them. Null: those conflicts are not checked.
   const ObjectStore* store = nullptr;
-  // Kinds that the SMI and MeshConfig rules do not cover: {"VirtualMachine", vm::check_...}.
-  std::map<std::string, ObjectCheck> more_kinds{};
+  // Rows without `check` and `decode` are refused.
+  spec::Kinds kinds = spec::mesh_kinds();
 };
 
 class OSM_API Validator {
  public:
   virtual ~Validator() = default;
 
-  // Answers an AdmissionReview (admission.k8s.io/v1) for TrafficTarget, HTTPRouteGroup, TCPRoute,
-  // TrafficSplit, MeshConfig, MeshRootCertificate, OSM's policies and `more_kinds`.
+  // Answers an AdmissionReview (admission.k8s.io/v1) for an object of `kinds`.
   //
   // It refuses CREATE and UPDATE of objects that the mesh would leave out. It never refuses an
   // UPDATE that leaves the spec unchanged, so that an invalid object can still be labelled and

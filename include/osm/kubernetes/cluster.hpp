@@ -22,6 +22,7 @@
 #include "osm/result.hpp"
 #include "osm/runtime/asio_executor.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -68,7 +69,8 @@ struct StoreOptions {
   Runtime runtime;
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
-  std::set<std::string> kinds{};  // "Namespace", "MeshConfig": only these kinds; empty: all
+  spec::Kinds kinds = spec::mesh_kinds();
+  bool workloads = true;  // also Pods and EndpointSlices, for make_provider()
 };
 
 // The objects of a mesh, followed by informers: Namespaces with the monitored-by label, Services,

@@ -24,6 +24,7 @@
 #include "osm/object_store.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/spec/kinds.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -80,6 +81,7 @@ struct UpkeepOptions {
   std::string replica;  // unique among replicas: this pod's name
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
+  spec::Kinds kinds = spec::mesh_kinds();  // that have a webhook and a status
 
   // By every replica, restored when somebody deletes or changes it:
   bool install_kinds = false;  // the CRDs of the mesh's own kinds

@@ -16,6 +16,7 @@
 #include "osm/result.hpp"
 #include "osm/runtime/fd_watcher.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -24,6 +25,7 @@ struct DirectoryStoreOptions {
   std::string directory;  // need not exist yet; the store syncs after it exists
   FdWatcher& watcher;     // outlives the store
   Runtime runtime;
+  Kinds kinds = mesh_kinds();  // objects of other kinds are refused
 };
 
 // Creates the store. It reads the directory on the executor and then notifies subscribers.

@@ -10,6 +10,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -23,6 +24,7 @@ struct MeshSpecOptions {
   std::string osm_namespace = "osm-system";  // namespace of the MeshConfig
   LogSink& log;
   MetricsSink& metrics;
+  Kinds kinds = mesh_kinds();
 };
 
 // Reads the store's present objects at once. Failure: none; see has_synced() and list_problems().

@@ -26,6 +26,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   void put(const smi::HttpRouteGroup& group);
   void put(const smi::TcpRoute& route);
   void put(const smi::TrafficTarget& target);
+  void put(const Policy& policy);
   void put(const MeshRootCertificate& root);  // in the control plane's namespace
   // Adds the account, unless it exists.
   void put_service_account(const ServiceAccount& account);
@@ -34,8 +35,9 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   // Replaces the settings.
   void set_mesh_config(const MeshConfig& config);
 
-  // Removes an object by its kind in Kubernetes and SMI: {"TrafficTarget", "bookstore", "buyer"}. A
-  // removed Namespace (by its name, without namespace) leaves the mesh; its objects stay listed.
+  // Removes an object by its kind in Kubernetes and SMI: {kinds::kTrafficTarget, "bookstore",
+  // "buyer"}. A removed Namespace (by its name, without namespace) leaves the mesh; its objects
+  // stay listed.
   void remove(const ObjectKey& key);
 
   // Set the result of has_synced() / list_problems().
@@ -49,6 +51,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override;
   SharedList<smi::TrafficTarget> list_traffic_targets() const override;
   std::vector<ServiceAccount> list_service_accounts() const override;
+  SharedList<Policy> list_policies() const override;
   SharedList<Service> list_services() const override;
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
   std::vector<ServiceAccount> list_all_service_accounts() const override;
@@ -64,7 +67,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
  private:
   struct State;
   template <class T>
-  void put_object(const char* kind, const T& object);
+  void put_object(const T& object);
   void notify(std::vector<ObjectKey> changed);
   std::unique_ptr<State> state_;
 };

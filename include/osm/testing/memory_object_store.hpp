@@ -13,19 +13,20 @@
 #include "osm/detail/api.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::testing {
 
 class OSM_API MemoryObjectStore final : public ObjectStore {
  public:
-  MemoryObjectStore();
+  explicit MemoryObjectStore(spec::Kinds kinds = spec::mesh_kinds());
   ~MemoryObjectStore() override;
 
   // Adds the objects of a YAML or JSON text (`---` separates documents), or replaces those with
   // equal keys. It sends one notification for all. Their source is `path`.
   // Failure: the text of the first problem; no object is put then.
   Status put_yaml(std::string_view text, std::string_view path = "memory.yaml");
-  // Adds or replaces one object / removes one if it exists.
+  // Adds or replaces one object, which needs no document / removes one if it exists.
   void put(Object object);
   void remove(const ObjectKey& key);
 
@@ -33,7 +34,7 @@ class OSM_API MemoryObjectStore final : public ObjectStore {
   void set_synced(bool synced);
   void set_problems(std::vector<Problem> problems);
 
-  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const override;
+  std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const override;
   std::shared_ptr<const Object> get(const ObjectKey& key) const override;
   bool has_synced() const override;
   std::vector<Problem> list_problems() const override;

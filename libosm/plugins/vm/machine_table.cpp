@@ -11,7 +11,7 @@ namespace osm::inline v1::vm {
 namespace {
 
 ObjectKey key_of(const VirtualMachine& machine) {
-  return {kKind, machine.name.ns, machine.name.name};
+  return {kinds::kVirtualMachine, machine.name.ns, machine.name.name};
 }
 
 }  // namespace

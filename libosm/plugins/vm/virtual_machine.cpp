@@ -36,9 +36,7 @@ class Decoder {
     if (!is_dns_label(object_.key.name)) refuse("metadata.name", kNotALabel);
     if (!is_dns_label(object_.key.ns))
       refuse("metadata.namespace", object_.key.ns.empty() ? "required" : kNotALabel);
-    boost::system::error_code fault;
-    const json::value root = json::parse(object_.json, fault);
-    const json::value* spec = fault ? nullptr : member(root, "spec");
+    const json::value* spec = member(*object_.document, "spec");
     if (spec != nullptr && spec->is_object()) {
       read(*spec);
     } else {
@@ -123,8 +121,8 @@ class Decoder {
       const auto name = text(item, "name", path + ".name", true);
       if (name && !is_dns_label(*name)) refuse(path + ".name", kNotALabel);
       const auto* port = member(item, "port");
-      const auto* number = port == nullptr ? nullptr : port->if_int64();
-      if (number == nullptr || *number < 1 || *number > 65535) {
+      const auto number = port == nullptr ? std::nullopt : whole_number(*port);
+      if (!number || *number < 1 || *number > 65535) {
         refuse(path + ".port",
                port == nullptr ? "required" : "must be a whole number from 1 to 65535");
       } else if (name && !machine_.ports.emplace(*name, static_cast<Port>(*number)).second) {

@@ -11,7 +11,6 @@
 
 namespace osm::inline v1::vm {
 
-inline constexpr const char* kKind = "VirtualMachine";
 inline constexpr const char* kApiVersion = "workload.openservicemesh.io/v1alpha1";
 
 struct VirtualMachine {

@@ -11,7 +11,7 @@ namespace {
 void add_shared_problems(const ObjectStore& store,
                          const std::map<std::string, MachineTable>& tables,
                          std::vector<Problem>& out) {
-  for (const auto& object : store.list(kKind))
+  for (const auto& object : store.list(kinds::kVirtualMachine))
     if (!tables.contains(object->key.ns))
       out.push_back({ErrorCode::kDanglingReference, object->key, "", 0, "metadata.namespace",
                      "namespace " + object->key.ns +
@@ -23,7 +23,7 @@ void add_shared_problems(const ObjectStore& store,
       const auto [owner, first] = owners.emplace(workload.address, workload.name);
       if (!first)
         out.push_back({ErrorCode::kConflictingAddress,
-                       {kKind, ns, name},
+                       {kinds::kVirtualMachine, ns, name},
                        "",
                        0,
                        "spec.address",
@@ -39,7 +39,7 @@ std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options) {
   return std::make_unique<endpoint::StoreProvider<VmProvider, MachineTable>>(
       endpoint::StoreProviderOptions<MachineTable>{
           .id = "vm",
-          .kinds = {kKind},
+          .kinds = {kinds::kVirtualMachine},
           .store = options.store,
           .mesh_spec = options.mesh_spec,
           .log = options.log,

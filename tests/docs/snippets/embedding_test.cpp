@@ -227,7 +227,7 @@ TEST_SUITE("docs::embedding-guide") {
     Host host;
     const auto options = host.options();
     const osm::Workload machine = host.machines->list_workloads().front();
-    const osm::ObjectKey permission{"TrafficTarget", "shop", "client-to-server"};
+    const osm::ObjectKey permission{osm::kinds::kTrafficTarget, "shop", "client-to-server"};
     Inventory inventory{host.store};
     // clang-format off
     const auto mesh = osm::ControlPlane::start(options).value();            // Envoys may connect
@@ -253,15 +253,16 @@ TEST_SUITE("docs::embedding-guide") {
     auto on_change = [&] { ++told; };
     const auto subscription = mesh.subscribe(on_change);
     REQUIRE(synced(mesh));
-    osm::Object broken;
-    broken.key = {"TrafficTarget", "shop", "broken"};
-    broken.api_version = "access.smi-spec.io/v1alpha3";
-    broken.json = R"({"apiVersion":"access.smi-spec.io/v1alpha3","kind":"TrafficTarget",)"
-                  R"("metadata":{"name":"broken","namespace":"shop"},"spec":{}})";
-    broken.resource_version = "1";
-    host.store.put(broken);
+    const osm::ObjectKey broken{osm::kinds::kTrafficTarget, "shop", "broken"};
+    REQUIRE(host.store
+                .put_yaml(R"(
+apiVersion: access.smi-spec.io/v1alpha3
+kind: TrafficTarget
+metadata: {name: broken, namespace: shop}
+spec: {})")
+                .ok());
     REQUIRE(osm::testing::wait_until([&] { return !mesh.status().problems.empty(); }));
-    CHECK(mesh.status().problems.front().object == broken.key);
+    CHECK(mesh.status().problems.front().object == broken);
     CHECK(osm::testing::wait_until([&] { return told > 0; }));
   }
 

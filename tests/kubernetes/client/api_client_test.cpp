@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/mesh_resources.hpp"
 #include "lib/temporary_directory.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"

@@ -288,7 +288,7 @@ TEST_SUITE("kubernetes::Informer") {
     f.executor.run_until_idle();
     CHECK(changes == 3);
     for (const auto& object : informer.objects().list()) {
-      const json::value kept = json::parse(object->json);
+      const json::value& kept = *object->document;
       CHECK_FALSE(kept.as_object().contains("spec"));
       CHECK(object->labels.at("app") == "1");
       CHECK(kept.at("metadata").at("resourceVersion").as_string() == object->resource_version);

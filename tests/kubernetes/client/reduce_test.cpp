@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/mesh_resources.hpp"
 
 namespace osm {
 namespace {
@@ -26,13 +27,13 @@ TEST_SUITE("kubernetes::reduce") {
         "generation": 2, "labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "x"}},
       "spec": {"destination": {"kind": "ServiceAccount"}}, "status": {"conditions": []}})");
-    CHECK(object->key == ObjectKey{"TrafficTarget", "shop", "t"});
+    CHECK(object->key == ObjectKey{kinds::kTrafficTarget, "shop", "t"});
     CHECK(object->api_version == "access.smi-spec.io/v1alpha3");
     CHECK(object->labels.at("a") == "b");
     CHECK(object->annotations == std::map<std::string, std::string>{{"mine", "x"}});
     CHECK(object->source.path ==
           "https://cluster/apis/access.smi-spec.io/v1alpha3/namespaces/shop/traffictargets/t");
-    CHECK(json::parse(object->json) == json::parse(R"({
+    CHECK(*object->document == json::parse(R"({
       "apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget",
       "metadata": {"name": "t", "namespace": "shop", "uid": "u", "generation": 2,
         "labels": {"a": "b"}, "annotations": {"mine": "x"}},
@@ -57,7 +58,7 @@ TEST_SUITE("kubernetes::reduce") {
         "hostIP": "1.1.1.1", "containerStatuses": [{}],
         "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "x"},
                        {"type": "Initialized", "status": "True"}]}})");
-    CHECK(json::parse(object->json) == json::parse(R"({
+    CHECK(*object->document == json::parse(R"({
       "apiVersion": "v1", "kind": "Pod",
       "metadata": {"name": "p", "namespace": "shop", "uid": "u",
         "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
@@ -71,26 +72,26 @@ TEST_SUITE("kubernetes::reduce") {
         "conditions": [{"type": "Ready", "status": "True"}]}})"));
   }
 
-  TEST_CASE("its version changes with what is kept, and with nothing else") {
+  TEST_CASE("it differs with what is kept, and with nothing else") {
     const auto pod = [](const std::string& version, const std::string& heartbeat,
                         const std::string& phase) {
       return reduced(kubernetes::kPods, R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p",)"
                                         R"("resourceVersion":")" +
                                             version + R"("},"status":{"phase":")" + phase +
                                             R"(","startTime":")" + heartbeat + R"("}})")
-          ->resource_version;
+          ->document;
     };
-    CHECK(pod("1", "x", "Running") == pod("2", "y", "Running"));
-    CHECK(pod("1", "x", "Running") != pod("1", "x", "Failed"));
+    CHECK(*pod("1", "x", "Running") == *pod("2", "y", "Running"));
+    CHECK(*pod("1", "x", "Running") != *pod("1", "x", "Failed"));
     const auto slice = [](const std::string& when, const std::string& address) {
       return reduced(kubernetes::kEndpointSlices,
                      R"({"metadata":{"name":"s","annotations":{)"
                      R"("endpoints.kubernetes.io/last-change-trigger-time":")" +
                          when + R"("}},"endpoints":[{"addresses":[")" + address + R"("]}]})")
-          ->resource_version;
+          ->document;
     };
-    CHECK(slice("1", "10.0.0.1") == slice("2", "10.0.0.1"));
-    CHECK(slice("1", "10.0.0.1") != slice("1", "10.0.0.2"));
+    CHECK(*slice("1", "10.0.0.1") == *slice("2", "10.0.0.1"));
+    CHECK(*slice("1", "10.0.0.1") != *slice("1", "10.0.0.2"));
   }
 
   TEST_CASE("a malformed object is kept as far as it is valid") {

@@ -213,7 +213,7 @@ class ApiPlatform final : public osm::testing::ProviderPlatform {
   void show(const ServiceName& service, const osm::testing::ClusterObjects::Map& objects) {
     std::set<ObjectKey> shown;
     // Pods first: a slice that names one who is not there yet would be reported.
-    for (const char* kind : {"Pod", "Service", "EndpointSlice"})
+    for (const char* kind : {kinds::kPod, "Service", "EndpointSlice"})
       for (const auto& [key, object] : objects)
         if (key.kind == kind && put(key, object)) shown.insert(key);
     for (const ObjectKey& key : shown_[service])

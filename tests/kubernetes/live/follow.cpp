@@ -9,6 +9,7 @@
 //   > catch_up 5000                 < catch_up true
 //   > metric NAME KIND [REASON]     < metric 3
 //                                   < changed Service a/b
+#include <boost/json.hpp>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -31,6 +32,13 @@ void say(const std::string& line) {
 }
 
 std::string name_of(const osm::ObjectKey& key) { return key.ns + '/' + key.name; }
+
+// "Pod": the mesh's kind of that name, or Kubernetes' own.
+osm::GroupKind named(const std::string& kind) {
+  for (const osm::spec::Kind& known : osm::spec::mesh_kinds())
+    if (known.name.kind == kind) return known.name;
+  return {kind == "EndpointSlice" ? "discovery.k8s.io" : "", kind};
+}
 
 class Follower {
  public:
@@ -57,11 +65,11 @@ class Follower {
       text += store_->has_synced() ? " true" : " false";
     } else if (verb == "list") {
       text += ' ' + kind;
-      for (const auto& object : store_->list(kind)) text += ' ' + name_of(object->key);
+      for (const auto& object : store_->list(named(kind))) text += ' ' + name_of(object->key);
     } else if (verb == "get") {
       const auto slash = name.find('/');
-      const auto object = store_->get({kind, name.substr(0, slash), name.substr(slash + 1)});
-      text += ' ' + (object ? object->json : "none");
+      const auto object = store_->get({named(kind), name.substr(0, slash), name.substr(slash + 1)});
+      text += ' ' + (object ? boost::json::serialize(*object->document) : "none");
     } else if (verb == "problems") {
       const auto problems = store_->list_problems();
       text += ' ' + std::to_string(problems.size());

@@ -83,13 +83,15 @@ inline Object object_of(const boost::json::object& root) {
   };
   const boost::json::object& metadata = root.at("metadata").as_object();
   Object object;
-  object.key = {text(root.at("kind")), "", text(metadata.at("name"))};
-  if (const auto* ns = metadata.if_contains("namespace")) object.key.ns = text(*ns);
   object.api_version = text(root.at("apiVersion"));
+  const auto slash = object.api_version.find('/');
+  object.key.group = slash == std::string::npos ? "" : object.api_version.substr(0, slash);
+  object.key.kind = text(root.at("kind"));
+  object.key.name = text(metadata.at("name"));
+  if (const auto* ns = metadata.if_contains("namespace")) object.key.ns = text(*ns);
   if (const auto* labels = metadata.if_contains("labels"))
     for (const auto& [key, value] : labels->as_object()) object.labels[key] = text(value);
-  object.json = boost::json::serialize(root);
-  object.resource_version = digest_of(object.json).hex();
+  object.document = std::make_shared<const boost::json::value>(root);
   return object;
 }
 

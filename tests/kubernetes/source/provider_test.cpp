@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/pods_yaml.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -44,7 +45,7 @@ struct Fixture {
   }
   void put(const PodSpec& pod) { put(pod_yaml(pod)); }
   void put(const SliceSpec& slice) { put(slice_yaml(slice)); }
-  void remove_pod(const std::string& name) { store.remove({"Pod", "shop", name}); }
+  void remove_pod(const std::string& name) { store.remove({kinds::kPod, "shop", name}); }
   // Pods pod-1, pod-2, ... at 10.1.0.1, ..., and the slice of `books` that lists them.
   void put_books(int count) {
     SliceSpec slice{"books-x", "books", {}};
@@ -241,7 +242,7 @@ TEST_SUITE("kubernetes::Provider: pods") {
     CHECK(found(1)->services.empty());
     CHECK(found(2)->services == Services{{"shop", "a"}, {"shop", "b"}});
     forget();
-    mesh.remove({"Service", "shop", "b"});
+    mesh.remove({kinds::kService, "shop", "b"});
     CHECK(workloads == std::vector<Workloads>{{{"shop", "two"}}});
     forget();
     Service moved = service("a", {{"app", "b"}});
@@ -278,7 +279,7 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     CHECK_FALSE(provider->list_endpoints_for_service({"shop", "nowhere"}));
     CHECK_FALSE(provider->list_endpoints_for_service({"other", "books"}));
     forget();
-    mesh.remove({"Service", "shop", "books"});
+    mesh.remove({kinds::kService, "shop", "books"});
     CHECK_FALSE(provider->list_endpoints_for_service({"shop", "books"}));
     CHECK(services == std::vector<Services>{{{"shop", "books"}}});
   }
@@ -325,9 +326,9 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     put(SliceSpec{"books-y", "books", {endpoint_yaml("10.1.0.1", "pod-1", "ready: false")}});
     start();
     CHECK(endpoints() == Names{"10.1.0.1:8080/"});
-    store.remove({"EndpointSlice", "shop", "books-x"});
+    store.remove({kubernetes::kEndpointSlices.group_kind(), "shop", "books-x"});
     CHECK(endpoints() == Names{"(10.1.0.1:8080/)"});
-    store.remove({"EndpointSlice", "shop", "books-y"});
+    store.remove({kubernetes::kEndpointSlices.group_kind(), "shop", "books-y"});
     CHECK(endpoints().empty());
   }
 
@@ -475,7 +476,7 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
 TEST_SUITE("kubernetes::Provider: sources") {
   TEST_CASE_FIXTURE(Fixture, "pods count in the mesh's namespaces only, from when they enter") {
     mesh.put(service("books", {{"app", "books"}}));
-    mesh.remove({"Namespace", "", "shop"});
+    mesh.remove({kinds::kNamespace, "", "shop"});
     put_books(2);
     start();
     CHECK(provider->list_workloads().empty());
@@ -486,7 +487,7 @@ TEST_SUITE("kubernetes::Provider: sources") {
     CHECK(services == std::vector<Services>{{{"shop", "books"}}});
     CHECK(workloads == std::vector<Workloads>{{{"shop", "pod-1"}, {"shop", "pod-2"}}});
     forget();
-    mesh.remove({"Namespace", "", "shop"});
+    mesh.remove({kinds::kNamespace, "", "shop"});
     CHECK(provider->list_workloads().empty());
     CHECK(served(1) == "nobody");
     CHECK_FALSE(provider->list_endpoints_for_service({"shop", "books"}));

@@ -161,7 +161,7 @@ TEST_SUITE("whom a change in the cluster reaches") {
   TEST_CASE_FIXTURE(Cluster, "a pod that ends: who may call its Service, and itself") {
     put(slice("shop", "books", {{2, "books-1"}}));
     CHECK(reached() == Names{"shop/client-1"});
-    store.remove({"Pod", "shop", "books-2"});
+    store.remove({kinds::kPod, "shop", "books-2"});
     CHECK(reached() == Names{"shop/books-2"});
   }
 
@@ -202,7 +202,7 @@ TEST_SUITE("whom a change in the cluster reaches") {
     CHECK(reached() == Names{"shop/books-1", "shop/books-2", "shop/client-1"});
     put(service_yaml("shop", "books", "10.96.0.7", 8000));  // where clients dial it
     CHECK(reached() == Names{"shop/client-1"});
-    store.remove({"Service", "shop", "books"});
+    store.remove({kinds::kService, "shop", "books"});
     CHECK(reached() == Names{"shop/books-1", "shop/books-2", "shop/client-1"});
   }
 

@@ -9,6 +9,7 @@
 
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/watch_server.hpp"
+#include "kubernetes/mesh_resources.hpp"
 #include "lib/run.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/runtime/system.hpp"
@@ -48,15 +49,16 @@ struct Fixture {
   std::unique_ptr<ObjectStore> store;
   Subscription subscription;
 
-  void start(std::set<std::string> kinds = {}) {
+  void start(spec::Kinds kinds = spec::mesh_kinds(), bool workloads = true) {
     store = k::make_store({.cluster = cluster,
                            .runtime = {executor, executor, clock, rng, log, metrics},
-                           .kinds = std::move(kinds)});
+                           .kinds = std::move(kinds),
+                           .workloads = workloads});
     subscription = store->subscribe(
         [this](const auto& keys) { told.insert(told.end(), keys.begin(), keys.end()); });
     executor.run_until_idle();
   }
-  std::vector<std::string> names(std::string_view kind) const {
+  std::vector<std::string> names(const GroupKind& kind) const {
     std::vector<std::string> out;
     for (const auto& object : store->list(kind))
       out.push_back(object->key.ns + '/' + object->key.name);
@@ -80,18 +82,29 @@ TEST_SUITE("kubernetes::make_store") {
     f.server.set_list_fault({});
     f.executor.run_for(seconds(3));
     CHECK(f.store->has_synced());
-    CHECK(f.names("Service") == Names{"books/api", "shop/web"});
-    CHECK(f.names("Pod") == Names{"shop/web-1"});
-    CHECK(f.names("Secret").empty());
-    REQUIRE(f.store->get({"Service", "shop", "web"}) != nullptr);
-    CHECK(f.store->get({"Service", "shop", "web"})->source.path ==
+    CHECK(f.names(kinds::kService) == Names{"books/api", "shop/web"});
+    CHECK(f.names(kinds::kPod) == Names{"shop/web-1"});
+    CHECK(f.names(k::kSecrets.group_kind()).empty());
+    REQUIRE(f.store->get({kinds::kService, "shop", "web"}) != nullptr);
+    CHECK(f.store->get({kinds::kService, "shop", "web"})->source.path ==
           "https://cluster/api/v1/namespaces/shop/services/web");
-    CHECK(f.store->get({"Service", "shop", "other"}) == nullptr);
-    CHECK(f.store->get({"Nothing", "shop", "web"}) == nullptr);
+    CHECK(f.store->get({kinds::kService, "shop", "other"}) == nullptr);
+    CHECK(f.store->get({{"", "Nothing"}, "shop", "web"}) == nullptr);
     f.told.clear();
     f.server.put(k::kServices, "shop", "web2");
     f.executor.run_until_idle();
-    CHECK(f.told == std::vector<ObjectKey>{{"Service", "shop", "web2"}});
+    CHECK(f.told == std::vector<ObjectKey>{{kinds::kService, "shop", "web2"}});
+  }
+
+  TEST_CASE("an embedder's kind is followed, by its own group") {
+    Fixture f;
+    spec::Kinds kinds = spec::mesh_kinds();
+    kinds.push_back({.name = {"vendor.example", "TCPRoute"}, .version = "v1", .plural = "routes"});
+    f.server.put(k::resource_of(kinds.back()), "shop", "theirs");
+    f.server.put(k::kTcpRoutes, "shop", "ours");
+    f.start(kinds);
+    CHECK(f.names(kinds.back().name) == Names{"shop/theirs"});
+    CHECK(f.names(kinds::kTcpRoute) == Names{"shop/ours"});
   }
 
   TEST_CASE("only the configured kinds are listed, waited for and reported") {
@@ -101,19 +114,19 @@ TEST_SUITE("kubernetes::make_store") {
     f.server.put(k::kServices, "shop", "web");
     f.server.put(k::kPods, "shop", "web-1");
     f.server.set_missing(k::kTrafficSplits, true);
-    f.start({"Namespace", "MeshConfig"});
+    f.start(spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig}), false);
     CHECK(f.server.lists() == 2);
     CHECK(f.server.watches() == 2);
     CHECK(f.store->has_synced());
-    CHECK(f.names("Namespace") == Names{"/shop"});
-    CHECK(f.names("Service").empty());
-    CHECK(f.store->get({"Service", "shop", "web"}) == nullptr);
+    CHECK(f.names(kinds::kNamespace) == Names{"/shop"});
+    CHECK(f.names(kinds::kService).empty());
+    CHECK(f.store->get({kinds::kService, "shop", "web"}) == nullptr);
     CHECK(f.store->list_problems().empty());
     f.told.clear();
     f.server.put(k::kServices, "shop", "web2");
     f.server.put(k::kMeshConfigs, "osm-system", "osm-mesh-config");
     f.executor.run_until_idle();
-    CHECK(f.told == std::vector<ObjectKey>{{"MeshConfig", "osm-system", "osm-mesh-config"}});
+    CHECK(f.told == std::vector<ObjectKey>{{kinds::kMeshConfig, "osm-system", "osm-mesh-config"}});
     // All of them unreadable: that is the server.
     f.server.set_watch_fault(Error{ErrorCode::kUnavailable, "refused"});
     f.server.end_watches(Error{ErrorCode::kUnavailable, "reset"});
@@ -137,7 +150,7 @@ TEST_SUITE("kubernetes::make_store") {
     f.server.set_missing(k::kTrafficSplits, false);
     f.server.put(k::kTrafficSplits, "shop", "canary");
     f.executor.run_for(seconds(2));
-    CHECK(f.names("TrafficSplit") == Names{"shop/canary"});
+    CHECK(f.names(kinds::kTrafficSplit) == Names{"shop/canary"});
     CHECK(f.store->list_problems().empty());
   }
 
@@ -154,7 +167,7 @@ TEST_SUITE("kubernetes::make_store") {
     REQUIRE(problems.size() == 1);
     CHECK(problems.front().code == ErrorCode::kUnreadableSource);
     CHECK(problems.front().path == "https://cluster");
-    CHECK(f.names("Service") == Names{"shop/web"});
+    CHECK(f.names(kinds::kService) == Names{"shop/web"});
     CHECK(f.store->has_synced());
     f.server.set_watch_fault({});
     f.server.set_list_fault({});
@@ -177,8 +190,8 @@ TEST_SUITE("kubernetes::make_store") {
     while (!done) f.executor.run_until_idle();
     caller.join();
     CHECK(caught_up);
-    CHECK(f.told == std::vector<ObjectKey>{{"Service", "shop", "web"}});
-    CHECK(f.names("Service") == Names{"shop/web"});
+    CHECK(f.told == std::vector<ObjectKey>{{kinds::kService, "shop", "web"}});
+    CHECK(f.names(kinds::kService) == Names{"shop/web"});
   }
 
   TEST_CASE("catch_up() that is impossible fails at once or at the timeout") {

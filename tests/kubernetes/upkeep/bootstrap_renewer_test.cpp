@@ -86,7 +86,7 @@ struct Fixture : UpkeepFixture {
 
   void put_namespace(const std::string& name, const std::string& mesh) {
     Object object;
-    object.key = {"Namespace", "", name};
+    object.key = {kinds::kNamespace, "", name};
     object.labels["openservicemesh.io/monitored-by"] = mesh;
     store.put(std::move(object));
   }

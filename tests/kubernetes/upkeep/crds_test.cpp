@@ -12,9 +12,9 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/schema.hpp"
 #include "lib/run.hpp"
+#include "osm/spec/kinds.hpp"
 #include "osm/spec/vm_provider.hpp"
 #include "spec/decode.hpp"
-#include "spec/kinds.hpp"
 #include "spec/object_file.hpp"
 
 using namespace osm;
@@ -45,8 +45,8 @@ std::map<std::string, Kind> all_kinds() {
   kinds["TrafficSplit"].check = refusals(spec::decode_traffic_split);
   kinds["MeshConfig"].check = refusals(spec::decode_mesh_config);
   kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
-  for (std::string_view kind : spec::kUnobeyedKinds)
-    kinds[std::string(kind)].check = refusals(spec::decode_policy);
+  for (const spec::Kind& kind : spec::mesh_kinds())
+    if (!kind.obeyed) kinds[std::string(kind.name.kind)].check = refusals(spec::decode_policy);
   kinds["VirtualMachine"].check = vm::check_virtual_machine;
   for (auto& crd : crds()) {
     const std::string kind(crd.at("spec").at("names").at("kind").as_string());
@@ -60,18 +60,15 @@ const json::value& schema_of(const Kind& kind) {
   return kind.crd.at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
 }
 
-// The kind that a resource of ours is for.
-const Resource& resource_of(const std::string& kind) {
-  for (const Resource* one : {&kTrafficTargets, &kHttpRouteGroups, &kTcpRoutes, &kTrafficSplits,
-                              &kMeshConfigs, &kMeshRootCertificates, &kEgresses, &kIngressBackends,
-                              &kRetries, &kUpstreamTrafficSettings, &kVirtualMachines})
-    if (one->kind == kind) return *one;
-  FAIL("no resource of ", kind);
+Resource resource_named(const std::string& name) {
+  for (const spec::Kind& kind : spec::mesh_kinds())
+    if (kind.name.kind == name) return resource_of(kind);
+  FAIL("no resource of ", name);
   return kPods;
 }
 
 Object object_of(const std::string& kind, const std::string& spec, const std::string& name = "it") {
-  const std::string text = "apiVersion: " + resource_of(kind).api_version() + "\nkind: " + kind +
+  const std::string text = "apiVersion: " + resource_named(kind).api_version() + "\nkind: " + kind +
                            "\nmetadata: {name: " + name + ", namespace: shop}\nspec: " + spec +
                            "\n";
   const spec::ObjectFile file = spec::read_object_file(text, "a.yaml");
@@ -120,7 +117,7 @@ TEST_SUITE("kubernetes::crds") {
     CHECK(crds().size() == kinds.size());
     for (const auto& [name, kind] : kinds) {
       CAPTURE(name);
-      const Resource& resource = resource_of(name);
+      const Resource resource = resource_named(name);
       const json::object& spec = kind.crd.at("spec").as_object();
       CHECK(kind.crd.at("metadata").at("name") ==
             json::value(std::string(resource.plural) + '.' + std::string(resource.group)));
@@ -133,7 +130,7 @@ TEST_SUITE("kubernetes::crds") {
       CHECK(version.at("served") == true);
       CHECK(version.at("storage") == true);
       // As in OSM: these two have none.
-      const bool has_status = name != spec::kEgress && name != spec::kRetry;
+      const bool has_status = name != kinds::kEgress.kind && name != kinds::kRetry.kind;
       CHECK(version.contains("subresources") == has_status);
       CHECK(version.at("additionalPrinterColumns").as_array().size() >= 4);
     }
@@ -159,9 +156,9 @@ TEST_SUITE("kubernetes::crds") {
       for (const auto& object : spec::read_object_file(text, "in.yaml").objects) {
         const auto kind = kinds.find(object->key.kind);
         if (kind == kinds.end()) continue;
-        CAPTURE(object->json);
+        CAPTURE(json::serialize(*object->document));
         CHECK(kind->second.check(*object).empty());
-        CHECK(SchemaCheck::refused(schema_of(kind->second), json::parse(object->json)) ==
+        CHECK(SchemaCheck::refused(schema_of(kind->second), *object->document) ==
               std::vector<std::string>());
         ++checked[object->key.kind];
       }
@@ -322,7 +319,7 @@ TEST_SUITE("kubernetes::crds") {
       const Kind& kind = kinds.at(row.kind);
       const Object object = object_of(row.kind, row.spec, row.name);
       CHECK_FALSE(kind.check(object).empty());
-      const auto refused = SchemaCheck::refused(schema_of(kind), json::parse(object.json));
+      const auto refused = SchemaCheck::refused(schema_of(kind), *object.document);
       if (*row.field == '\0') {
         CHECK(refused == std::vector<std::string>());
       } else {
@@ -351,7 +348,7 @@ TEST_SUITE("kubernetes::crds") {
         const bool good = kind->second.check(object).empty();
         const auto refused = SchemaCheck::refused(schema_of(kind->second), document);
         if (good) {
-          CAPTURE(object.json);
+          CAPTURE(json::serialize(document));
           CHECK(refused == std::vector<std::string>());
           ++accepted_by_both;
         } else {

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const ObjectKey kConfig{"MeshConfig", "osm-system", "osm-mesh-config"};
+const ObjectKey kConfig{kinds::kMeshConfig, "osm-system", "osm-mesh-config"};
 constexpr const char* kCreate = "create secrets ingress/client";
 
 struct Fixture : UpkeepFixture {

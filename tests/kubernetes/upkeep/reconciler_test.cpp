@@ -193,7 +193,9 @@ TEST_SUITE("kubernetes::Reconciler") {
 
   TEST_CASE_FIXTURE(UpkeepFixture,
                     "the validating webhook speaks for policies and the MeshConfig") {
-    const auto hooks = validating_webhook({"osm", "osm-system", "ca"}).at("webhooks").as_array();
+    const auto hooks = validating_webhook({"osm", "osm-system", "ca"}, spec::mesh_kinds())
+                           .at("webhooks")
+                           .as_array();
     REQUIRE(hooks.size() == 3);
     std::vector<std::string> plurals;
     for (const json::value& hook : hooks) {

@@ -94,7 +94,7 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     executor.run_for(1s);
     REQUIRE(api.remove(kMeshRootCertificates, "osm-system", "first", {}).ok());
     put_root("first");
-    writer->on_objects({{"MeshRootCertificate", "osm-system", "first"}});
+    writer->on_objects({{kinds::kMeshRootCertificate, "osm-system", "first"}});
     executor.run_for(1s);
     CHECK(status("first") == said("signing", ""));
   }

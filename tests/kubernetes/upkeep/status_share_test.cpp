@@ -32,7 +32,7 @@ TEST_SUITE("kubernetes::Share") {
   TEST_CASE("lines that do not fit are left out, and the reader knows") {
     std::map<std::string, Share, std::less<>> shares;
     for (int i = 0; i < 5000; ++i)
-      shares.emplace(share_id({"TrafficTarget", "shop", std::to_string(i)}),
+      shares.emplace(share_id({kinds::kTrafficTarget, "shop", std::to_string(i)}),
                      Share{i, kApplied, 12, 12});
     CHECK(shares.size() == 5000);  // no two names have one id
     const std::string text = text_of(shares, 100'000);

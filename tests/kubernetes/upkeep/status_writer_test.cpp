@@ -1,4 +1,5 @@
 #include "kubernetes/upkeep/status_writer.hpp"
+#include "kubernetes/mesh_resources.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const ObjectKey kTarget{"TrafficTarget", "shop", "web-api"};
+const ObjectKey kTarget{kinds::kTrafficTarget, "shop", "web-api"};
 
 ObjectStatus applied(std::size_t proxies) {
   ObjectStatus status;
@@ -65,11 +66,11 @@ struct Fixture : UpkeepFixture {
   }
   void put_namespace(const std::string& mesh) {
     Object ns;
-    ns.key = {"Namespace", "", "shop"};
+    ns.key = {kinds::kNamespace, "", "shop"};
     ns.resource_version = mesh;
     ns.labels["openservicemesh.io/monitored-by"] = mesh;
     store.put(std::move(ns));
-    if (writer) writer->on_objects({{"Namespace", "", "shop"}});
+    if (writer) writer->on_objects({{kinds::kNamespace, "", "shop"}});
   }
   static std::string said(const std::string& share, const std::string& head = "1 complete") {
     return head + '\n' + share_id(kTarget) + ' ' + share;
@@ -87,10 +88,9 @@ struct Fixture : UpkeepFixture {
         put(kTrafficTargets, {{"metadata", {{"name", name}, {"namespace", "shop"}}},
                               {"spec", {{"rules", json::array()}}}});
     Object stored;
-    stored.key = {"TrafficTarget", "shop", name};
+    stored.key = {kinds::kTrafficTarget, "shop", name};
     stored.api_version = kTrafficTargets.api_version();
-    stored.resource_version = "1";
-    stored.json = json::serialize(object);
+    stored.document = std::make_shared<const json::value>(object);
     store.put(std::move(stored));
   }
   void start(const std::string& replica = "controller-a") {
@@ -240,7 +240,7 @@ TEST_SUITE("kubernetes::StatusWriter") {
     for (int i = 0; i < 1000; ++i) {
       const std::string name = "p" + std::to_string(i);
       put_policy(name);
-      statuses[{"TrafficTarget", "shop", name}] = applied(1);
+      statuses[{kinds::kTrafficTarget, "shop", name}] = applied(1);
     }
     start();
     executor.run_for(2s);
@@ -343,7 +343,7 @@ TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
     hear("");
     CHECK(writes_of("patch traffic") == 1);
     put_policy("new");
-    const ObjectKey fresh{"TrafficTarget", "shop", "new"};
+    const ObjectKey fresh{kinds::kTrafficTarget, "shop", "new"};
     statuses[fresh] = applied(1);
     writer->on_objects({fresh});
     executor.run_for(2s);
@@ -411,7 +411,7 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     start();
     executor.run_for(2s);
     writer.reset();
-    store.remove({"Namespace", "", "shop"});
+    store.remove({kinds::kNamespace, "", "shop"});
     start("controller-b");
     executor.run_for(2s);
     CHECK(json::serialize(condition("Accepted")) == "{}");
@@ -422,7 +422,7 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     start();
     executor.run_for(2s);
     writer.reset();
-    store.remove({"Namespace", "", "shop"});
+    store.remove({kinds::kNamespace, "", "shop"});
     store.set_synced(false);
     start("controller-b");
     executor.run_for(1min);

@@ -1,4 +1,5 @@
 #include "osm/kubernetes/upkeep.hpp"
+#include "kubernetes/mesh_resources.hpp"
 
 #include <doctest/doctest.h>
 
@@ -62,7 +63,7 @@ struct Fixture : UpkeepFixture {
     put(kConfigMaps, {{"metadata", {{"name", kPresetConfigMap}, {"namespace", "osm-system"}}},
                       {"data", {{kPresetKey, R"({"traffic":{"enableEgress":true}})"}}}});
     Object shop;
-    shop.key = {"Namespace", "", "shop"};
+    shop.key = {kinds::kNamespace, "", "shop"};
     shop.labels["openservicemesh.io/monitored-by"] = "osm";
     store.put(std::move(shop));
   }
@@ -167,7 +168,7 @@ TEST_SUITE("kubernetes::Upkeep") {
       CHECK(text_at(map_at(held, "status"), "state") == "validating");
       CHECK(text_at(map_at(held, "status"), "message") == "a proxy");
       REQUIRE(api.remove(kMeshRootCertificates, "osm-system", "next", {}).ok());
-      store.remove({"MeshRootCertificate", "osm-system", "next"});
+      store.remove({kinds::kMeshRootCertificate, "osm-system", "next"});
     }
   }
 

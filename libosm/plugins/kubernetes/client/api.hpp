@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/subscription.hpp"
 
@@ -24,6 +25,7 @@ struct Resource {
   std::string_view kind;
   bool namespaced = true;
 
+  GroupKind group_kind() const { return {group, kind}; }
   // "v1", "access.smi-spec.io/v1alpha3"
   std::string api_version() const;
   // "/api/v1/namespaces/shop/pods/web-0/status"; empty parts are left out.

@@ -1,6 +1,7 @@
 #include "kubernetes/client/object_table.hpp"
 
 #include <algorithm>
+#include <boost/json/value.hpp>
 
 namespace osm::inline v1::kubernetes {
 
@@ -74,7 +75,7 @@ bool ObjectTable::put_one(VersionedObject entry) {
   Name name{entry.object->key.ns, entry.object->key.name};
   const auto [at, added] = entries_.try_emplace(std::move(name));
   VersionedObject& known = at->second;
-  if (!added && known.object->resource_version == entry.object->resource_version) {
+  if (!added && *known.object->document == *entry.object->document) {
     known.version = std::move(entry.version);
     return false;
   }

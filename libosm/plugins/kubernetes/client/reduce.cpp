@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/digest.hpp"
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
 
@@ -112,19 +111,16 @@ void drop_noise(json::object& metadata) {
   }
 }
 
-// Leaves resource_version to the caller.
-std::shared_ptr<Object> made_of(const Resource& resource, const json::object& kept,
+std::shared_ptr<Object> made_of(const Resource& resource, json::object kept,
                                 const std::string& server) {
   auto out = std::make_shared<Object>();
-  out->key.kind = resource.kind;
-  out->api_version = resource.api_version();
   const json::object& metadata = map_at(kept, "metadata");
-  out->key.ns = text_at(metadata, "namespace");
-  out->key.name = text_at(metadata, "name");
+  out->key = {resource.group_kind(), text_at(metadata, "namespace"), text_at(metadata, "name")};
+  out->api_version = resource.api_version();
   out->labels = strings_of(metadata, "labels");
   out->annotations = strings_of(metadata, "annotations");
-  out->json = json::serialize(kept);
   out->source.path = server + resource.path(out->key.ns, out->key.name);
+  out->document = std::make_shared<const json::value>(std::move(kept));
   return out;
 }
 
@@ -142,9 +138,7 @@ std::shared_ptr<const Object> reduce(const Resource& resource, json::object obje
     object.erase("status");
     if (resource == kEndpointSlices) reduce_slice(object);
   }
-  auto out = made_of(resource, object, server);
-  out->resource_version = digest_of(out->json).hex();
-  return out;
+  return made_of(resource, std::move(object), server);
 }
 
 std::shared_ptr<const Object> reduce_to_metadata(const Resource& resource, json::object object,
@@ -156,7 +150,7 @@ std::shared_ptr<const Object> reduce_to_metadata(const Resource& resource, json:
     version = text_at(*metadata, "resourceVersion");
     kept["metadata"] = std::move(*metadata);
   }
-  auto out = made_of(resource, kept, server);
+  auto out = made_of(resource, std::move(kept), server);
   out->resource_version = std::move(version);
   return out;
 }

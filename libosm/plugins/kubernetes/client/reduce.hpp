@@ -14,8 +14,8 @@
 
 namespace osm::inline v1::kubernetes {
 
-// Result: the object. Its resource_version is a digest of the kept fields, so it changes only with
-// those. `server` is part of its source: "https://10.96.0.1:443".
+// Result: the object, without the server's version, which changes with every field. `server` is
+// part of its source: "https://10.96.0.1:443".
 std::shared_ptr<const Object> reduce(const Resource& resource, boost::json::object object,
                                      const std::string& server);
 

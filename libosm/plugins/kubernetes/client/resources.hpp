@@ -1,10 +1,9 @@
-// Every resource of the API server that the plugin reads or writes. RBAC grants these and no others
-// (deploy/kubernetes/).
+// Resources of the API server that the plugin reads or writes; kinds of the mesh have their names
+// in spec::mesh_kinds(). RBAC grants these and no others (deploy/kubernetes/).
 #pragma once
 
-#include <array>
-
 #include "kubernetes/client/api.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -26,24 +25,15 @@ inline constexpr Resource kMutatingWebhooks{"admissionregistration.k8s.io", "v1"
 inline constexpr Resource kValidatingWebhooks{"admissionregistration.k8s.io", "v1",
                                               "validatingwebhookconfigurations",
                                               "ValidatingWebhookConfiguration", false};
-inline constexpr Resource kTrafficTargets{"access.smi-spec.io", "v1alpha3", "traffictargets",
-                                          "TrafficTarget"};
-inline constexpr Resource kHttpRouteGroups{"specs.smi-spec.io", "v1alpha4", "httproutegroups",
-                                           "HTTPRouteGroup"};
-inline constexpr Resource kTcpRoutes{"specs.smi-spec.io", "v1alpha4", "tcproutes", "TCPRoute"};
-inline constexpr Resource kTrafficSplits{"split.smi-spec.io", "v1alpha2", "trafficsplits",
-                                         "TrafficSplit"};
 inline constexpr Resource kMeshConfigs{"config.openservicemesh.io", "v1alpha2", "meshconfigs",
                                        "MeshConfig"};
 inline constexpr Resource kMeshRootCertificates{"config.openservicemesh.io", "v1alpha2",
                                                 "meshrootcertificates", "MeshRootCertificate"};
-inline constexpr Resource kEgresses{"policy.openservicemesh.io", "v1alpha1", "egresses", "Egress"};
-inline constexpr Resource kIngressBackends{"policy.openservicemesh.io", "v1alpha1",
-                                           "ingressbackends", "IngressBackend"};
-inline constexpr Resource kRetries{"policy.openservicemesh.io", "v1alpha1", "retries", "Retry"};
-inline constexpr Resource kUpstreamTrafficSettings{
-    "policy.openservicemesh.io", "v1alpha1", "upstreamtrafficsettings", "UpstreamTrafficSetting"};
-inline constexpr Resource kVirtualMachines{"workload.openservicemesh.io", "v1alpha1",
-                                           "virtualmachines", "VirtualMachine"};
+
+// The API server's names of a kind of the mesh. Lifetime: the texts are the kind's.
+inline Resource resource_of(const spec::Kind& kind) {
+  return {kind.name.group, kind.version, kind.plural, kind.name.kind,
+          kind.scope != spec::Scope::kCluster};
+}
 
 }  // namespace osm::inline v1::kubernetes

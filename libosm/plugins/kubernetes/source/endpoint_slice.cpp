@@ -51,10 +51,9 @@ std::vector<ListedEndpoint> endpoints_of(const json::value& root, const std::str
 }  // namespace
 
 EndpointSlice decode_slice(const Object& object) {
-  boost::system::error_code fault;
-  const json::value root = json::parse(object.json, fault);
+  const json::value& root = *object.document;
   const auto service = object.labels.find(kServiceNameLabel);
-  if (fault || service == object.labels.end()) return {};
+  if (service == object.labels.end()) return {};
   return {service->second, ports_of(root), endpoints_of(root, object.key.ns)};
 }
 

@@ -71,9 +71,7 @@ bool mounts_secret(const json::object& spec, const std::string& secret) {
 DecodedPod decode_pod(const Object& object) {
   const auto label = object.labels.find(kProxyUuidLabel);
   if (label == object.labels.end()) return {};
-  boost::system::error_code fault;
-  const json::value root = json::parse(object.json, fault);
-  if (fault) return refused(object, "", "is no JSON");
+  const json::value& root = *object.document;
   const json::object& spec = map_at(root, "spec");
   const json::object& status = map_at(root, "status");
   if (has_ended(status)) return {};

@@ -15,7 +15,7 @@ bool comes_before(const Pod& a, const Pod& b) {
          std::tuple(!b.mounts_bootstrap, std::tie(b.created, b.uid, b.name));
 }
 
-ObjectKey key_of(const Pod& pod) { return {"Pod", pod.name.ns, pod.name.name}; }
+ObjectKey key_of(const Pod& pod) { return {kinds::kPod, pod.name.ns, pod.name.name}; }
 
 }  // namespace
 

@@ -16,7 +16,7 @@ class NamespaceTable {
 
   // Null: the object is gone.
   void set_object(const ObjectKey& key, const Object* object) {
-    if (key.kind == kPods.kind) {
+    if (key.is(kinds::kPod)) {
       pods_.set_pod(key.name, object ? decode_pod(*object) : DecodedPod());
     } else {
       slices_.set_slice(key.name, object ? std::optional(decode_slice(*object)) : std::nullopt);
@@ -50,7 +50,7 @@ std::unique_ptr<Provider> make_provider(const ProviderOptions& options) {
   return std::make_unique<endpoint::StoreProvider<Provider, NamespaceTable>>(
       endpoint::StoreProviderOptions<NamespaceTable>{
           .id = "kubernetes",
-          .kinds = {std::string(kPods.kind), std::string(kEndpointSlices.kind)},
+          .kinds = {kinds::kPod, kEndpointSlices.group_kind()},
           .store = options.store,
           .mesh_spec = options.mesh_spec,
           .log = options.log,

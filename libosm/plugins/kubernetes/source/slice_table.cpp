@@ -31,7 +31,7 @@ std::vector<Problem> problems_of(const ServiceName& service, const LeftOut& left
                           const std::string& what, const std::string& cause) {
     if (things.empty()) return;
     problems.push_back({code,
-                        {"Service", service.ns, service.name},
+                        {kinds::kService, service.ns, service.name},
                         "",
                         0,
                         "",

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <future>
 #include <map>
 #include <memory>
@@ -25,19 +24,18 @@ class KubernetesStore final : public ObjectStore {
  public:
   explicit KubernetesStore(const StoreOptions& options)
       : options_(options), server_(options.cluster.server()), strand_(options.runtime.executor) {
-    const auto wanted = [&options](const Resource& resource) {
-      return options.kinds.empty() || options.kinds.contains(std::string(resource.kind));
-    };
-    if (wanted(kNamespaces))
-      follow(kNamespaces, "", "openservicemesh.io/monitored-by=" + options.mesh_name);
-    if (wanted(kPods)) follow(kPods, "", kProxyUuidLabel, kProxyUuidLabel);
-    for (const Resource& resource : {kMeshConfigs, kMeshRootCertificates})
-      if (wanted(resource)) follow(resource, options.osm_namespace);
-    for (const Resource& resource : {kServices, kServiceAccounts, kTrafficTargets, kHttpRouteGroups,
-                                     kTcpRoutes, kTrafficSplits, kEgresses, kIngressBackends,
-                                     kRetries, kUpstreamTrafficSettings, kVirtualMachines})
-      if (wanted(resource)) follow(resource);
-    if (wanted(kEndpointSlices)) follow(kEndpointSlices, "", "", kServiceNameLabel);
+    for (const spec::Kind& kind : options.kinds) {
+      if (kind.name == kinds::kNamespace) {
+        follow(kNamespaces, "", "openservicemesh.io/monitored-by=" + options.mesh_name);
+      } else {
+        follow(resource_of(kind),
+               kind.scope == spec::Scope::kControlPlane ? options.osm_namespace : "");
+      }
+    }
+    if (options.workloads) {
+      follow(kPods, "", kProxyUuidLabel, kProxyUuidLabel);
+      follow(kEndpointSlices, "", "", kServiceNameLabel);
+    }
     strand_.post([this] {
       for (const auto& [kind, informer] : informers_) informer->start();
       report();
@@ -49,14 +47,14 @@ class KubernetesStore final : public ObjectStore {
     strand_.stop();
   }
 
-  std::vector<std::shared_ptr<const Object>> list(std::string_view kind) const override {
-    const auto at = informers_.find(kind);
+  std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const override {
+    const auto at = informers_.find({kind.kind, kind.group});
     if (at == informers_.end()) return {};
     return at->second->objects().list();
   }
 
   std::shared_ptr<const Object> get(const ObjectKey& key) const override {
-    const auto at = informers_.find(key.kind);
+    const auto at = informers_.find({key.kind, key.group});
     return at == informers_.end() ? nullptr : at->second->objects().get(key.ns, key.name);
   }
 
@@ -120,7 +118,7 @@ class KubernetesStore final : public ObjectStore {
                             .label_selector = std::string(label_selector),
                             .index_label = std::string(index_label),
                             .on_change = [this](const auto& keys) { notifier_.notify(keys); }};
-    informers_[std::string(resource.kind)] = std::make_unique<Informer>(std::move(options));
+    informers_[{resource.kind, resource.group}] = std::make_unique<Informer>(std::move(options));
   }
 
   void report() {
@@ -132,7 +130,8 @@ class KubernetesStore final : public ObjectStore {
   const std::string server_;
   Notifier<const std::vector<ObjectKey>&> notifier_;
   Strand strand_;
-  std::map<std::string, std::unique_ptr<Informer>, std::less<>> informers_;  // by kind
+  // By kind and group.
+  std::map<std::pair<std::string_view, std::string_view>, std::unique_ptr<Informer>> informers_;
   Subscription report_timer_;
 };
 

@@ -113,7 +113,7 @@ std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const 
   if (!in_mesh(ns)) return std::nullopt;
   for (const json::value& reference : list_at(map_at(secret, "metadata"), "ownerReferences")) {
     if (text_at(reference, "kind") != kPods.kind) continue;
-    const auto object = store_.get({std::string(kPods.kind), ns, text_at(reference, "name")});
+    const auto object = store_.get({kinds::kPod, ns, text_at(reference, "name")});
     if (!object) continue;
     std::optional<Pod> pod = decode_pod(*object).value;
     if (pod && pod->uid == text_at(reference, "uid") && pod->mounts_bootstrap &&
@@ -125,7 +125,7 @@ std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const 
 
 // A user who may write Secrets and Pods in another namespace must not get a certificate by that.
 bool BootstrapRenewer::in_mesh(const std::string& ns) const {
-  const auto object = store_.get({std::string(kNamespaces.kind), "", ns});
+  const auto object = store_.get({kinds::kNamespace, "", ns});
   if (!object) return false;
   const std::string* label = find_in(object->labels, spec::kMonitoredByLabel);
   return label && *label == mesh_name_;

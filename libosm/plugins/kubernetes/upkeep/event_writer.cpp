@@ -78,9 +78,7 @@ void EventWriter::tell(const std::vector<Problem>& problems) {
 }
 
 bool EventWriter::write(const Problem& problem, const Object& object) {
-  boost::system::error_code fault;
-  const json::value root = json::parse(object.json, fault);
-  if (fault) return true;
+  const json::value& root = *object.document;
   const std::string uid = text_at(map_at(root, "metadata"), "uid");
   const std::string note = note_of(problem);
   // Unambiguous: the first two parts contain no blank.

@@ -31,7 +31,7 @@ certificate::Subject subject_of(const IngressGatewayCertificate& wanted,
 }
 
 ObjectKey secret_of(const IngressGatewayCertificate& wanted) {
-  return {std::string(kSecrets.kind), wanted.secret_namespace, wanted.secret_name};
+  return {kSecrets.group_kind(), wanted.secret_namespace, wanted.secret_name};
 }
 
 json::object data_of(const certificate::Certificate& certificate, const std::string& roots) {
@@ -54,7 +54,7 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
       runtime_(options.runtime),
       gateway_(*options.gateway),
       mesh_name_(options.mesh_name),
-      mesh_config_{std::string(kMeshConfigs.kind), options.osm_namespace, kMeshConfigName},
+      mesh_config_{kinds::kMeshConfig, options.osm_namespace, kMeshConfigName},
       may_write_(std::move(may_write)),
       on_problems_(std::move(on_problems)),
       strand_(runtime_.blocking),

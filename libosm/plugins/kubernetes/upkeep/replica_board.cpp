@@ -234,8 +234,7 @@ void LeaseBoard::judge() {
 }
 
 LeaseBoard::Seen LeaseBoard::seen_of(const Object& object, SteadyTime now) {
-  boost::system::error_code fault;
-  const json::value lease = json::parse(object.json, fault);
+  const json::value& lease = *object.document;
   const json::object& spec = map_at(lease, "spec");
   Seen seen{.replica = text_at(spec, "holderIdentity"),
             .renewed = text_at(spec, "renewTime"),

@@ -34,7 +34,7 @@ RootStatusWriter::~RootStatusWriter() {
 void RootStatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
   std::lock_guard lock(mutex_);
   for (const ObjectKey& key : keys)
-    if (key.kind == kMeshRootCertificates.kind && key.ns == options_.osm_namespace)
+    if (key.is(kinds::kMeshRootCertificate) && key.ns == options_.osm_namespace)
       touched_.insert(key.name);
 }
 

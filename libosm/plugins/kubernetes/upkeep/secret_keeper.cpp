@@ -33,7 +33,7 @@ std::optional<std::string> uuid_of(const json::object& secret) {
 }
 
 // {"metadata": ...}
-json::object json_of(const Object& secret) { return json::parse(secret.json).as_object(); }
+const json::object& json_of(const Object& secret) { return secret.document->as_object(); }
 
 bool has_owner(const json::object& secret) {
   return !list_at(map_at(secret, "metadata"), "ownerReferences").empty();
@@ -64,7 +64,7 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
 
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
   for (const ObjectKey& key : keys)
-    if (key.kind == kPods.kind) return round_soon();
+    if (key.is(kinds::kPod)) return round_soon();
 }
 
 void SecretKeeper::round_soon() {
@@ -100,7 +100,7 @@ std::optional<std::size_t> SecretKeeper::stale() const {
 
 SecretKeeper::Owners SecretKeeper::owners() const {
   Owners owners;
-  for (const auto& object : store_.list(kPods.kind)) {
+  for (const auto& object : store_.list(kinds::kPod)) {
     const auto label = object->labels.find(kProxyUuidLabel);
     if (label == object->labels.end()) continue;
     const Claim claim{object->key.ns, label->second};
@@ -108,10 +108,8 @@ SecretKeeper::Owners SecretKeeper::owners() const {
       owners.try_emplace(claim);  // it exists; its Pod is known already
       continue;
     }
-    boost::system::error_code fault;
-    const json::value pod = json::parse(object->json, fault);
-    if (fault ||
-        !mounts_secret(map_at(pod, "spec"), std::string(kBootstrapSecretPrefix) + label->second))
+    const json::value& pod = *object->document;
+    if (!mounts_secret(map_at(pod, "spec"), std::string(kBootstrapSecretPrefix) + label->second))
       continue;
     const json::object& metadata = map_at(pod, "metadata");
     Owner owner{object->key.name, text_at(metadata, "uid"), text_at(metadata, "creationTimestamp")};

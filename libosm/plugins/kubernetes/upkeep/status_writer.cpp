@@ -26,17 +26,6 @@ constexpr std::size_t kMaxMessageBytes = 4096;
 constexpr std::size_t kMaxNamed = 3;         // proxies in a message
 constexpr std::size_t kMaxShared = 100'000;  // bytes on the board: some 2,500 objects
 
-// Resources with our status subresource.
-const std::array<const Resource*, 6> kWithStatus{&kTrafficTargets, &kHttpRouteGroups,
-                                                 &kTcpRoutes,      &kTrafficSplits,
-                                                 &kMeshConfigs,    &kVirtualMachines};
-
-const Resource* resource_of(std::string_view kind) {
-  const auto at = std::find_if(kWithStatus.begin(), kWithStatus.end(),
-                               [&](const Resource* one) { return one->kind == kind; });
-  return at == kWithStatus.end() ? nullptr : *at;
-}
-
 std::string texts_of(const std::vector<Problem>& problems) {
   std::string out;
   for (const Problem& problem : problems) {
@@ -101,9 +90,8 @@ Share share_of(const ObjectStatus& status, std::int64_t generation) {
 
 // The generation in the store; 0: a store without generations.
 std::int64_t generation_of(const Object& object) {
-  boost::system::error_code fault;
-  const json::value root = json::parse(object.json, fault);
-  return fault ? 0 : number_at(map_at(root, "metadata"), "generation");
+  const json::value& root = *object.document;
+  return number_at(map_at(root, "metadata"), "generation");
 }
 
 std::string status_in(const std::vector<Condition>& conditions, std::string_view type) {
@@ -141,9 +129,9 @@ void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
   {
     std::lock_guard lock(mutex_);
     for (const ObjectKey& key : keys) {
-      if (resource_of(key.kind) != nullptr) touched_.insert(key);
+      if (has_status(key)) touched_.insert(key);
       // The namespace may have entered or left the mesh with all its objects.
-      all_touched_ |= key.kind == kNamespaces.kind;
+      all_touched_ |= key.is(kinds::kNamespace);
     }
     if (touched_.empty() && !all_touched_) return;
   }
@@ -214,20 +202,21 @@ void StatusWriter::forget() {
 // Reads the statuses of the previous writer, so that only differences are written.
 bool StatusWriter::take_over() {
   written_.clear();
-  for (const Resource* resource : kWithStatus) {
-    ListRequest request{.resource = *resource};
+  for (const spec::Kind& kind : options_.kinds) {
+    if (!kind.status) continue;
+    ListRequest request{.resource = resource_of(kind)};
     do {
       auto page = list_page(api_, request);
       if (!page.ok() && page.error().code == ErrorCode::kNotFound) break;  // its CRD is missing
       if (!page.ok()) return false;
-      for (const json::object& object : page->items) read_status(object);
+      for (const json::object& object : page->items) read_status(kind, object);
       request.continue_token = std::move(page->continue_token);
     } while (!request.continue_token.empty());
   }
   return true;
 }
 
-void StatusWriter::read_status(const json::object& object) {
+void StatusWriter::read_status(const spec::Kind& kind, const json::object& object) {
   Written there;
   for (const Condition& ours : conditions_of({})) {
     for (const json::value& one : list_at(map_at(object, "status"), "conditions")) {
@@ -240,7 +229,7 @@ void StatusWriter::read_status(const json::object& object) {
   }
   if (there.conditions.empty()) return;
   const json::object& metadata = map_at(object, "metadata");
-  written_[{text_at(object, "kind"), text_at(metadata, "namespace"), text_at(metadata, "name")}] =
+  written_[{kind.name, text_at(metadata, "namespace"), text_at(metadata, "name")}] =
       std::move(there);
 }
 
@@ -250,8 +239,9 @@ void StatusWriter::choose_due(bool mesh_changed) {
   if (std::exchange(look_at_all_, false) || (stale_ && now - looked_at_all_ >= kLookAtAll)) {
     looked_at_all_ = now;
     stale_ = false;
-    for (const Resource* resource : kWithStatus)
-      for (const auto& object : options_.store.list(resource->kind)) due_.insert(object->key);
+    for (const spec::Kind& kind : options_.kinds)
+      if (kind.status)
+        for (const auto& object : options_.store.list(kind.name)) due_.insert(object->key);
   }
   for (const auto& [key, known] : known_)
     if (!known.settled()) due_.insert(key);
@@ -264,11 +254,16 @@ void StatusWriter::sleep() {
   if (stale_) timer_ = strand_.post_after(kLookAtAll, [this] { run(); });
 }
 
+bool StatusWriter::has_status(const ObjectKey& key) const {
+  const spec::Kind* kind = spec::find_kind(options_.kinds, key.group_kind());
+  return kind != nullptr && kind->status;
+}
+
 // Collects objects whose problems changed.
 void StatusWriter::collect(const std::vector<Problem>& problems) {
   std::map<ObjectKey, std::vector<Problem>> now;
   for (const Problem& problem : problems)
-    if (resource_of(problem.object.kind) != nullptr) now[problem.object].push_back(problem);
+    if (has_status(problem.object)) now[problem.object].push_back(problem);
   for (const auto& [key, own] : now) {
     const auto before = problems_.find(key);
     if (before == problems_.end() || before->second != own) due_.insert(key);
@@ -302,8 +297,8 @@ bool StatusWriter::survey(const ObjectKey& key) {
 
 // The mesh's own configuration counts in any namespace.
 bool StatusWriter::in_mesh(const ObjectKey& key) const {
-  if (key.kind == kMeshConfigs.kind) return true;
-  const auto ns = options_.store.get({std::string(kNamespaces.kind), "", key.ns});
+  if (key.is(kinds::kMeshConfig)) return true;
+  const auto ns = options_.store.get({kinds::kNamespace, "", key.ns});
   if (!ns) return false;
   const auto label = ns->labels.find(spec::kMonitoredByLabel);
   return label != ns->labels.end() && label->second == options_.mesh_name;
@@ -401,7 +396,7 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
     if (wanted.generation != 0) out["observedGeneration"] = wanted.generation;
     conditions.push_back(std::move(out));
   }
-  const Resource& resource = *resource_of(key.kind);
+  const Resource resource = resource_of(*spec::find_kind(options_.kinds, key.group_kind()));
   const json::object body{{"apiVersion", resource.api_version()},
                           {"kind", resource.kind},
                           {"metadata", {{"name", key.name}, {"namespace", key.ns}}},

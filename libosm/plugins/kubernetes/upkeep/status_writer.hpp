@@ -22,6 +22,7 @@
 #include "osm/object_store.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/spec/kinds.hpp"
 #include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -48,6 +49,7 @@ struct StatusWriterOptions {
   std::function<bool()> may_write;  // this replica is the one that does
   std::string replica;              // named in Events; its name on the board
   std::string mesh_name = "osm";
+  spec::Kinds kinds = spec::mesh_kinds();
   ReplicaBoard* board = nullptr;  // null: only the proxies of this replica count
 };
 
@@ -92,7 +94,8 @@ class StatusWriter {
   void run();
   void forget();
   bool take_over();
-  void read_status(const boost::json::object& object);
+  bool has_status(const ObjectKey& key) const;
+  void read_status(const spec::Kind& kind, const boost::json::object& object);
   void choose_due(bool mesh_changed);
   void collect(const std::vector<Problem>& problems);
   void survey();

@@ -77,7 +77,7 @@ class ClusterUpkeep final : public Upkeep {
     }
     if (const auto& webhook = options_.validating_webhook) {
       names.ca_bundle_pem = webhook->manager.trust_bundle_pem();
-      reconciler_.want(kValidatingWebhooks, validating_webhook(names));
+      reconciler_.want(kValidatingWebhooks, validating_webhook(names, options_.kinds));
     }
   }
 
@@ -112,6 +112,7 @@ class ClusterUpkeep final : public Upkeep {
                                         .may_write = may_write,
                                         .replica = options_.replica,
                                         .mesh_name = options_.mesh_name,
+                                        .kinds = options_.kinds,
                                         .board = status.board});
     subscriptions_.push_back(status.control_plane.subscribe([this] { status_->on_mesh(); }));
     if (status.board != nullptr)
@@ -131,7 +132,7 @@ class ClusterUpkeep final : public Upkeep {
   }
 
   ObjectKey mesh_config() const {
-    return {std::string(kMeshConfigs.kind), options_.osm_namespace, kMeshConfigName};
+    return {kinds::kMeshConfig, options_.osm_namespace, kMeshConfigName};
   }
 
   std::vector<Problem> problems() const {
@@ -143,7 +144,7 @@ class ClusterUpkeep final : public Upkeep {
 
   // A mesh has one MeshConfig; others get no status.
   Result<ObjectStatus> ask(const ObjectKey& key) const {
-    if (key.kind == kMeshConfigs.kind && key != mesh_config())
+    if (key.is(kinds::kMeshConfig) && key != mesh_config())
       return Error{ErrorCode::kNotFound, key.str() + " is not the mesh's"};
     return options_.status->control_plane.object_status(key);
   }

@@ -89,12 +89,17 @@ json::object mutating_webhook(const WebhookNames& names) {
                        {std::move(inject)});
 }
 
-json::object validating_webhook(const WebhookNames& names) {
+json::object validating_webhook(const WebhookNames& names, const spec::Kinds& kinds) {
   json::array policies;
-  for (const Resource* resource :
-       {&kTrafficTargets, &kHttpRouteGroups, &kTcpRoutes, &kTrafficSplits, &kEgresses,
-        &kIngressBackends, &kRetries, &kUpstreamTrafficSettings, &kVirtualMachines})
-    policies.push_back(rule(*resource, {"CREATE", "UPDATE"}));
+  json::array own_writes;
+  json::array own_deletes;
+  for (const spec::Kind& kind : kinds) {
+    if (kind.review == spec::Review::kNone) continue;
+    auto& writes = kind.scope == spec::Scope::kControlPlane ? own_writes : policies;
+    writes.push_back(rule(resource_of(kind), {"CREATE", "UPDATE"}));
+    if (kind.review == spec::Review::kWritesAndDeletes)
+      own_deletes.push_back(rule(resource_of(kind), {"DELETE"}));
+  }
   const json::object own{
       {"matchExpressions",
        json::array{expression(kNamespaceNameLabel, "In", {json::value(names.osm_namespace)})}}};
@@ -102,10 +107,9 @@ json::object validating_webhook(const WebhookNames& names) {
       webhook("osm-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"),
               monitored(names), std::move(policies)),
       webhook("osm-config-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
-              {rule(kMeshConfigs, {"CREATE", "UPDATE"}),
-               rule(kMeshRootCertificates, {"CREATE", "UPDATE"})}),
+              std::move(own_writes)),
       webhook("osm-root-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
-              {rule(kMeshRootCertificates, {"DELETE"})})};
+              std::move(own_deletes))};
   for (json::value& one : webhooks) {
     json::object& fields = one.as_object();
     fields["matchPolicy"] = "Equivalent";

@@ -4,6 +4,8 @@
 #include <boost/json/object.hpp>
 #include <string>
 
+#include "osm/spec/kinds.hpp"
+
 namespace osm::inline v1::kubernetes {
 
 struct WebhookNames {
@@ -16,7 +18,8 @@ struct WebhookNames {
 // the pod: a pod without a sidecar would be outside the mesh's policies.
 boost::json::object mutating_webhook(const WebhookNames& names);
 
-// Calls osm-controller for policies of monitored namespaces, and for MeshConfigs of its own.
-boost::json::object validating_webhook(const WebhookNames& names);
+// Calls osm-controller for policies of monitored namespaces, and for the kinds that count in its
+// own namespace only.
+boost::json::object validating_webhook(const WebhookNames& names, const spec::Kinds& kinds);
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,0 +1,57 @@
+// A decoded policy of a kind that MeshSpec has no function of its own for: OSM's policies and an
+// embedder's kinds.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <typeinfo>
+#include <utility>
+
+#include "osm/ids.hpp"
+#include "osm/object.hpp"
+
+namespace osm::inline v1 {
+
+// The proxies that a policy concerns.
+struct PolicyReach {
+  bool everything = true;              // all proxies of the mesh
+  std::set<ServiceIdentity> accounts;  // proxies that run as one of them
+  std::set<ServiceName> services;      // proxies that run one of them, or may call it
+
+  friend bool operator==(const PolicyReach&, const PolicyReach&) = default;
+};
+
+// A value of any type with ==, its object and its reach. Copies share the value.
+class Policy {
+ public:
+  template <class T>
+  Policy(ObjectKey object, PolicyReach concerned, T content)
+      : key(std::move(object)),
+        reach(std::move(concerned)),
+        content_(std::make_shared<const T>(std::move(content))),
+        type_(&typeid(T)),
+        equal_([](const void* a, const void* b) {
+          return *static_cast<const T*>(a) == *static_cast<const T*>(b);
+        }) {}
+
+  ObjectKey key;
+  PolicyReach reach;
+
+  // The value; null if its type is not T.
+  template <class T>
+  const T* get() const {
+    return *type_ == typeid(T) ? static_cast<const T*>(content_.get()) : nullptr;
+  }
+
+  friend bool operator==(const Policy& a, const Policy& b) {
+    return a.key == b.key && a.reach == b.reach && *a.type_ == *b.type_ &&
+           (a.content_ == b.content_ || a.equal_(a.content_.get(), b.content_.get()));
+  }
+
+ private:
+  std::shared_ptr<const void> content_;
+  const std::type_info* type_;
+  bool (*equal_)(const void*, const void*);
+};
+
+}  // namespace osm::inline v1
