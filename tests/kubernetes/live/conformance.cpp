@@ -213,9 +213,10 @@ class ApiPlatform final : public osm::testing::ProviderPlatform {
   void show(const ServiceName& service, const osm::testing::ClusterObjects::Map& objects) {
     std::set<ObjectKey> shown;
     // Pods first: a slice that names one who is not there yet would be reported.
-    for (const char* kind : {kinds::kPod, "Service", "EndpointSlice"})
+    for (const GroupKind& kind :
+         {kinds::kPod, kinds::kService, kubernetes::kEndpointSlices.group_kind()})
       for (const auto& [key, object] : objects)
-        if (key.kind == kind && put(key, object)) shown.insert(key);
+        if (key.is(kind) && put(key, object)) shown.insert(key);
     for (const ObjectKey& key : shown_[service])
       if (!shown.contains(key))
         static_cast<void>(api().remove(resource_of(key.kind), key.ns, key.name));
