@@ -10,7 +10,9 @@ namespace {
 constexpr int kMostAddedServices = 10;
 constexpr int kRefusedService = 3;
 
-ObjectKey key_of(const char* kind, const ServiceName& name) { return {kind, name.ns, name.name}; }
+ObjectKey key_of(const GroupKind& kind, const ServiceName& name) {
+  return {kind, name.ns, name.name};
+}
 
 }  // namespace
 
@@ -109,7 +111,7 @@ void SoakMesh::remove_service(int index, testing::MemoryMeshSpec& spec,
   added_.erase(index);
   const smi::TrafficTarget target = mesh_.target(index, 1);
   spec.remove({kinds::kTrafficTarget, target.name.ns, target.name.name});
-  spec.remove(key_of("Service", mesh_.service(index)));
+  spec.remove(key_of(kinds::kService, mesh_.service(index)));
   spec.remove({kinds::kServiceAccount, mesh_.account(index).ns, mesh_.account(index).name});
   provider.remove_endpoints(mesh_.service(index));
 }
