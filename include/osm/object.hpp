@@ -58,7 +58,9 @@ struct OSM_API ObjectKey {
   ObjectKey(const GroupKind& of, std::string in_namespace, std::string named)
       : kind(of.kind), group(of.group), ns(std::move(in_namespace)), name(std::move(named)) {}
 
+  // Lifetime: borrows the key's texts.
   GroupKind group_kind() const { return {group, kind}; }
+  // True if the object is of this kind, in its group.
   bool is(const GroupKind& other) const { return group_kind() == other; }
   // "TrafficTarget bookstore/buyer"; with the group if it is neither SMI's, OSM's nor Kubernetes':
   // "TCPRoute.gateway.networking.k8s.io shop/db"

@@ -25,7 +25,7 @@ ALLOWED = {
 NOTHING = re.compile(r"(?!)")
 # Data of ours that is made once and const, besides what is named kLikeThis. And the executor whose
 # task runs on this thread, in two fakes: null again when the task returns.
-CONSTANT = re.compile(r"osm::v1::testing::\(anonymous namespace\)::(running|own)_state|"
+CONSTANT = re.compile(r"osm::v1::testing::TaskQueue::current|"
                       r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
                       r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*")
 
