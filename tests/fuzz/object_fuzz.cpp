@@ -2,8 +2,8 @@
 // range may do more than leave the object out, with a reason.
 //
 //   input: '0', an object of the base mesh, then edits; or '1', a kind, then raw JSON.
-#include <boost/json/value.hpp>
 
+#include <boost/json.hpp>
 #include "fuzz/object_edits.hpp"
 #include "osm/ids.hpp"
 #include "osm/spec/kinds.hpp"

@@ -70,7 +70,7 @@ class RandomMesh {
         spec.put(any_split(ns, name));
         return "TrafficSplit " + name;
       case 7:
-        spec.remove({pick(2) ? "TrafficSplit" : "TrafficTarget", ns, name});
+        spec.remove({pick(2) ? kinds::kTrafficSplit : kinds::kTrafficTarget, ns, name});
         return "no split or target " + name;
       default:
         spec.put(any_target(ns, name));
