@@ -323,7 +323,7 @@ class Admin(ShopTest):
         self.assertEqual(code, 1)
         self.assertIn("nobody", err)
 
-    def test_what_is_served_to_anybody_tells_nothing_of_the_mesh(self):
+    def test_without_authentication_no_page_shows_data_of_the_mesh(self):
         for path in ("/v1/proxies", "/v1/certificates", "/v1/vm/bootstrap", "/"):
             self.assertEqual(self.controller.http(path)[0], 404)
         status, body = self.controller.http("/version")

@@ -75,7 +75,7 @@ class CaImport(DaemonTest):
         openssl("verify", "-CAfile", roots, "-untrusted", chain, chain)
         self.assertEqual(controller.stop(), 0)
 
-    def test_what_is_no_ca_is_refused_and_the_store_stays_empty(self):
+    def test_wrong_cas_are_refused_and_the_store_stays_empty(self):
         root = self.make("root")
         other = self.make("other")
         alone = self.make("alone", signer=root)

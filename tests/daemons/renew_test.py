@@ -100,7 +100,7 @@ class Renew(RenewTest):
         self.assertEqual(self.contents(), before)
         self.assertIn("current", self.renew()[1])
 
-    def test_what_is_current_stays_as_it_is(self):
+    def test_unchanged_files_stay_as_they_are(self):
         before = self.contents()
         code, out, err = self.renew()
         self.assertEqual((code, err), (0, ""))
@@ -187,7 +187,7 @@ class Renew(RenewTest):
         self.assert_failed("within a minute")
         self.assertEqual(self.renew()[0], 0)
 
-    def test_who_is_no_machines_directory_is_told(self):
+    def test_wrong_directories_are_reported(self):
         for missing in ("bootstrap.yaml", "sds_cert.pem", "sds_key.pem", "cacert.pem"):
             with self.subTest(missing):
                 (self.out / missing).rename(self.folder / missing)
@@ -224,7 +224,7 @@ class Renew(RenewTest):
         self.assertEqual(code, 1)
         self.assertIn("sds_key.pem: is not the key of sds_cert.pem. Run `osm vm bootstrap`", err)
 
-    def test_one_that_was_killed_between_two_files_is_ended_by_the_next(self):
+    def test_one_killed_between_two_files_is_completed_by_the_next_run(self):
         old = (self.out / "sds_cert.pem").read_text()
         self.assertEqual(self.renew("--force")[0], 0)
         serial = self.serial()
@@ -234,7 +234,7 @@ class Renew(RenewTest):
         self.assertEqual(self.serial(), serial)
         self.assert_whole()
 
-    def test_what_one_that_was_killed_had_only_prepared_is_dropped(self):
+    def test_unfinished_files_of_a_killed_run_are_dropped(self):
         before = self.contents()
         for name in FILES:
             (self.out / f".{name}.new").write_text("half")
@@ -322,7 +322,7 @@ class InTheControllersPlace(RenewTest):
                            flags=("--controller", address))
         self.assertEqual(impostor.heard, [])
 
-    def test_who_has_both_is_spoken_to(self):
+    def test_with_both_the_name_and_the_ca_the_controller_is_accepted(self):
         impostor, address = self.impostor([CONTROLLER])
         self.renew("--controller", address, "--timeout", "2")
         self.assertTrue(impostor.heard[0].startswith(http2.PREFACE))

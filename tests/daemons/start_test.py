@@ -37,7 +37,7 @@ class Start(DaemonTest):
         self.assertEqual(second.stop(), 0)
         self.assertFalse((self.state / "admin.sock").exists())
 
-    def test_both_signals_end_it_with_0_and_a_word(self):
+    def test_both_signals_end_it_with_0_and_a_log_line(self):
         for how in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(how):
                 controller = self.start()
@@ -63,7 +63,7 @@ class Start(DaemonTest):
             silent.sendall(b"GET /health/alive HT")
             self.assertEqual(controller.stop(), 0)
 
-    def test_a_strangers_handshake_is_a_line_of_the_log_like_any_other(self):
+    def test_a_stray_handshake_is_a_line_of_the_log_like_any_other(self):
         controller = self.start()
         host, port = controller.addresses["ads_address"].rsplit(":", 1)
         stranger = http2.client_context()

@@ -33,7 +33,7 @@ class Status(ShopTest):
         self.assertTrue(out.startswith("TrafficTarget shop/web-api: Applied\n"), out)
         self.assertIn("Not connected: shop/api-1, shop/web-1", out)
 
-    def test_kinds_may_be_typed_as_people_type_them(self):
+    def test_kinds_may_be_typed_in_lower_case_in_the_plural_and_short(self):
         for kind, name in (("TrafficTarget", "shop/web-api"), ("traffictargets", "shop/web-api"),
                            ("HTR", "shop/books"), ("svc", "shop/api"), ("vm", "shop/web-1"),
                            ("VirtualMachine", "shop/web-1"), ("ns", "shop"),
@@ -42,7 +42,7 @@ class Status(ShopTest):
                 self.assertEqual(self.status(kind, name)[0], 0)
         self.assertEqual(self.status("tt", "web-api", "-n", "shop")[0], 0)
 
-    def test_what_cannot_be_asked_says_what_to_write(self):
+    def test_unanswerable_questions_are_answered_with_the_syntax(self):
         for arguments, says in ((["secret", "shop/x"], "is no kind of the mesh"),
                                 (["tt", "web-api"], "Write NAMESPACE/NAME"),
                                 (["tt", "shop/web-api", "-n", "other"], "--namespace says other"),
@@ -57,7 +57,7 @@ class Status(ShopTest):
         self.assertEqual(self.controller.admin("/v1/status?kind=Service")[0], 400)
         self.assertEqual(self.controller.admin("/v1/status?kind=Service&namespace=a&name=b")[0], 404)
 
-    def test_what_was_written_before_the_question_has_been_read(self):
+    def test_writes_before_the_question_are_in_its_answer(self):
         generation = self.status("tt", "shop/web-api")[1]["generation"]
         for round_trip in range(20):
             added = objects.books_for(f"more-{round_trip}", "api", "web")

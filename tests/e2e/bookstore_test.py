@@ -56,7 +56,7 @@ class Demo(unittest.TestCase):
                 self.assertEqual([p for p in inside if pathlib.Path(f"/proc/{p}/ns").exists()
                                   and pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], [])
 
-    def test_what_is_kept_says_how_to_end_it_and_that_leaves_nothing(self):
+    def test_the_printed_command_ends_a_kept_demo_and_leaves_nothing(self):
         demo = self.start("--keep")
         wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid)
                                              if pids_in(n)]) >= 4, 30)

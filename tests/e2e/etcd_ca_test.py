@@ -143,7 +143,7 @@ class EtcdCa(meshcase.MeshCase):
         self.assertIn(f"key {KEY} of etcd", text)
         self.assertEqual("bm8gUEVN", self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]["value"])
 
-    def test_a_ca_of_the_operator_is_put_there_once(self):
+    def test_a_ca_of_the_operator_is_put_into_the_store_once(self):
         self.start_etcd()
         mine, other = Pki(self.rig.directory / "mine"), Pki(self.rig.directory / "other")
 

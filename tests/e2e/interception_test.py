@@ -83,7 +83,7 @@ class Interception(unittest.TestCase):
     def test_a_connection_from_outside_reaches_the_inbound_listener_which_learns_its_aim(self):
         self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
 
-    def test_so_does_one_to_a_port_that_nobody_listens_on(self):
+    def test_a_port_without_a_listener_reaches_the_inbound_listener_too(self):
         self.assertEqual(reached(self.outside, VM, 4711), f"15003 {VM}:4711")
 
     def test_ssh_and_the_metrics_port_are_reached_directly(self):

@@ -33,7 +33,7 @@ class RootRotation(RootCase):
         self.old_files = self.rig.directory / "old-files"
         shutil.copytree(self.client.directory, self.old_files)
 
-    def test_a_root_follows_another_and_nobody_notices(self):
+    def test_a_root_follows_another_without_a_failed_request(self):
         load = meshcase.Load(self.client)
         self.addCleanup(load.stop)
         before = self.rig.osm_json("certificate", "list")["certificates"]

@@ -109,7 +109,7 @@ class TrustDomain(RootCase):
         self.assertIn(f"spiffe://{NEW}/ns/client/sa/client", shown)
         self.assertNotIn(f"spiffe://{OLD}/ns/", shown)
 
-    def test_a_mesh_with_policies_moves_and_nobody_notices(self):
+    def test_a_mesh_with_policies_moves_without_a_failed_request(self):
         self.start()
         self.move()
         with self.subTest("policies are what they were"):
@@ -178,7 +178,7 @@ class TrustDomain(RootCase):
         for process in renewers:
             self.assertTrue(process.running())
 
-    def test_what_an_edit_wishes_of_a_root_that_signs_is_not_done(self):
+    def test_unsafe_edits_of_the_signing_root_are_not_applied(self):
         self.start()
         self.move_to("next", OLD)
         file = self.rig.mesh.path / "osm-root-certificates.yaml"

@@ -238,7 +238,7 @@ class VaultIssues(meshcase.MeshCase):
         self.assertIn(long, text)
         self.assertNotIn("CA:TRUE", text)
 
-    def test_what_vault_lacks_stops_the_start_and_is_named(self):
+    def test_the_start_stops_and_names_missing_parts_of_vault(self):
         def said(**flags):
             self.start_controller(wait=False, **flags)
             self.assertNotEqual(self.rig.controller.popen.wait(30), 0)

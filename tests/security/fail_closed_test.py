@@ -80,7 +80,7 @@ class FailClosed(attacked.MeshTest):
         self.restart()
         self.controller.wait_until_ready()
 
-    def test_proxies_of_another_ca_stay_strangers_after_the_state_is_lost(self):
+    def test_proxies_of_another_ca_stay_refused_after_the_state_is_lost(self):
         self.assertEqual(self.controller.stop(), 0)
         shutil.rmtree(self.state)
         self.restart()

@@ -66,7 +66,7 @@ class Peers(meshcase.MeshCase):
         for other in set(FAILURES) - {counter}:
             self.assertEqual(after[other], before[other], other)
 
-    def test_a_server_that_is_not_the_one_is_sent_nothing(self):
+    def test_a_server_with_another_identity_is_sent_nothing(self):
         self.server.stop_proxy()
         self.server.namespace.run(self.server.directory / "intercept.sh", "--remove")
 
@@ -102,7 +102,7 @@ class Peers(meshcase.MeshCase):
         finally:
             connection.close()
 
-    def test_a_client_that_is_not_the_one_is_told_nothing(self):
+    def test_a_client_with_another_identity_is_told_nothing(self):
         cases = self.wrong(CLIENT, f"{DOMAIN}/osm/proxy/11111111-2222-4333-8444-555555555555/"
                                    "client/client")
         cases["none"] = (None, "fail_verify_no_cert")

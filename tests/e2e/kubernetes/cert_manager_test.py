@@ -114,7 +114,7 @@ class CertManagerTest(CertManagerCase):
         self.assertIn("by hand", process.text())
         self.assertNotIn(name, self.requests())
 
-    def test_what_is_approved_by_hand_is_signed(self):
+    def test_requests_approved_by_hand_are_signed(self):
         self.without_approver()
         process = self.start_controller("approved")
         approved = set()
@@ -135,7 +135,7 @@ class CertManagerTest(CertManagerCase):
 class CertManagerDeadlineTest(CertManagerCase):
     """Options of cert_manager::Issuer that the daemons lack."""
 
-    def test_what_nobody_approves_is_late_and_leaves_nothing(self):
+    def test_unapproved_requests_time_out_and_leave_nothing(self):
         self.without_approver()
         known = set(self.requests())
         process = self.start_controller("late")

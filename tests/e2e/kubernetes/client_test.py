@@ -261,7 +261,7 @@ class ClientTest(unittest.TestCase):
         follower.wait_until_synced(40)
         self.assertNotIn("not.a.token", follower.close())
 
-    def test_what_etcd_has_compacted_is_listed_anew_and_nothing_is_missed(self):
+    def test_versions_that_etcd_compacted_are_listed_anew_and_nothing_is_missed(self):
         # Without the server's cache a watch is etcd's own, and its end as well.
         self.stop_api_server()
         self.addCleanup(self.cluster.stop_api_server)
@@ -340,7 +340,7 @@ class ClientTest(unittest.TestCase):
         for token in plugin.minted("token"):
             self.assertNotIn(token, log)
 
-    def test_what_is_not_granted_is_named_and_followed_once_it_is(self):
+    def test_without_a_grant_a_resource_is_named_and_followed_once_it_is_granted(self):
         self.api.apply(k8s.namespace("rbac"), k8s.account("rbac", "narrow"))
         follower = self.follow(self.cluster.kubeconfig_of_account("rbac", "narrow"))
         wait_for("it is refused", lambda: "is forbidden" in follower.ask("problems"), 20)

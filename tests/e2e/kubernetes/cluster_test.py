@@ -132,7 +132,7 @@ class ClusterTest(kubecase.KubeCase):
         wait_for("the mounted file changes", lambda: self.get(
             pod, path="/file?path=/etc/late/file")[1]["text"] == "two")
 
-    def test_what_fails_its_liveness_probe_is_started_again(self):
+    def test_the_kubelet_restarts_a_container_that_fails_its_liveness_probe(self):
         app = k8s.shell_container(
             "app", "while :; do sleep 0.05; done", livenessProbe={
                 "exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1})

@@ -53,7 +53,7 @@ class ControllerTest(kubecase.MeshCase):
 
         return wait_for("the webhook refuses it", refused)
 
-    def test_what_two_policies_must_not_both_say_is_refused_though_nothing_obeys_them_yet(self):
+    def test_two_policies_that_contradict_are_refused_though_they_have_no_effect(self):
         ns = self.namespace("twice")
 
         def backend(name, protocol="http"):
@@ -76,7 +76,7 @@ class ControllerTest(kubecase.MeshCase):
             "metadata": {"name": "next", "namespace": mesh.SYSTEM},
             "spec": {"role": "inactive", "provider": {"vault": vault}}}))
 
-    def test_what_became_of_a_policy_stands_in_its_conditions(self):
+    def test_the_outcome_of_a_policy_is_in_its_conditions(self):
         ns = self.namespace("told")
         self.api.apply(objects.routes(ns, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
                        objects.target(ns, "access", "server", [(ns, "client")],

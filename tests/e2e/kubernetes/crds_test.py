@@ -129,12 +129,12 @@ class CrdsTest(unittest.TestCase):
             taken.add(document["kind"])
         self.assertEqual(set(self.paths), taken)
 
-    def test_what_the_mesh_accepts_is_taken(self):
+    def test_valid_objects_of_the_mesh_are_taken(self):
         for kind, spec in ACCEPTED:
             with self.subTest(kind=kind["kind"], spec=spec):
                 self.create(kind, spec)
 
-    def test_what_a_schema_can_refuse_is_refused_with_its_field(self):
+    def test_the_server_refuses_violations_of_a_schema_with_their_field(self):
         for kind, spec, says in REFUSED:
             with self.subTest(kind=kind["kind"], spec=spec):
                 with self.assertRaises(ApiError) as refused:

@@ -126,7 +126,7 @@ class GrantsTest(kubecase.MeshCase):
     def test_each_grant_of_the_injector_is_used(self):
         self.check("osm-injector")
 
-    def test_what_is_excused_is_granted(self):
+    def test_verbs_that_are_excused_are_granted(self):
         for account, verb, resource in NOT_HERE:
             self.assertIn((verb, resource), {g[:2] for g in self.granted(account)})
 

@@ -125,7 +125,7 @@ class InjectionTest(kubecase.MeshCase):
         self.assertEqual((200, False), (status, review["response"]["allowed"]))
         self.assertIn("apiVersion", review["response"]["status"]["message"])
 
-    def test_who_asks_the_webhook_past_the_api_server_gets_no_key_and_no_pod(self):
+    def test_without_an_api_server_the_webhook_gives_no_key_and_no_pod(self):
         ns = self.namespace("forged")
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "forged", "operation": "CREATE", "namespace": ns,
@@ -174,7 +174,7 @@ class InjectionTest(kubecase.MeshCase):
         self.assertIn(key, refused.exception.message)
         self.assertIn("enabled", refused.exception.message)
 
-    def test_who_does_not_want_a_sidecar_gets_none(self):
+    def test_without_opting_in_a_pod_gets_no_sidecar(self):
         ns = self.namespace("outside")
         key = "openservicemesh.io/sidecar-injection"
         without = self.api.create(self.pod(ns, "without", [k8s.shell_container("app", IDLE)],

@@ -215,7 +215,7 @@ class RbacTest(kubecase.KubeCase):
             api.close()
             plain.close()
 
-    def test_what_the_table_speaks_of_exists(self):
+    def test_the_table_names_only_what_exists(self):
         names = {r.name for r in self.resources}
         for table in (*EVERYWHERE.values(), *AT_HOME.values()):
             self.assertEqual(set(), set(table) - names)

@@ -107,7 +107,7 @@ class ReplicasTest(kubecase.MeshCase):
             other.signal(signal.SIGCONT)
         self.wait_for_programmed("True", "3/3 proxies")
 
-    def test_what_leaves_the_mesh_loses_its_conditions_and_its_running_pods_keep_their_access(self):
+    def test_when_a_namespace_leaves_it_loses_its_conditions_and_its_pods_keep_their_access(self):
         self.change("client")
         self.wait_for_programmed("True", "3/3 proxies")
         client = self.pod_of(NS, "client")

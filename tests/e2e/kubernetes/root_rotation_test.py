@@ -51,7 +51,7 @@ class RootRotation(RotationCase):
         self.assertEqual(before, self.envoys())
         self.judge(since)
 
-    def test_a_root_follows_another_and_nobody_notices(self):
+    def test_a_root_follows_another_without_a_failed_request(self):
         self.wait_for_steady_load()
         since, before = time.time(), self.envoys()
         old_files = self.files_of(self.quiet)

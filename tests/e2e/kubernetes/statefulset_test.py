@@ -60,7 +60,7 @@ class StatefulSetTest(kubecase.MeshCase):
                 self.assertEqual(member, self.who_answers(
                     pod, f"{member}.store:{k8s.PORT}/"), dialling)
 
-    def test_who_is_not_allowed_reaches_no_member(self):
+    def test_unauthorized_clients_reach_no_member(self):
         for member in MEMBERS:
             self.who_answers(self.client, f"{member}.store.{NS}:{k8s.PORT}/")
             self.assertEqual(0, self.stranger.get(f"{member}.store.{NS}:{k8s.PORT}/")[0])
