@@ -66,5 +66,5 @@ osm_product(etcd ROOMS etcd HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::
 osm_product(vault ROOMS vault HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE OpenSSL::Crypto)
 osm_product(admin ROOMS admin HIDDEN ${json_of_vm} LINK osm::net)
-osm_product(testing ROOMS testing LINK osm::osm Threads::Threads
+osm_product(testing ROOMS testing HIDDEN ${json_of_vm} LINK osm::osm Threads::Threads
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf fmt::fmt)
