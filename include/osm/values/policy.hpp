@@ -4,9 +4,9 @@
 
 #include <memory>
 #include <set>
-#include <typeinfo>
 #include <utility>
 
+#include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 
@@ -29,7 +29,7 @@ class Policy {
       : key(std::move(object)),
         reach(std::move(concerned)),
         content_(std::make_shared<const T>(std::move(content))),
-        type_(&typeid(T)),
+        type_(&TypeId<T>::here),
         equal_([](const void* a, const void* b) {
           return *static_cast<const T*>(a) == *static_cast<const T*>(b);
         }) {}
@@ -40,17 +40,23 @@ class Policy {
   // The value; null if its type is not T.
   template <class T>
   const T* get() const {
-    return *type_ == typeid(T) ? static_cast<const T*>(content_.get()) : nullptr;
+    return type_ == &TypeId<T>::here ? static_cast<const T*>(content_.get()) : nullptr;
   }
 
   friend bool operator==(const Policy& a, const Policy& b) {
-    return a.key == b.key && a.reach == b.reach && *a.type_ == *b.type_ &&
+    return a.key == b.key && a.reach == b.reach && a.type_ == b.type_ &&
            (a.content_ == b.content_ || a.equal_(a.content_.get(), b.content_.get()));
   }
 
  private:
+  // An address for each type, the same in all libraries of a program, also without RTTI.
+  template <class U>
+  struct OSM_API TypeId {
+    static inline const char here = 0;
+  };
+
   std::shared_ptr<const void> content_;
-  const std::type_info* type_;
+  const void* type_;
   bool (*equal_)(const void*, const void*);
 };
 
