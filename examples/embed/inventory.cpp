@@ -61,10 +61,11 @@ void Inventory::forbid(const std::string& client, const std::string& app) {
 
 void Inventory::put(const osm::ObjectKey& key, const std::string& api_version,
                     const std::string& body, const std::map<std::string, std::string>& labels) {
+  const std::string place = key.ns.empty() ? "" : R"("namespace":)" + quoted(key.ns) + ',';
   const std::string text = R"({"apiVersion":)" + quoted(api_version) + R"(,"kind":)" +
-                           quoted(key.kind) + R"(,"metadata":{"name":)" + quoted(key.name) +
-                           R"(,"namespace":)" + quoted(key.ns) + R"(,"labels":)" + map_of(labels) +
-                           '}' + (body.empty() ? "" : ',' + body) + '}';
+                           quoted(key.kind) + R"(,"metadata":{"name":)" + quoted(key.name) + ',' +
+                           place + R"("labels":)" + map_of(labels) + '}' +
+                           (body.empty() ? "" : ',' + body) + '}';
   const auto objects = osm::spec::read_objects(text, "inventory").value();
   {
     std::lock_guard lock(mutex_);

@@ -99,7 +99,8 @@ void decode(const Object& object) {
     check(object, decoded);
     if (decoded.value)
       require(is_dns_subdomain(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
-  } else if (!spec::find_kind(spec::mesh_kinds(), kind)->obeyed) {
+  } else if (const spec::Kind* known = spec::find_kind(spec::mesh_kinds(), kind);
+             known != nullptr && !known->obeyed) {
     const auto decoded = spec::decode_policy(object);
     check(object, decoded);
     require(!decoded.problems.empty(), "that nothing obeys it is said", text);
