@@ -33,7 +33,7 @@ enum class Scope {
 enum class Review { kNone, kWrites, kWritesAndDeletes };
 
 // One kind. The texts are constants.
-struct Kind {
+struct OSM_API Kind {
   GroupKind name;
   std::string_view version;  // the accepted one: "v1alpha3"
   std::string_view plural;   // in the API server's URLs: "traffictargets"
