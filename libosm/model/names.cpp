@@ -13,7 +13,6 @@
 namespace osm::inline v1::model {
 namespace {
 
-
 // The namespace of every UUID that this project derives (RFC 9562, section 5.5):
 // "3b9d0f4e-7c52-4f6a-9a1e-5d8c2b7e61f0". It never changes: the proxies of running machines have
 // ids from it.
