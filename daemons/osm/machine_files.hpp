@@ -50,18 +50,18 @@ struct NewProxyFiles {
   std::vector<std::string> controller_ids{};
 };
 
-// The one who changes a machine's certificate.
+// The right to change a machine's certificate: one process has it at a time.
 class ProxyFilesLock {
  public:
   ProxyFilesLock(ProxyFilesLock&& other) noexcept;
   ProxyFilesLock& operator=(ProxyFilesLock&&) = delete;
   ~ProxyFilesLock();
 
-  // How to meet another one who has the lock.
+  // Behaviour if another process has the lock.
   enum class Other { kRefuse, kAwait };
 
-  // Also ends what one that was killed had begun. Failure: kStorage, kUnavailable (another is at
-  // it). Blocking: with kAwait, until the other has ended.
+  // Takes the lock, and completes a replacement that a killed process had begun. Failure: kStorage,
+  // kUnavailable (another process has the lock). Blocking: with kAwait, until that one ends.
   static Result<ProxyFilesLock> take(const std::string& directory, Other other = Other::kRefuse);
 
   // Failure: kStorage, kInvalidSyntax naming the file and the remedy.
