@@ -71,12 +71,12 @@ SpecChanges SpecView::refresh() {
     std::copy_if(stale.begin(), stale.end(), std::back_inserter(keys),
                  [&](const ObjectKey& key) { return model::may_hold(held, key); });
     if (keys.empty() && !everything) return;
-    const auto fresh = (spec_.*read)();
-    if (everything) {
-      keys.clear();
-      model::add_differing(held, fresh, keys);
-    }
-    replace(held, fresh, keys, changes.objects);
+    auto fresh = (spec_.*read)();
+    if (!everything) return replace(held, fresh, keys, changes.objects);
+    keys.clear();
+    model::add_differing(held, fresh, keys);
+    held = std::move(fresh);
+    for (const ObjectKey& key : keys) changes.objects[key] = model::find(held, key) != nullptr;
   });
   for (const auto& [key, present] : changes.objects) {
     if (key.is(kinds::kService)) changes.services.emplace(key.ns, key.name);
