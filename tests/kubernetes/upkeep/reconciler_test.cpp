@@ -218,6 +218,19 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(
         hooks[0].at("namespaceSelector").at("matchLabels").at("openservicemesh.io/monitored-by") ==
         "osm");
+    spec::Kinds more = spec::mesh_kinds();
+    more.push_back({.name = {"vendor.example", "Greeting"},
+                    .version = "v1",
+                    .plural = "greetings",
+                    .review = spec::Review::kWrites});
+    const json::value last = validating_webhook({"osm", "osm-system", "ca"}, more)
+                                 .at("webhooks")
+                                 .at(0)
+                                 .at("rules")
+                                 .as_array()
+                                 .back();
+    CHECK(last.at("apiGroups") == json::array({"vendor.example"}));
+    CHECK(last.at("resources") == json::array({"greetings"}));
     for (std::size_t own : {1, 2})
       CHECK(hooks[own].at("namespaceSelector").at("matchExpressions").at(0).at("values") ==
             json::array({"osm-system"}));

@@ -101,6 +101,7 @@ struct Fixture : UpkeepFixture {
                             .problems = [this] { return problems; },
                             .may_write = [this] { return leads; },
                             .replica = replica,
+                            .kinds = kinds,
                             .board = several ? &board : nullptr});
   }
   Result<ObjectStatus> status_of(const ObjectKey& key) {
@@ -123,6 +124,7 @@ struct Fixture : UpkeepFixture {
 
   std::map<ObjectKey, ObjectStatus> statuses{{kTarget, applied(3)}};
   std::vector<Problem> problems;
+  spec::Kinds kinds = spec::mesh_kinds();
   bool leads = true;
   bool several = false;  // replicas
   ToldBoard board;
@@ -142,6 +144,27 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(condition("Programmed").at("observedGeneration") == 1);
     CHECK(condition("Programmed").at("lastTransitionTime") == "2024-01-01T00:00:01Z");
     CHECK(api.at(kTrafficTargets, "shop", "web-api").at("spec").as_object().size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an embedder's kind has a status, in its own group") {
+    kinds.push_back({.name = {"vendor.example", "TrafficTarget"},
+                     .version = "v1",
+                     .plural = "theirs",
+                     .status = true});
+    const Resource theirs = resource_of(kinds.back());
+    const json::object object =
+        put(theirs, {{"metadata", {{"name", "web-api"}, {"namespace", "shop"}}}});
+    Object stored;
+    stored.key = {kinds.back().name, "shop", "web-api"};
+    stored.api_version = theirs.api_version();
+    stored.document = std::make_shared<const json::value>(object);
+    statuses[stored.key] = applied(2);
+    store.put(std::move(stored));
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+    const json::object written = api.at(theirs, "shop", "web-api");
+    CHECK(list_at(map_at(written, "status"), "conditions").at(1).at("message") == "2/2 proxies");
   }
 
   TEST_CASE_FIXTURE(Fixture, "nothing is written again while nothing changes") {
