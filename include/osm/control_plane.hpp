@@ -50,7 +50,8 @@ struct ControlPlaneOptions {
   std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
   std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
   const ResourceHook* resource_hook = nullptr;
-  // The rotation whose issuer() `certificates` has; shutdown() stops it. Null: the root stays.
+  // The rotation whose issuer() `certificates` has; shutdown() stops it. Null: the root stays. Its
+  // steps wait on `runtime.blocking` for `runtime.executor`: lend two executors.
   RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
