@@ -97,7 +97,7 @@ void decode(const Object& object) {
   } else if (kind == kinds::kMeshRootCertificate) {
     const auto decoded = spec::decode_root_certificate(object);
     check(object, decoded);
-    if (decoded.value)
+    if (decoded.value && decoded.value->trust_domain != TrustDomain())  // empty: the mesh's own
       require(is_dns_subdomain(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
   } else if (const spec::Kind* known = spec::find_kind(spec::mesh_kinds(), kind);
              known != nullptr && !known->obeyed) {
