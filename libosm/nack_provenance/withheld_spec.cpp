@@ -112,14 +112,16 @@ std::shared_ptr<const Service> WithheldSpec::get_service(const ServiceName& name
 
 MeshConfig WithheldSpec::get_mesh_config() const {
   const MeshConfig config = spec_.get_mesh_config();
-  for (const auto& [key, entry] : *entries())
+  const auto withheld = entries();
+  for (const auto& [key, entry] : *withheld)
     if (key.is(kinds::kMeshConfig) && entry.refused.config == config) return entry.good;
   return config;
 }
 
 std::vector<Problem> WithheldSpec::list_problems() const {
   std::vector<Problem> problems = spec_.list_problems();
-  for (const auto& [key, entry] : *entries()) {
+  const auto withheld = entries();
+  for (const auto& [key, entry] : *withheld) {
     problems.push_back(entry.problem);
     problems.back().locate(spec_.source_of(key));
   }

@@ -159,8 +159,8 @@ std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
 std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
                                           const ProxyClass& proxy_class) {
   std::set<ServiceName> services;
-  for (const model::Upstream& upstream : *snapshot.upstreams_of(proxy_class.identity))
-    services.insert(upstream.service);
+  const auto upstreams = snapshot.upstreams_of(proxy_class.identity);
+  for (const model::Upstream& upstream : *upstreams) services.insert(upstream.service);
   for (const MeshService& port : proxy_class.own_ports) services.insert(port.name);
   return {services.begin(), services.end()};
 }

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "catalog/mesh_values.hpp"
 #include "nack_provenance/refusal_words.hpp"
 #include "nack_provenance/trial_mesh.hpp"
@@ -102,6 +106,29 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
     w.spec.put(routes("web", {"buy"}));
     w.executor.run_until_idle();
     CHECK(w.withheld.list_http_traffic_specs().size() == 2);
+  }
+
+  TEST_CASE("its lists are read while another thread withholds objects and lists them again") {
+    Written w;
+    std::atomic<bool> done = false;
+    std::size_t most = 0;
+    std::thread reader([&] {
+      while (!done) {
+        most = std::max(most, w.withheld.list_problems().size());
+        if (w.withheld.get_mesh_config() != MeshConfig()) most = 100;
+      }
+    });
+    for (int i = 0; i < 500; ++i) {
+      w.withhold(kinds::kHttpRouteGroup, "web");
+      w.withhold(kinds::kService, "store");
+      w.spec.put(routes("web", {std::to_string(i)}));
+      w.spec.put(service("store", "10.1.0." + std::to_string(i % 200 + 1)));
+      w.executor.run_until_idle();
+    }
+    done = true;
+    reader.join();
+    CHECK(most <= 2);
+    CHECK(w.withheld.list_problems().empty());
   }
 
   TEST_CASE("a removed object has no problem any more, whether it or its namespace is removed") {
