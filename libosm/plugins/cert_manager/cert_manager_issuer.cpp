@@ -34,7 +34,7 @@ class CertManagerIssuer final : public certificate::Issuer {
         .usage = certificate::Usage::kController};
     OSM_TRY(const auto made, certificate::make_request(subject));
     const SigningRequest request{subject, made.request_pem, kFirstValidity};
-    OSM_TRY(const Progress answer, requester_.ask(request));
+    OSM_TRY(const Answer answer, requester_.ask(request));
     if (bundle_.empty()) bundle_ = answer.ca_pem;
     if (bundle_.empty())
       return Error{ErrorCode::kInvalidCertificate,
@@ -58,7 +58,7 @@ class CertManagerIssuer final : public certificate::Issuer {
     // No certificate outlives its CA; an expired CA may have been renewed meanwhile.
     const auto left = std::chrono::floor<std::chrono::seconds>(not_after() - clock_.wall_now());
     if (left >= std::chrono::seconds(1)) within.validity = std::min(within.validity, left);
-    OSM_TRY(Progress answer, requester_.ask(within));
+    OSM_TRY(Answer answer, requester_.ask(within));
     OSM_TRY(const Signer signer, signer_of(answer));
     if (!is_known(signer)) OSM_TRY(follow(within, answer, signer));
     return std::move(answer.certificate_pem);
@@ -81,7 +81,7 @@ class CertManagerIssuer final : public certificate::Issuer {
   }
 
  private:
-  Status check(const SigningRequest& request, const Progress& answer) const {
+  Status check(const SigningRequest& request, const Answer& answer) const {
     const std::string bundle = trust_bundle_pem();
     const auto checked = certificate::check_answer(
         {request.subject, request.request_pem, answer.certificate_pem, bundle, request.validity},
@@ -89,7 +89,7 @@ class CertManagerIssuer final : public certificate::Issuer {
     return checked.ok() ? Status() : Status(checked.error());
   }
 
-  Result<Signer> signer_of(const Progress& answer) const {
+  Result<Signer> signer_of(const Answer& answer) const {
     const auto signer =
         find_signer(answer.certificate_pem, answer.ca_pem + '\n' + trust_bundle_pem());
     if (!signer.ok()) return signer.error().with_context(requester_.issuer_name());
@@ -104,7 +104,7 @@ class CertManagerIssuer final : public certificate::Issuer {
   // Another certificate signs. If peers that trust the known bundle accept its certificates (the CA
   // was renewed over its key, or is another one below the root), nothing breaks, and the change is
   // announced.
-  Status follow(const SigningRequest& request, const Progress& answer, const Signer& signer) {
+  Status follow(const SigningRequest& request, const Answer& answer, const Signer& signer) {
     if (const Status fits = check(request, answer); !fits.ok())
       return Error{ErrorCode::kUnavailable,
                    requester_.issuer_name() + " signs with another CA (" + signer.fingerprint +

@@ -21,10 +21,6 @@ struct Endpoint {
   bool tls = true;
 };
 
-// Failure: kInvalidArgument, with the remedy, for an invalid URL and for plain HTTP to another
-// machine.
-Result<Endpoint> parse_endpoint(const std::string& text);
-
 // Asks the endpoints in turn until one answers. It keeps no connection between two calls, so that
 // none is ever stale.
 class Gateway {

@@ -11,9 +11,6 @@
 
 namespace osm::inline v1::vault {
 
-// Validates options before anything is sent. Failure: kInvalidArgument, naming the option.
-Status check(const IssuerOptions& options);
-
 struct Call {
   std::string_view operation;  // for metrics: "sign"
   std::string path;            // below /v1/: "pki/sign/openservicemesh"

@@ -1,17 +1,19 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "base/json.hpp"
+#include "base/read_file.hpp"
 #include "base/strand.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/net/http_client.hpp"
 #include "osm/notifier.hpp"
 #include "vault/api.hpp"
 #include "vault/ca_chain.hpp"
-#include "vault/gate.hpp"
 #include "vault/login.hpp"
 
 namespace osm::inline v1::vault {
@@ -49,6 +51,70 @@ net::HttpClientOptions client_options(const IssuerOptions& options) {
     };
   return http;
 }
+
+// Back-off for all requests to Vault: after a failure no request is sent for a while, so that due
+// certificates do not overload a Vault in trouble.
+// All calls: Thread: any. Blocking: no.
+class Gate {
+ public:
+  // Lifetime: both outlive the gate.
+  Gate(const Clock& clock, Rng& rng) : clock_(clock), rng_(rng) {}
+
+  // Ok: send a request, then call passed() or failed(). Failure: the last one; the gate is shut.
+  // When its time is over, one caller may send; the others fail until its result is known.
+  Status enter() {
+    const std::lock_guard lock(mutex_);
+    if (!error_) return {};
+    const auto left = retry_at_ - clock_.steady_now();
+    if (left <= std::chrono::nanoseconds::zero()) {
+      retry_at_ = clock_.steady_now() + kProbe;
+      probing_ = true;
+      return {};
+    }
+    Error error = *error_;
+    error.message += " (Vault is asked again in " +
+                     std::to_string(std::chrono::ceil<std::chrono::seconds>(left).count()) + " s)";
+    return error;
+  }
+
+  // Result: true if it was shut.
+  bool passed() {
+    const std::lock_guard lock(mutex_);
+    failures_ = 0;
+    probing_ = false;
+    return std::exchange(error_, std::nullopt).has_value();
+  }
+
+  // Result: true if it was open.
+  bool failed(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    const bool was_open = !error_;
+    // Several simultaneous failures count once.
+    if (was_open || std::exchange(probing_, false))
+      retry_at_ = clock_.steady_now() + kBackoff.delay(++failures_, rng_);
+    error_ = error;
+    return was_open;
+  }
+
+  // Ok while it is open.
+  Status state() const {
+    const std::lock_guard lock(mutex_);
+    if (error_) return *error_;
+    return {};
+  }
+
+ private:
+  static constexpr Backoff kBackoff{std::chrono::seconds(1), std::chrono::minutes(1)};
+  static constexpr std::chrono::minutes kProbe{1};
+
+  const Clock& clock_;
+  Rng& rng_;
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;
+  SteadyTime retry_at_{};
+  unsigned failures_ = 0;
+  bool probing_ = false;  // a caller that passed the shut gate sends a request
+};
 
 class VaultIssuer final : public certificate::Issuer {
  public:
@@ -277,7 +343,56 @@ Result<std::string> VaultIssuer::chain_of(const json::object& answer) {
   return leaf + known.intermediates_pem;
 }
 
+constexpr std::size_t kMaxFile = 256 * 1024;
+
+// True for path segments of Vault's API that need no escapes.
+bool is_path(std::string_view text) {
+  return !text.empty() && text.front() != '/' && text.back() != '/' &&
+         text.find("//") == std::string_view::npos && text.find("..") == std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-' || c == '_' || c == '.' || c == '/';
+         });
+}
+
+Error wrong(std::string_view option, std::string_view cause) {
+  return {ErrorCode::kInvalidArgument, "Vault: " + std::string(option) + ": " + std::string(cause)};
+}
+
+Status check_path(std::string_view option, std::string_view text) {
+  if (is_path(text)) return {};
+  return wrong(option, "must be a path of letters, digits, '-', '_' and '.'");
+}
+
+// Validates options before anything is sent. Failure: kInvalidArgument, naming the option.
+Status check(const IssuerOptions& options) {
+  const net::Address& address = options.address;
+  if (!address.is_unix() && (address.host.empty() || address.port == 0))
+    return wrong("address", "name the host and the port of the server");
+  if (!options.tls && !address.is_this_machine())
+    return wrong("address", address.str() +
+                                " is another machine, and plain HTTP would show the token to "
+                                "everybody in between; use https");
+  OSM_TRY(check_path("mount", options.mount));
+  OSM_TRY(check_path("role", options.role));
+  std::string_view ns = options.vault_namespace;
+  if (ns.ends_with('/')) ns.remove_suffix(1);  // as Vault itself writes them
+  if (!options.vault_namespace.empty()) OSM_TRY(check_path("namespace", ns));
+  if (static_cast<bool>(options.token) == options.kubernetes.has_value())
+    return wrong("login", "give a token, or a role of Kubernetes auth, and not both");
+  if (options.kubernetes) {
+    if (!options.kubernetes->jwt) return wrong("login", "name the ServiceAccount's token");
+    if (options.kubernetes->role.empty()) return wrong("auth role", "is missing");
+    return check_path("auth mount", options.kubernetes->mount);
+  }
+  return {};
+}
+
 }  // namespace
+
+Source from_file(std::string path) {
+  return [path = std::move(path)] { return read_file(path, kMaxFile); };
+}
 
 Result<std::unique_ptr<certificate::Issuer>> make_vault_issuer(const IssuerOptions& options) {
   OSM_TRY(check(options));
