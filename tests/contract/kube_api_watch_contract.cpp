@@ -330,22 +330,6 @@ TEST_SUITE("API server contract: watches") {
     }
   }
 
-  TEST_CASE("a watch by name tells of that object alone") {
-    for (const auto& server : watch_servers()) {
-      CAPTURE(server->name());
-      server->make_namespace("watch-name");
-      const std::string from = server->put(kConfigMaps, config_map("watch-name", "x", "1"));
-      Watched watched(*server, {.resource = kConfigMaps,
-                                .ns = "watch-name",
-                                .field_selector = "metadata.name=y",
-                                .resource_version = from});
-      CHECK(watched.opened());
-      server->put(kConfigMaps, config_map("watch-name", "x", "2"));
-      server->put(kConfigMaps, config_map("watch-name", "y", "1"));
-      CHECK(watched.sees({"added y"}));
-    }
-  }
-
   TEST_CASE("a watch ends without an error when its time is over, after a bookmark") {
     for (const auto& server : watch_servers()) {
       CAPTURE(server->name());

@@ -6,17 +6,13 @@
 //   auto pods = kubernetes::make_provider({.store = *store, .mesh_spec = *spec, ...});
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "osm/certificate/ca_store.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/ids.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
@@ -35,10 +31,6 @@ class OSM_API Cluster {
 
   // "https://10.96.0.1:443". Thread: any. Blocking: no.
   virtual std::string server() const = 0;
-
-  // The namespace of the context or of this pod; "default" if there is none.
-  // Thread: any. Blocking: no.
-  virtual std::string ns() const = 0;
 
   // For the library's own use. Thread: any. Blocking: no.
   virtual Api& api() = 0;

@@ -40,7 +40,6 @@ TEST_SUITE("kubernetes::access") {
     CHECK(access->certificate_authority.path == directory.str() + "/ca.pem");
     CHECK(access->client_certificate.pem == "-----BEGIN x-----");
     CHECK(access->client_key_file == directory.str() + "/keys/key.pem");
-    CHECK(access->ns == "mesh");
     CHECK(access->origin == file + " (context c)");
   }
 
@@ -176,14 +175,12 @@ TEST_SUITE("kubernetes::access") {
     CHECK(without_files.error().message.find("automountServiceAccountToken") != std::string::npos);
     directory.write("ca.crt", "x");
     directory.write("token", "x");
-    directory.write("namespace", "osm-system");
     const auto access = read_service_account(environment, directory.str());
     REQUIRE_MESSAGE(access.ok(), (access.ok() ? "" : access.error().text()));
     CHECK(access->server == "https://[fd00::1]:443");
     CHECK(access->address.host == "fd00::1");
     CHECK(access->token_file == directory.str() + "/token");
     CHECK(access->certificate_authority.path == directory.str() + "/ca.crt");
-    CHECK(access->ns == "osm-system");
 
     const auto elsewhere = read_service_account({}, directory.str());
     REQUIRE_FALSE(elsewhere.ok());

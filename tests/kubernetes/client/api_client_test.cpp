@@ -112,7 +112,6 @@ TEST_SUITE("kubernetes::make_api_client") {
     CHECK(f.api->create(k::kSecrets, kMap).ok());
     CHECK(f.api->update(k::kTrafficTargets, kMap, "status").ok());
     CHECK(f.api->patch(k::kPods, "shop", "p", {.type = k::PatchType::kMerge, .body = "{}"}).ok());
-    CHECK(f.api->patch(k::kPods, "shop", "p", {.type = k::PatchType::kJson, .body = "[]"}).ok());
     CHECK(f.api
               ->patch(k::kCrds, "", "c",
                       {.type = k::PatchType::kApply,
@@ -139,8 +138,6 @@ TEST_SUITE("kubernetes::make_api_client") {
          "application/json", R"({"metadata":{"name":"m","namespace":"shop"}})"},
         {"PATCH", "/base/api/v1/namespaces/shop/pods/p?fieldManager=osm",
          "application/merge-patch+json", "{}"},
-        {"PATCH", "/base/api/v1/namespaces/shop/pods/p?fieldManager=osm",
-         "application/json-patch+json", "[]"},
         {"PATCH",
          "/base/apis/apiextensions.k8s.io/v1/customresourcedefinitions/c/status"
          "?fieldManager=a%26b&force=true",

@@ -47,7 +47,6 @@ struct Fixture {
             .runtime = {executor, executor, clock, rng, log, metrics},
             .server = "https://cluster",
             .resource = kServices,
-            .index_label = "app",
             .on_change = [this](const auto& keys) {
               std::vector<std::string>& names = told.emplace_back();
               for (const ObjectKey& key : keys) names.push_back(key.ns + '/' + key.name);
@@ -128,22 +127,22 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.names() == Names{"a", "aa", "b"});
   }
 
-  TEST_CASE("finds by namespace and by the label it indexes, as they are now") {
+  TEST_CASE("finds an object by its namespace and name, and knows its place") {
     Fixture f;
     f.put("a", "x");
     f.put("b", "x");
     f.server.put(kServices, "other", "c", labelled("y"));
     f.start();
-    CHECK(f.informer.objects().list_in("shop").size() == 2);
-    CHECK(f.informer.objects().list_in("sho").empty());
-    CHECK(f.informer.objects().list_labelled("x").size() == 2);
+    CHECK(f.informer.objects().list().size() == 3);
+    CHECK(f.informer.objects().get("sho", "a") == nullptr);
+    CHECK(f.informer.objects().get("other", "a") == nullptr);
     f.put("a", "y");
     f.executor.run_until_idle();
-    CHECK(f.informer.objects().list_labelled("x").size() == 1);
-    CHECK(f.informer.objects().list_labelled("y").size() == 2);
+    REQUIRE(f.informer.objects().get("shop", "a") != nullptr);
+    CHECK(f.informer.objects().get("shop", "a")->labels.at("app") == "y");
     f.remove("a");
     f.executor.run_until_idle();
-    CHECK(f.informer.objects().list_labelled("y").size() == 1);
+    CHECK(f.informer.objects().get("shop", "a") == nullptr);
     REQUIRE(f.informer.objects().get("other", "c") != nullptr);
     CHECK(f.informer.objects().get("other", "c")->source.path ==
           "https://cluster/api/v1/namespaces/other/services/c");

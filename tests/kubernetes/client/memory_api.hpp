@@ -521,7 +521,6 @@ class MemoryApiCluster final : public kubernetes::Cluster {
  public:
   explicit MemoryApiCluster(const Clock& clock) : memory(clock) {}
   std::string server() const override { return "https://cluster"; }
-  std::string ns() const override { return "default"; }
   Api& api() override { return memory; }
 
   MemoryApi memory;

@@ -35,10 +35,12 @@ template <class Request>
 bool selected(const json::object& object, const Request& request) {
   const json::object& metadata = map_at(object, "metadata");
   if (!request.ns.empty() && text_at(metadata, "namespace") != request.ns) return false;
-  constexpr std::string_view kByName = "metadata.name=";
-  if (request.field_selector.starts_with(kByName) &&
-      text_at(metadata, "name") != request.field_selector.substr(kByName.size()))
-    return false;
+  if constexpr (std::is_same_v<Request, kubernetes::ListRequest>) {
+    constexpr std::string_view kByName = "metadata.name=";
+    if (request.field_selector.starts_with(kByName) &&
+        text_at(metadata, "name") != request.field_selector.substr(kByName.size()))
+      return false;
+  }
   return labelled(object, request.label_selector);
 }
 

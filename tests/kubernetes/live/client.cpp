@@ -169,11 +169,6 @@ TEST_SUITE("kubernetes::Api, live") {
     REQUIRE(merged.ok());
     CHECK(text_at(*merged, "/data/key") == "2");
     CHECK(text_at(*merged, "/data/more") == "3");
-    const auto replaced = server.api().patch(
-        kConfigMaps, "apply", "x",
-        {.type = PatchType::kJson, .body = R"([{"op":"remove","path":"/data/more"}])"});
-    REQUIRE(replaced.ok());
-    CHECK(text_at(*replaced, "/data/more").empty());
   }
 
   TEST_CASE("invalid objects are refused by field, forbidden requests by user and verb") {

@@ -94,7 +94,6 @@ class CuttableCluster final : public kubernetes::Cluster {
       : inner_(inner), api_(inner.api(), io) {}
 
   std::string server() const override { return inner_.server(); }
-  std::string ns() const override { return inner_.ns(); }
   CuttableApi& api() override { return api_; }
 
  private:

@@ -31,7 +31,6 @@ class MemoryCluster final : public k::Cluster {
  public:
   explicit MemoryCluster(Executor& executor) : server_api(executor) {}
   std::string server() const override { return "https://cluster"; }
-  std::string ns() const override { return "default"; }
   k::Api& api() override { return server_api; }
 
   WatchServer server_api;

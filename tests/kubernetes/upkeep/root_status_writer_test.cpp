@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kubernetes/source/pods_yaml.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 
 using namespace osm;
@@ -20,14 +21,17 @@ struct Fixture : UpkeepFixture {
         {.name = kOwnRoot, .state = "inactive", .role = "inactive", .since = {}, .waiting_for = {}},
         root("first", "signing"),
         root("second", "validating", "2 of 3 proxies")};
-    writer.emplace(api, runtime,
-                   RootStatusWriterOptions{.roots = [this] { return roots; },
-                                           .may_write = [this] { return leads; },
-                                           .osm_namespace = "osm-system"});
+    writer.emplace(UpkeepOptions{.cluster = cluster,
+                                 .runtime = runtime,
+                                 .replica = "a",
+                                 .roots = RootsUpkeep{[this] { return roots; }, store}},
+                   [this] { return leads; });
   }
   void put_root(const std::string& name) {
-    put(kMeshRootCertificates, {{"metadata", {{"name", name}, {"namespace", "osm-system"}}},
-                                {"spec", {{"role", "active"}}}});
+    const json::object root =
+        put(kMeshRootCertificates, {{"metadata", {{"name", name}, {"namespace", "osm-system"}}},
+                                    {"spec", {{"role", "active"}}}});
+    store.put(testing::object_of(root));
   }
   static RootStatus root(const std::string& name, const std::string& state,
                          const std::string& waiting = "") {
@@ -94,7 +98,6 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     executor.run_for(1s);
     REQUIRE(api.remove(kMeshRootCertificates, "osm-system", "first", {}).ok());
     put_root("first");
-    writer->on_objects({{kinds::kMeshRootCertificate, "osm-system", "first"}});
     executor.run_for(1s);
     CHECK(status("first") == said("signing", ""));
   }

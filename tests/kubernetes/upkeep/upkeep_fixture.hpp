@@ -26,7 +26,6 @@ class MemoryCluster final : public kubernetes::Cluster {
  public:
   explicit MemoryCluster(kubernetes::Api& api) : api_(api) {}
   std::string server() const override { return "https://memory"; }
-  std::string ns() const override { return "osm-system"; }
   kubernetes::Api& api() override { return api_; }
 
  private:

@@ -96,7 +96,8 @@ class Section {
                   ErrorCode::kNotFound);
   }
 
-  const YAML::Node& node() const { return node_; }
+  // Elements of a list; none if it is absent.
+  YAML::Node list(const char* name) const { return has(name) ? node_[name] : YAML::Node(); }
 
  private:
   std::string file_;
@@ -159,21 +160,15 @@ Result<ExecPlugin> read_exec(const Section& exec) {
                        "that runs by itself");
   OSM_TRY(plugin.install_hint, exec.text("installHint"));
   OSM_TRY(plugin.provide_cluster_info, exec.flag("provideClusterInfo"));
-  if (exec.has("args")) {
-    const YAML::Node arguments = exec.child("args").node();
-    for (const YAML::Node& argument : arguments) {
-      if (!argument.IsScalar()) return exec.refuse("args", "must be a list of strings");
-      plugin.arguments.push_back(argument.Scalar());
-    }
+  for (const YAML::Node& argument : exec.list("args")) {
+    if (!argument.IsScalar()) return exec.refuse("args", "must be a list of strings");
+    plugin.arguments.push_back(argument.Scalar());
   }
-  if (exec.has("env")) {
-    const YAML::Node variables = exec.child("env").node();
-    for (const YAML::Node& variable : variables) {
-      if (!variable.IsMap() || !variable["name"] || !variable["value"] ||
-          !variable["name"].IsScalar() || !variable["value"].IsScalar())
-        return exec.refuse("env", "must be a list of {name, value}");
-      plugin.environment.emplace_back(variable["name"].Scalar(), variable["value"].Scalar());
-    }
+  for (const YAML::Node& variable : exec.list("env")) {
+    if (!variable.IsMap() || !variable["name"] || !variable["value"] ||
+        !variable["name"].IsScalar() || !variable["value"].IsScalar())
+      return exec.refuse("env", "must be a list of {name, value}");
+    plugin.environment.emplace_back(variable["name"].Scalar(), variable["value"].Scalar());
   }
   return plugin;
 }
@@ -229,13 +224,11 @@ Result<Access> read_context(const Section& root, const std::string& path,
   Access access;
   access.origin = path + " (context " + name + ')';
   OSM_TRY(const Section cluster, root.named("clusters", cluster_name, "cluster"));
-  if (Status read = read_cluster(cluster, access); !read.ok()) return read.error();
+  OSM_TRY(read_cluster(cluster, access));
   if (!user_name.empty()) {
     OSM_TRY(const Section user, root.named("users", user_name, "user"));
-    if (Status read = read_user(user, access); !read.ok()) return read.error();
+    OSM_TRY(read_user(user, access));
   }
-  OSM_TRY(const std::string ns, context.text("namespace"));
-  if (!ns.empty()) access.ns = ns;
   return access;
 }
 
@@ -282,8 +275,6 @@ Result<Access> read_service_account(const std::map<std::string, std::string>& en
           ErrorCode::kNotFound,
           content.error().message + "; the pod's automountServiceAccountToken must not be false"};
   }
-  if (auto ns = read_file(directory + "/namespace", kMaxAccessFileBytes); ns.ok() && !ns->empty())
-    access.ns = *std::move(ns);
   return access;
 }
 

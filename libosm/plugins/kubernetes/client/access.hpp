@@ -53,7 +53,6 @@ struct Access {
   std::string token_file{};
   std::optional<ExecPlugin> exec{};
 
-  std::string ns = "default";
   std::string origin{};  // name in errors: the kubeconfig with its context, or the pod
 };
 

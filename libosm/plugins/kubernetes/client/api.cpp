@@ -1,10 +1,16 @@
 #include "kubernetes/client/api.hpp"
 
 #include <boost/json.hpp>
+#include <chrono>
+#include <future>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/json.hpp"
 #include "base/secret_json.hpp"
+#include "kubernetes/client/resources.hpp"
+#include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -37,6 +43,38 @@ boost::json::object new_object(const Resource& resource, const std::string& ns,
   return {{"apiVersion", resource.api_version()},
           {"kind", resource.kind},
           {"metadata", {{"namespace", ns}, {"name", name}, {"labels", std::move(labels)}}}};
+}
+
+Result<std::vector<boost::json::object>> list_all(Api& api, ListRequest request) {
+  std::vector<boost::json::object> all;
+  do {
+    const auto answer = std::make_shared<std::promise<Result<ListPage>>>();
+    auto waited = answer->get_future();
+    const Subscription call = api.list(
+        request, [answer](Result<ListPage> listed) { answer->set_value(std::move(listed)); });
+    if (waited.wait_for(std::chrono::seconds(30)) != std::future_status::ready)
+      return Error{ErrorCode::kDeadlineExceeded, "the API server did not list " +
+                                                     std::string(request.resource.plural) +
+                                                     " within half a minute"};
+    OSM_TRY(ListPage page, waited.get());
+    std::move(page.items.begin(), page.items.end(), std::back_inserter(all));
+    request.continue_token = std::move(page.continue_token);
+  } while (!request.continue_token.empty());
+  return all;
+}
+
+Result<Metadata> patch_secret(Api& api, const boost::json::object& known,
+                              boost::json::object change) {
+  const auto [ns, name, uid, version] = metadata_of(known);
+  boost::json::object& metadata = change["metadata"].as_object();
+  metadata["uid"] = uid;
+  metadata["resourceVersion"] = version;
+  Patch patch{.type = PatchType::kMerge, .body = boost::json::serialize(change)};
+  const EraseOnExit erased(patch.body);
+  erase_data(change);
+  OSM_TRY(boost::json::object written, api.patch(kSecrets, ns, name, patch));
+  erase_data(written);
+  return metadata_of(written);
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -72,7 +72,6 @@ struct WatchRequest {
   Resource resource;
   std::string ns{};
   std::string label_selector{};
-  std::string field_selector{};
   std::string resource_version{};
   std::chrono::seconds timeout{300};  // after which the server ends it
   bool metadata_only = false;         // as in ListRequest
@@ -89,7 +88,7 @@ struct WatchHandler {
   std::function<void(Status)> on_end;
 };
 
-enum class PatchType { kMerge, kJson, kApply };
+enum class PatchType { kMerge, kApply };
 
 struct Patch {
   PatchType type = PatchType::kMerge;
@@ -137,5 +136,15 @@ class Api {
                             std::function<void(Result<ListPage>)> done) = 0;
   virtual Subscription watch(const WatchRequest& request, WatchHandler handler) = 0;
 };
+
+// All pages of a list. Failure: the API's; kDeadlineExceeded. Blocking: until the server answers,
+// half a minute per page at most; not from an event loop.
+Result<std::vector<boost::json::object>> list_all(Api& api, ListRequest request);
+
+// Merges `change` into a Secret, if it is still the object `known`, of which the metadata suffice.
+// Texts of secrets are erased in `change` and in the answer. Result: the metadata now. Failure,
+// blocking: as Api.
+Result<Metadata> patch_secret(Api& api, const boost::json::object& known,
+                              boost::json::object change);
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,15 +1,15 @@
 #include "kubernetes/client/api_client.hpp"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cctype>
-#include <charconv>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "kubernetes/client/api_status.hpp"
 #include "kubernetes/client/watch_decoder.hpp"
 #include "osm/detail/call_gate.hpp"
@@ -50,19 +50,10 @@ std::string name_of(const Resource& resource, const std::string& ns, const std::
   return std::string(resource.kind) + ' ' + (ns.empty() ? "" : ns + '/') + name;
 }
 
-bool is_retry_after(std::string_view header) {
-  constexpr std::string_view kName = "retry-after";
-  return std::equal(header.begin(), header.end(), kName.begin(), kName.end(), [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  });
-}
-
 seconds retry_after(const net::Response& response) {
   for (const auto& [name, value] : response.headers) {
-    if (!is_retry_after(name)) continue;
-    int wait = 0;
-    std::from_chars(value.data(), value.data() + value.size(), wait);
-    return std::clamp(seconds(wait), seconds(0), seconds(kMaxRetryAfter));
+    if (::strcasecmp(name.c_str(), "retry-after") != 0) continue;
+    return std::clamp(seconds(number_of<int>(value).value_or(0)), seconds(0), kMaxRetryAfter);
   }
   return seconds(1);
 }
@@ -123,7 +114,6 @@ class ApiClient final : public Api {
     Query query;
     query.add("fieldManager", patch.field_manager.empty() ? kFieldManager : patch.field_manager);
     std::string_view type = "application/merge-patch+json";
-    if (patch.type == PatchType::kJson) type = "application/json-patch+json";
     if (patch.type == PatchType::kApply) {
       type = "application/apply-patch+yaml";  // JSON is YAML
       if (patch.force) query.add("force", "true");
@@ -184,8 +174,7 @@ class ApiClient final : public Api {
         .add("allowWatchBookmarks", "true")
         .add("resourceVersion", request.resource_version)
         .add("timeoutSeconds", std::to_string(request.timeout.count()))
-        .add("labelSelector", request.label_selector)
-        .add("fieldSelector", request.field_selector);
+        .add("labelSelector", request.label_selector);
     auto operation = operation_of("watch", request, query);
     if (request.metadata_only) operation->request.headers.front().second = kMetadataEvents;
     operation->fail = handler.on_end;

@@ -1,8 +1,8 @@
-#include <charconv>
 #include <chrono>
 #include <string_view>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "kubernetes/client/access.hpp"
 #include "kubernetes/client/api_client.hpp"
 #include "kubernetes/client/credentials.hpp"
@@ -20,7 +20,6 @@ class HttpCluster final : public Cluster {
  public:
   HttpCluster(const ClusterOptions& options, const Access& access)
       : server_(access.server),
-        ns_(access.ns),
         credentials_(
             std::make_shared<Credentials>(access, options.environment, options.runtime.clock)) {
     net::HttpClientOptions http;
@@ -34,12 +33,10 @@ class HttpCluster final : public Cluster {
   }
 
   std::string server() const override { return server_; }
-  std::string ns() const override { return ns_; }
   Api& api() override { return *api_; }
 
  private:
   const std::string server_;
-  const std::string ns_;
   const std::shared_ptr<Credentials> credentials_;
   std::unique_ptr<net::HttpClient> http_;
   std::unique_ptr<Api> api_;
@@ -63,13 +60,11 @@ Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
 Result<int> server_minor_version(Cluster& cluster) {
   OSM_TRY(const std::string version, cluster.api().server_version());
   constexpr std::string_view kMajor = "v1.";
-  int minor = -1;
-  if (version.starts_with(kMajor)) {
-    const char* begin = version.data() + kMajor.size();
-    const auto [at, failed] = std::from_chars(begin, version.data() + version.size(), minor);
-    if (failed == std::errc{} && at != version.data() + version.size() && *at == '.' && minor >= 0)
-      return minor;
-  }
+  const auto end = version.find('.', kMajor.size());
+  if (version.starts_with(kMajor) && end != std::string::npos)
+    if (const auto minor = number_of<int>(version.substr(kMajor.size(), end - kMajor.size()));
+        minor && *minor >= 0)
+      return *minor;
   return Error{ErrorCode::kInvalidSyntax,
                cluster.server() + ": '" + version + "' is no version of Kubernetes, like v1.31.1"};
 }

@@ -21,9 +21,8 @@ constexpr auto kRenewBefore = std::chrono::seconds(30);
 constexpr std::size_t kMaxTokenBytes = 64 * 1024;
 
 void trim(std::string& text) {
-  const auto from = text.find_first_not_of(" \t\r\n");
-  const auto to = text.find_last_not_of(" \t\r\n");
-  text = from == std::string::npos ? std::string() : text.substr(from, to - from + 1);
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  text.erase(0, text.find_first_not_of(" \t\r\n"));
 }
 
 // "2026-11-21T16:00:00Z", as ExecCredential writes times; fractions are cut off.
@@ -48,17 +47,13 @@ Credentials::Credentials(Access access, std::map<std::string, std::string> envir
                          const Clock& clock)
     : access_(std::move(access)), environment_(std::move(environment)), clock_(clock) {}
 
-std::optional<Result<std::string>> Credentials::at_hand() {
+std::optional<Result<std::string>> Credentials::token_at_hand() {
+  std::lock_guard lock(mutex_);
   if (!access_.token_file.empty()) return read_token_file();
   if (!access_.exec) return Result<std::string>(access_.token);
   if (granted_ && (!granted_->expires || clock_.wall_now() + kRenewBefore < *granted_->expires))
     return Result<std::string>(granted_->token);
   return std::nullopt;
-}
-
-std::optional<Result<std::string>> Credentials::token_at_hand() {
-  std::lock_guard lock(mutex_);
-  return at_hand();
 }
 
 Result<std::string> Credentials::token() {

@@ -47,8 +47,7 @@ class Credentials {
     std::optional<WallTime> expires;  // plugins: its end; files: time to read again
   };
 
-  // The token, if no plugin must run for it. Precondition: mutex_ held.
-  std::optional<Result<std::string>> at_hand();
+  // Precondition: mutex_ held.
   Result<std::string> read_token_file();
   Result<Granted> run_plugin() const;
   Result<Granted> parse(const std::string& output) const;

@@ -37,7 +37,6 @@ double in_seconds(std::chrono::nanoseconds duration) {
 Informer::Informer(InformerOptions options)
     : options_(std::move(options)),
       kind_(options_.resource.kind),
-      table_(options_.index_label),
       self_(std::make_shared<Informer*>(this)) {}
 
 Informer::~Informer() { self_.reset(); }
@@ -108,19 +107,19 @@ VersionedObject Informer::entry_of(boost::json::object object) const {
   const auto& metadata = map_at(object, "metadata");
   std::string version = text_at(metadata, "resourceVersion");
   // Most objects of a repeated list are known: keep one copy.
-  if (auto known =
-          table_.get_version(text_at(metadata, "namespace"), text_at(metadata, "name"), version))
-    return {std::move(known), std::move(version)};
+  if (auto known = table_.find(text_at(metadata, "namespace"), text_at(metadata, "name"));
+      known.object && known.version == version)
+    return known;
   auto kept = options_.metadata_only
                   ? reduce_to_metadata(options_.resource, std::move(object), options_.server)
                   : reduce(options_.resource, std::move(object), options_.server);
   return {std::move(kept), std::move(version)};
 }
 
-void Informer::deliver(Message message) {
+void Informer::deliver(std::uint64_t epoch, std::function<void()> take) {
   {
     std::lock_guard lock(inbox_->mutex);
-    inbox_->messages.push_back(std::move(message));
+    inbox_->messages.push_back({epoch, std::move(take)});
     if (inbox_->messages.size() > 1) return;  // the task that handles them is posted
   }
   options_.executor.post([weak = std::weak_ptr(self_)] {
@@ -134,10 +133,8 @@ void Informer::drain() {
     std::lock_guard lock(inbox_->mutex);
     messages.swap(inbox_->messages);
   }
-  for (Message& message : messages) {
-    if (message.epoch != epoch_) continue;  // its call was cancelled
-    std::visit([this](auto& content) { take(std::move(content)); }, message.content);
-  }
+  for (const Message& message : messages)
+    if (message.epoch == epoch_) message.take();  // otherwise its call was cancelled
   tell();
 }
 
@@ -170,48 +167,46 @@ void Informer::request_page(const std::string& continue_token) {
   request.metadata_only = options_.metadata_only;
   request.continue_token = continue_token;
   call_ = options_.api.list(request, [this, epoch = epoch_](Result<ListPage> page) {
-    if (!page.ok()) return deliver({epoch, Page{page.error(), "", ""}});
+    if (!page.ok())
+      return deliver(epoch, [this, error = page.error()] { take_list_failure(error); });
     std::vector<VersionedObject> items;
     items.reserve(page->items.size());
     for (auto& item : page->items) items.push_back(entry_of(std::move(item)));
-    deliver({epoch, Page{std::move(items), page->resource_version, page->continue_token}});
+    page->items.clear();
+    deliver(epoch, [this, head = *std::move(page), items = std::move(items)]() mutable {
+      take_page(head, std::move(items));
+    });
   });
 }
 
-void Informer::take(Page page) {
-  if (!page.items.ok()) {
-    const Error& error = page.items.error();
-    if (error.code == ErrorCode::kGone && paged_) return begin_list(false);
-    if (error.code == ErrorCode::kNotFound) return on_missing(error);
-    doubted_since_.reset();
-    return fail(error, Phase::kListing);
-  }
-  on_reached();
-  std::move(page.items->begin(), page.items->end(), std::back_inserter(fresh_));
-  if (!page.continue_token.empty()) return request_page(page.continue_token);
-  finish_list(page.version);
+void Informer::take_list_failure(const Error& error) {
+  if (error.code == ErrorCode::kGone && paged_) return begin_list(false);
+  if (error.code == ErrorCode::kNotFound) return on_missing(error);
+  doubted_since_.reset();
+  fail(error, Phase::kListing);
 }
 
-void Informer::finish_list(const std::string& version) {
-  const auto changed = table_.replace(std::exchange(fresh_, {}));
-  changed_.insert(changed_.end(), changed.begin(), changed.end());
-  version_ = version;
+void Informer::take_page(const ListPage& head, std::vector<VersionedObject> items) {
+  on_reached();
+  std::move(items.begin(), items.end(), std::back_inserter(fresh_));
+  if (!head.continue_token.empty()) return request_page(head.continue_token);
+  replace(std::exchange(fresh_, {}), false);
+  version_ = head.resource_version;
   doubted_since_.reset();
   misses_ = 0;
-  {
-    std::lock_guard lock(mutex_);
-    news_ = news_ || !synced_ || missing_;
-    synced_ = true;
-    missing_ = false;
-  }
   options_.runtime.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
   settle_refreshes(true);
   if (!started()) return;  // stopped by a callback
-  if (refresh_next_.empty()) {
-    begin_watch();
-  } else {
-    begin_list();
-  }
+  begin(refresh_next_.empty() ? Phase::kWatching : Phase::kListing);
+}
+
+void Informer::replace(std::vector<VersionedObject> objects, bool missing) {
+  const auto changed = table_.replace(std::move(objects));
+  changed_.insert(changed_.end(), changed.begin(), changed.end());
+  std::lock_guard lock(mutex_);
+  news_ = news_ || !synced_ || missing_ != missing;
+  synced_ = true;
+  missing_ = missing;
 }
 
 void Informer::settle_refreshes(bool ok) {
@@ -238,7 +233,12 @@ void Informer::begin_watch() {
   request.metadata_only = options_.metadata_only;
   request.timeout = kWatchTimeout + seconds(options_.runtime.rng.next() % kWatchTimeoutJitter);
   WatchHandler handler;
-  handler.on_open = [this, epoch = epoch_] { deliver({epoch, Opened{}}); };
+  handler.on_open = [this, epoch = epoch_] {
+    deliver(epoch, [this] {
+      opened_ = true;
+      on_reached();
+    });
+  };
   handler.on_event = [this, epoch = epoch_](WatchEventType type, boost::json::object object) {
     VersionedObject entry;
     if (type == WatchEventType::kBookmark) {
@@ -246,10 +246,10 @@ void Informer::begin_watch() {
     } else {
       entry = entry_of(std::move(object));
     }
-    deliver({epoch, Event{type, std::move(entry)}});
+    deliver(epoch, [this, type, entry = std::move(entry)] { take_event(type, entry); });
   };
   handler.on_end = [this, epoch = epoch_](const Status& status) {
-    deliver({epoch, Ended{status}});
+    deliver(epoch, [this, status] { take_end(status); });
   };
   call_ = options_.api.watch(request, std::move(handler));
   silence_limit_ = request.timeout + kSilenceSlack;
@@ -279,37 +279,31 @@ Informer::Phase Informer::after_watch(bool broken) const {
   return suspect ? Phase::kListing : Phase::kWatching;
 }
 
-void Informer::take(Opened) {
-  opened_ = true;
-  on_reached();
-}
-
-void Informer::take(Event event) {
+void Informer::take_event(WatchEventType type, VersionedObject entry) {
   on_reached();
   last_event_ = options_.runtime.clock.steady_now();
   progressed_ = true;
-  if (!event.entry.version.empty()) version_ = event.entry.version;
-  if (event.type == WatchEventType::kBookmark) return;
+  if (!entry.version.empty()) version_ = entry.version;
+  if (type == WatchEventType::kBookmark) return;
   options_.runtime.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
-  const ObjectKey key = event.entry.object->key;
-  const bool different = event.type == WatchEventType::kDeleted
-                             ? table_.remove(key.ns, key.name)
-                             : table_.put(std::move(event.entry));
+  const ObjectKey key = entry.object->key;
+  const bool different = type == WatchEventType::kDeleted ? table_.remove(key.ns, key.name)
+                                                          : table_.put(std::move(entry));
   if (different) changed_.push_back(key);
 }
 
-void Informer::take(Ended ended) {
+void Informer::take_end(const Status& status) {
   call_.reset();
   alarm_.reset();
   const bool useful =
       progressed_ || options_.runtime.clock.steady_now() - watch_since_ >= kUsefulWatch;
   if (useful) failures_ = 0;
-  if (ended.status.ok()) {
+  if (status.ok()) {
     count_restart("ended");
     if (!useful) return wait(kBackoff.delay(++failures_, options_.runtime.rng), after_watch(false));
-    return after_watch(false) == Phase::kWatching ? begin_watch() : begin_list();
+    return begin(after_watch(false));
   }
-  switch (ended.status.error().code) {
+  switch (status.error().code) {
     case ErrorCode::kGone:
       count_restart("gone");
       return wait(kBackoff.delay(++failures_, options_.runtime.rng), Phase::kListing);
@@ -317,10 +311,10 @@ void Informer::take(Ended ended) {
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kPermissionDenied:
       count_restart("broken");
-      return fail(ended.status.error(), after_watch(true));
+      return fail(status.error(), after_watch(true));
     default:  // the server refuses the version or the request
       count_restart("refused");
-      return fail(ended.status.error(), Phase::kListing);
+      return fail(status.error(), Phase::kListing);
   }
 }
 
@@ -329,6 +323,8 @@ void Informer::count_restart(std::string_view reason) {
                                {{"kind", kind_}, {"reason", reason}}, 1);
 }
 
+void Informer::begin(Phase phase) { phase == Phase::kWatching ? begin_watch() : begin_list(); }
+
 // Trouble.
 
 void Informer::wait(std::chrono::nanoseconds delay, Phase then) {
@@ -336,13 +332,7 @@ void Informer::wait(std::chrono::nanoseconds delay, Phase then) {
   phase_ = Phase::kWaiting;
   call_.reset();
   alarm_.reset();
-  retry_ = options_.executor.post_after(delay, [this, then] {
-    if (then == Phase::kWatching) {
-      begin_watch();
-    } else {
-      begin_list();
-    }
-  });
+  retry_ = options_.executor.post_after(delay, [this, then] { begin(then); });
 }
 
 void Informer::fail(const Error& error, Phase then) {
@@ -384,13 +374,7 @@ void Informer::on_missing(const Error& error) {
   }
   failing_since_.reset();
   problem_timer_.reset();
-  const auto changed = table_.replace({});
-  changed_.insert(changed_.end(), changed.begin(), changed.end());
-  {
-    std::lock_guard lock(mutex_);
-    news_ = news_ || !synced_ || !missing_;
-    synced_ = missing_ = true;
-  }
+  replace({}, true);
   const std::string name =
       std::string(options_.resource.plural) + '.' + std::string(options_.resource.group);
   set_problem(problem_of(ErrorCode::kNotFound,

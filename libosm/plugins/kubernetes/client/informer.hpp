@@ -20,7 +20,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "kubernetes/client/api.hpp"
@@ -38,7 +37,6 @@ struct InformerOptions {
   Resource resource;
   std::string ns{};
   std::string label_selector{};
-  std::string index_label{};
   bool metadata_only = false;  // see reduce_to_metadata
   // Called with the changed keys; with none if only has_synced(), missing() or problem() changed.
   // Thread: of the executor. Must not destroy the informer.
@@ -73,22 +71,9 @@ class Informer {
  private:
   enum class Phase { kStopped, kListing, kWatching, kWaiting };
   // Messages from the Api's threads, handled on the executor in the same order.
-  struct Page {
-    Result<std::vector<VersionedObject>> items;
-    std::string version;
-    std::string continue_token;
-  };
-  struct Opened {};
-  struct Event {
-    WatchEventType type;
-    VersionedObject entry;  // of a bookmark: the version only
-  };
-  struct Ended {
-    Status status;
-  };
   struct Message {
     std::uint64_t epoch;  // identifies its call
-    std::variant<Page, Opened, Event, Ended> content;
+    std::function<void()> take;
   };
   struct Inbox {
     std::mutex mutex;
@@ -96,16 +81,18 @@ class Informer {
   };
 
   VersionedObject entry_of(boost::json::object object) const;
-  void deliver(Message message);
+  void deliver(std::uint64_t epoch, std::function<void()> take);
   void drain();
-  void take(Page page);
-  void take(Opened);
-  void take(Event event);
-  void take(Ended ended);
+  void take_page(const ListPage& head, std::vector<VersionedObject> items);
+  void take_list_failure(const Error& error);
+  void take_event(WatchEventType type, VersionedObject entry);
+  void take_end(const Status& status);
 
+  // kListing or kWatching.
+  void begin(Phase phase);
   void begin_list(bool paged = true);
   void request_page(const std::string& continue_token);
-  void finish_list(const std::string& version);
+  void replace(std::vector<VersionedObject> objects, bool missing);
   void begin_watch();
   Phase after_watch(bool broken) const;
   void arm_alarm(std::chrono::nanoseconds delay);

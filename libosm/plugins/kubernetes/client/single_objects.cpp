@@ -1,9 +1,8 @@
 #include <boost/json.hpp>
-#include <utility>
 
 #include "base/json.hpp"
 #include "base/times.hpp"
-#include "kubernetes/client/blocking_list.hpp"
+#include "kubernetes/client/api.hpp"
 #include "osm/kubernetes/objects.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -45,20 +44,16 @@ Result<std::vector<std::string>> list_older_objects(Cluster& cluster, const Obje
                                                     WallTime made_before) {
   // Times of one form compare as texts do.
   const std::string limit = rfc3339(made_before);
-  ListRequest request{.resource = resource_of(kind),
-                      .ns = ns,
-                      .label_selector = label_selector,
-                      .metadata_only = true};
+  OSM_TRY(const auto objects, list_all(cluster.api(), {.resource = resource_of(kind),
+                                                       .ns = ns,
+                                                       .label_selector = label_selector,
+                                                       .metadata_only = true}));
   std::vector<std::string> names;
-  do {
-    OSM_TRY(ListPage page, list_page(cluster.api(), request));
-    for (const json::object& item : page.items) {
-      const json::object& metadata = map_at(item, "metadata");
-      const std::string created = text_at(metadata, "creationTimestamp");
-      if (!created.empty() && created < limit) names.push_back(text_at(metadata, "name"));
-    }
-    request.continue_token = std::move(page.continue_token);
-  } while (!request.continue_token.empty());
+  for (const json::object& object : objects) {
+    const json::object& metadata = map_at(object, "metadata");
+    const std::string created = text_at(metadata, "creationTimestamp");
+    if (!created.empty() && created < limit) names.push_back(text_at(metadata, "name"));
+  }
   return names;
 }
 

@@ -2,7 +2,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/strand.hpp"
@@ -18,7 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kReportEvery = std::chrono::seconds(10);
 constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
-constexpr std::string_view kServiceNameLabel = "kubernetes.io/service-name";
 
 class KubernetesStore final : public ObjectStore {
  public:
@@ -33,8 +31,8 @@ class KubernetesStore final : public ObjectStore {
       }
     }
     if (options.workloads) {
-      follow(kPods, "", kProxyUuidLabel, kProxyUuidLabel);
-      follow(kEndpointSlices, "", "", kServiceNameLabel);
+      follow(kPods, "", kProxyUuidLabel);
+      follow(kEndpointSlices);
     }
     strand_.post([this] {
       for (const auto& [kind, informer] : informers_) informer->start();
@@ -108,7 +106,7 @@ class KubernetesStore final : public ObjectStore {
 
  private:
   void follow(const Resource& resource, const std::string& ns = {},
-              std::string_view label_selector = {}, std::string_view index_label = {}) {
+              std::string_view label_selector = {}) {
     InformerOptions options{.api = options_.cluster.api(),
                             .executor = strand_,
                             .runtime = options_.runtime,
@@ -116,7 +114,6 @@ class KubernetesStore final : public ObjectStore {
                             .resource = resource,
                             .ns = ns,
                             .label_selector = std::string(label_selector),
-                            .index_label = std::string(index_label),
                             .on_change = [this](const auto& keys) { notifier_.notify(keys); }};
     informers_[{resource.kind, resource.group}] = std::make_unique<Informer>(std::move(options));
   }

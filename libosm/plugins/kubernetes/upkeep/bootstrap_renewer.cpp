@@ -9,7 +9,7 @@
 #include "base/maps.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "osm/spec/object_mesh_spec.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -19,11 +19,6 @@ namespace json = boost::json;
 constexpr double kBurst = 20;                             // writes at once, then
 constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
 constexpr std::chrono::seconds kRetry{5};                 // while a CA or an API server is away
-
-std::pair<std::string, std::string> name_of(const json::object& secret) {
-  Metadata metadata = metadata_of(secret);
-  return {std::move(metadata.ns), std::move(metadata.name)};
-}
 
 bool is_away(ErrorCode code) {
   return code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded;
@@ -41,14 +36,15 @@ json::object data_of(inject::PodCertificate& certificate) {
 }  // namespace
 
 BootstrapRenewer::BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write,
-                                   Find find, std::function<void()> sweep, Strand& strand)
+                                   const ObjectTable& secrets, std::function<void()> sweep,
+                                   Strand& strand)
     : api_(options.cluster.api()),
       runtime_(options.runtime),
       store_(options.secrets->store),
       certificates_(*options.secrets->certificates),
       mesh_name_(options.mesh_name),
       may_write_(std::move(may_write)),
-      find_(std::move(find)),
+      secrets_(secrets),
       sweep_(std::move(sweep)),
       strand_(strand),
       rate_(runtime_.clock, kBurst, kRenewalSpacing) {
@@ -71,22 +67,20 @@ void BootstrapRenewer::wake() {
   });
 }
 
-void BootstrapRenewer::look_at_all(const std::vector<json::object>& secrets) {
+void BootstrapRenewer::look_at_all() {
   source_ = source_now();
   due_.clear();
   failed_.clear();
-  for (const json::object& secret : secrets)
-    if (due_for(secret)) due_.insert(name_of(secret));
-  publish();
-  if (!due_.empty()) schedule({});
+  look_at_new();
 }
 
-void BootstrapRenewer::look_at(const json::object& secret) {
-  if (source_.empty() || !due_for(secret)) return;
+void BootstrapRenewer::look_at_new() {
+  if (source_.empty()) return;
   const bool scheduled = !due_.empty();
-  due_.insert(name_of(secret));
+  for (const auto& secret : secrets_.list())
+    if (!failed_.contains(secret->key) && due_for(*secret)) due_.insert(secret->key);
   publish();
-  if (!scheduled) schedule({});
+  if (!scheduled && !due_.empty()) schedule({});
 }
 
 void BootstrapRenewer::forget() {
@@ -98,37 +92,31 @@ void BootstrapRenewer::forget() {
   looked_.reset();
 }
 
-std::optional<Pod> BootstrapRenewer::due_for(const json::object& secret) const {
-  const json::object& annotations = map_at(map_at(secret, "metadata"), "annotations");
-  const bool fresh = text_at(annotations, inject::kCertificateSourceAnnotation) == source_ &&
-                     text_at(annotations, inject::kRenewCertificateAfterAnnotation) >
-                         rfc3339(runtime_.clock.wall_now());
-  if (fresh) return std::nullopt;
-  return owner_of(secret);
+std::optional<Pod> BootstrapRenewer::due_for(const Object& secret) const {
+  const std::string* source = find_in(secret.annotations, inject::kCertificateSourceAnnotation);
+  const std::string* renew_after =
+      find_in(secret.annotations, inject::kRenewCertificateAfterAnnotation);
+  const bool fresh = source && *source == source_ && renew_after &&
+                     *renew_after > rfc3339(runtime_.clock.wall_now());
+  return fresh ? std::nullopt : owner_of(secret);
 }
 
 // The Pod that the Secret belongs to, if its proxy starts with it and is one of the mesh.
-std::optional<Pod> BootstrapRenewer::owner_of(const json::object& secret) const {
-  const auto [ns, name] = name_of(secret);
-  if (!in_mesh(ns)) return std::nullopt;
-  for (const json::value& reference : list_at(map_at(secret, "metadata"), "ownerReferences")) {
+std::optional<Pod> BootstrapRenewer::owner_of(const Object& secret) const {
+  const ObjectKey& key = secret.key;
+  // A user who may write Secrets and Pods in another namespace must not get a certificate by that.
+  if (!is_monitored(store_, key.ns, mesh_name_)) return std::nullopt;
+  const json::object& metadata = map_at(*secret.document, "metadata");
+  for (const json::value& reference : list_at(metadata, "ownerReferences")) {
     if (text_at(reference, "kind") != kPods.kind) continue;
-    const auto object = store_.get({kinds::kPod, ns, text_at(reference, "name")});
+    const auto object = store_.get({kinds::kPod, key.ns, text_at(reference, "name")});
     if (!object) continue;
     std::optional<Pod> pod = decode_pod(*object).value;
     if (pod && pod->uid == text_at(reference, "uid") && pod->mounts_bootstrap &&
-        bootstrap_secret(pod->proxy_id) == name)
+        bootstrap_secret(pod->proxy_id) == key.name)
       return pod;
   }
   return std::nullopt;
-}
-
-// A user who may write Secrets and Pods in another namespace must not get a certificate by that.
-bool BootstrapRenewer::in_mesh(const std::string& ns) const {
-  const auto object = store_.get({kinds::kNamespace, "", ns});
-  if (!object) return false;
-  const std::string* label = find_in(object->labels, spec::kMonitoredByLabel);
-  return label && *label == mesh_name_;
 }
 
 void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
@@ -142,9 +130,9 @@ void BootstrapRenewer::renew_next() {
   if (!rate_.take()) return schedule(kRenewalSpacing);
   // Take turns, so that a Secret that fails repeatedly does not delay the others.
   const auto next = due_.upper_bound(last_);
-  const Name name = last_ = next == due_.end() ? *due_.begin() : *next;
-  const Status done = renew(name);
-  settle(name, done);
+  last_ = next == due_.end() ? *due_.begin() : *next;
+  const Status done = renew(last_);
+  settle(last_, done);
   publish();
   if (!due_.empty())
     return schedule(!done.ok() && is_away(done.error().code) ? jittered(kRetry, runtime_.rng)
@@ -155,9 +143,9 @@ void BootstrapRenewer::renew_next() {
   failing_ = !failed_.empty();
 }
 
-void BootstrapRenewer::settle(const Name& name, const Status& done) {
+void BootstrapRenewer::settle(const ObjectKey& secret, const Status& done) {
   if (done.ok()) {
-    due_.erase(name);
+    due_.erase(secret);
     return;
   }
   // It was changed meanwhile: read it again.
@@ -165,16 +153,15 @@ void BootstrapRenewer::settle(const Name& name, const Status& done) {
   if (!std::exchange(failing_, true))
     runtime_.log.warning(
         "a bootstrap Secret does not get a new proxy certificate yet",
-        {{"secret", name.first + '/' + name.second}, {"detail", done.error().text()}});
+        {{"secret", secret.ns + '/' + secret.name}, {"detail", done.error().text()}});
   // A refusal of one Secret does not concern the others.
-  if (!is_away(done.error().code)) failed_.insert(due_.extract(name));
+  if (!is_away(done.error().code)) failed_.insert(due_.extract(secret));
 }
 
 // Ok also if nothing is left to do.
-Status BootstrapRenewer::renew(const Name& name) {
-  const auto secret = find_(name.first, name.second);
-  if (!secret) return {};
-  const std::optional<Pod> pod = due_for(*secret);
+Status BootstrapRenewer::renew(const ObjectKey& key) {
+  const auto secret = secrets_.get(key.ns, key.name);
+  const std::optional<Pod> pod = secret ? due_for(*secret) : std::nullopt;
   if (!pod) return {};
   OSM_TRY(inject::PodCertificate certificate,
           inject::issue_pod_certificate(certificates_.manager, certificates_.trust_domains(),
@@ -182,19 +169,12 @@ Status BootstrapRenewer::renew(const Name& name) {
   return write(*secret, std::move(certificate));
 }
 
-Status BootstrapRenewer::write(const json::object& secret, inject::PodCertificate certificate) {
-  const auto [ns, name, uid, version] = metadata_of(secret);
+Status BootstrapRenewer::write(const Object& secret, inject::PodCertificate certificate) {
   json::object annotations;
   for (const auto& [key, value] : certificate.annotations) annotations[key] = value;
-  json::object body{
-      {"metadata",
-       {{"uid", uid}, {"resourceVersion", version}, {"annotations", std::move(annotations)}}},
-      {"data", data_of(certificate)}};
-  Patch patch{.type = PatchType::kMerge, .body = json::serialize(body)};
-  const EraseOnExit erased(patch.body);
-  erase_data(body);
-  OSM_TRY(json::object written, api_.patch(kSecrets, ns, name, patch));
-  erase_data(written);
+  OSM_TRY(patch_secret(
+      api_, secret.document->as_object(),
+      {{"metadata", {{"annotations", std::move(annotations)}}}, {"data", data_of(certificate)}}));
   ++renewed_;
   runtime_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
   return {};

@@ -7,17 +7,15 @@
 #pragma once
 
 #include <atomic>
-#include <boost/json/object.hpp>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
+#include "kubernetes/client/object_table.hpp"
 #include "kubernetes/source/pod.hpp"
 #include "kubernetes/upkeep/rate.hpp"
 #include "osm/inject/injector.hpp"
@@ -27,14 +25,11 @@ namespace osm::inline v1::kubernetes {
 
 class BootstrapRenewer {
  public:
-  // The metadata of a bootstrap Secret, by namespace and name.
-  using Find =
-      std::function<std::optional<boost::json::object>(const std::string&, const std::string&)>;
-
-  // Works on `strand`, which is stopped before this is destroyed. `sweep` calls look_at_all(), as
-  // soon as it can. Precondition: options.secrets->certificates; the store holds Namespaces too.
-  BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write, Find find,
-                   std::function<void()> sweep, Strand& strand);
+  // Works on `strand`, which is stopped before this is destroyed. `secrets`: the metadata of the
+  // mesh's Secrets. `sweep` calls look_at_all(), as soon as it can. Precondition:
+  // options.secrets->certificates; the store holds Namespaces too.
+  BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write,
+                   const ObjectTable& secrets, std::function<void()> sweep, Strand& strand);
 
   // Number of Secrets to renew; nullopt: not known (Upkeep::stale_secrets). Thread: any.
   // Blocking: no.
@@ -42,16 +37,14 @@ class BootstrapRenewer {
 
   // On the strand: true if the CA or the trust bundle is another than at the last look_at_all().
   bool outdated() const { return source_ != source_now(); }
-  // On the strand: with the metadata of all bootstrap Secrets of the mesh.
-  void look_at_all(const std::vector<boost::json::object>& secrets);
-  // This Secret is new or changed, and has an owner.
-  void look_at(const boost::json::object& secret);
+  // On the strand: checks all Secrets, also those that could not be renewed.
+  void look_at_all();
+  // On the strand: Secrets or Pods changed.
+  void look_at_new();
   // Called when this replica does not write any more.
   void forget();
 
  private:
-  // The namespace and the name of a Secret.
-  using Name = std::pair<std::string, std::string>;
   struct Looked {
     std::string source;
     std::size_t stale = 0;
@@ -59,14 +52,13 @@ class BootstrapRenewer {
 
   void wake();
   // The Pod for which the Secret is to be renewed; nullopt: it need not be.
-  std::optional<Pod> due_for(const boost::json::object& secret) const;
-  std::optional<Pod> owner_of(const boost::json::object& secret) const;
-  bool in_mesh(const std::string& ns) const;
+  std::optional<Pod> due_for(const Object& secret) const;
+  std::optional<Pod> owner_of(const Object& secret) const;
   void schedule(std::chrono::nanoseconds delay);
   void renew_next();
-  void settle(const Name& name, const Status& done);
-  Status renew(const Name& name);
-  Status write(const boost::json::object& secret, inject::PodCertificate certificate);
+  void settle(const ObjectKey& secret, const Status& done);
+  Status renew(const ObjectKey& key);
+  Status write(const Object& secret, inject::PodCertificate certificate);
   void publish();
   std::string source_now() const;
 
@@ -76,7 +68,7 @@ class BootstrapRenewer {
   const ProxyCertificateUpkeep certificates_;
   const std::string mesh_name_;
   const std::function<bool()> may_write_;
-  const Find find_;
+  const ObjectTable& secrets_;
   const std::function<void()> sweep_;
   Strand& strand_;
   std::atomic<bool> awake_{false};  // a check is to come
@@ -85,11 +77,11 @@ class BootstrapRenewer {
   std::optional<Looked> looked_;
 
   // On the strand.
-  std::string source_;       // source of the wanted certificates; empty: nothing was checked
-  std::set<Name> due_;       // to be renewed
-  Name last_;                // the last one that was tried
-  std::set<Name> failed_;    // failed: the next check of all tries again
-  std::size_t renewed_ = 0;  // number since the last time that nothing was due
+  std::string source_;          // source of the wanted certificates; empty: nothing was checked
+  std::set<ObjectKey> due_;     // to be renewed
+  ObjectKey last_;              // the last one that was tried
+  std::set<ObjectKey> failed_;  // failed: the next check of all tries again
+  std::size_t renewed_ = 0;     // number since the last time that nothing was due
   bool failing_ = false;
   RateLimit rate_;
   Subscription timer_;

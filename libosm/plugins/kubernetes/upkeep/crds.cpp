@@ -4,10 +4,10 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
-#include <charconv>
 #include <string>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -19,10 +19,8 @@ json::value scalar_of(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return json::value(text);
   if (text == "true" || text == "false") return text == "true";
-  std::int64_t number = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (fault == std::errc{} && stop == text.data() + text.size()) return number;
-  return json::value(text);
+  const auto number = number_of<std::int64_t>(text);
+  return number ? json::value(*number) : json::value(text);
 }
 
 json::value value_of(const YAML::Node& node) {

@@ -2,7 +2,6 @@
 // events`.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>

@@ -7,7 +7,6 @@
 #include "base/backoff.hpp"
 #include "base/base64.hpp"
 #include "base/json.hpp"
-#include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "kubernetes/upkeep/preset.hpp"
@@ -115,7 +114,7 @@ void GatewayKeeper::round() {
   }
   Status done;
   if (wanted) {
-    done = keep(*wanted);
+    done = put(*secret, *wanted);
   } else {
     release();
   }
@@ -134,11 +133,6 @@ bool GatewayKeeper::in_doubt() const {
   });
 }
 
-Status GatewayKeeper::keep(const IngressGatewayCertificate& wanted) {
-  OSM_TRY(const certificate::CertificatePtr certificate, certificate_for(wanted));
-  return put(secret_of(wanted), certificate);
-}
-
 Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
     const IngressGatewayCertificate& wanted) {
   const certificate::Subject subject = subject_of(wanted, gateway_.trust_domains().signing);
@@ -150,23 +144,23 @@ Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
   return certificate;
 }
 
-Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePtr& certificate) {
+Status GatewayKeeper::put(const ObjectKey& key, const IngressGatewayCertificate& wanted) {
+  OSM_TRY(const certificate::CertificatePtr certificate, certificate_for(wanted));
   const std::string roots = gateway_.manager.trust_bundle_pem();
   const auto held = secrets_.objects().get(key.ns, key.name);
   const bool current = written_ && written_->key == key && written_->certificate == certificate &&
                        written_->trust_bundle_pem == roots;
-  if (held && current && written_->version == held->resource_version) return {};
+  if (held && current && written_->secret.version == held->resource_version) return {};
   // Asked for by name, since somebody else's Secret has no label of ours.
-  OSM_TRY(const ListPage found, list_page(api_, {.resource = kSecrets,
-                                                 .ns = key.ns,
-                                                 .field_selector = "metadata.name=" + key.name,
-                                                 .metadata_only = true}));
-  const json::object* const live = found.items.empty() ? nullptr : &found.items.front();
-  if (live != nullptr) {
-    const Metadata metadata = metadata_of(*live);
-    const bool known = written_ && written_->key == key && written_->uid == metadata.uid;
-    if (known && current && written_->version == metadata.version) return {};
-    if (!known && !is_ours(*live))
+  OSM_TRY(const auto found, list_all(api_, {.resource = kSecrets,
+                                            .ns = key.ns,
+                                            .field_selector = "metadata.name=" + key.name,
+                                            .metadata_only = true}));
+  if (!found.empty()) {
+    const Metadata metadata = metadata_of(found.front());
+    const bool known = written_ && written_->key == key && written_->secret.uid == metadata.uid;
+    if (known && current && written_->secret.version == metadata.version) return {};
+    if (!known && !is_ours(found.front()))
       return Error{ErrorCode::kInvalidField,
                    key.str() + " is there and is not the mesh's: delete it, or name another"};
   }
@@ -175,36 +169,28 @@ Status GatewayKeeper::put(const ObjectKey& key, const certificate::CertificatePt
       json::object{{kFingerprint, certificate->fingerprint}};
   secret["type"] = "kubernetes.io/tls";
   secret["data"] = data_of(*certificate, roots);
-  Result<json::object> done = write(key, live, secret);
-  erase_data(secret);
-  if (!done.ok()) return done.error();
-  erase_data(*done);
-  const Metadata metadata = metadata_of(*done);
-  written_ = Written{key, metadata.uid, metadata.version, certificate, roots};
+  OSM_TRY(Metadata made, found.empty() ? create(std::move(secret))
+                                       : patch_secret(api_, found.front(), std::move(secret)));
+  written_ = Written{key, std::move(made), certificate, roots};
   runtime_.log.info(
       "the ingress gateway's certificate is in its Secret",
       {{"secret", key.ns + '/' + key.name}, {"fingerprint", certificate->fingerprint}});
   return {};
 }
 
-// Replaces `live`, if that is still the present object; null: there is none.
-Result<json::object> GatewayKeeper::write(const ObjectKey& key, const json::object* live,
-                                          json::object& secret) {
-  if (live == nullptr) {
-    auto created = api_.create(kSecrets, secret);
-    if (!created.ok() && created.error().code == ErrorCode::kPermissionDenied)
-      return Error{
-          ErrorCode::kPermissionDenied,
-          key.str() + " cannot be made; allow it by `kubectl apply -n " + key.ns +
-              " -f deploy/kubernetes/ingress-gateway-rbac.yaml`: " + created.error().message};
-    return created;
+Result<Metadata> GatewayKeeper::create(json::object secret) {
+  auto created = api_.create(kSecrets, secret);
+  erase_data(secret);
+  if (created.ok()) {
+    erase_data(*created);
+    return metadata_of(*created);
   }
-  json::object& metadata = secret["metadata"].as_object();
-  for (const char* field : {"uid", "resourceVersion"})
-    metadata[field] = text_at(map_at(*live, "metadata"), field);
-  Patch patch{.type = PatchType::kMerge, .body = json::serialize(secret)};
-  const EraseOnExit erased(patch.body);
-  return api_.patch(kSecrets, key.ns, key.name, patch);
+  if (created.error().code != ErrorCode::kPermissionDenied) return created.error();
+  const auto [ns, name, uid, version] = metadata_of(secret);
+  return Error{ErrorCode::kPermissionDenied,
+               ObjectKey(kSecrets.group_kind(), ns, name).str() +
+                   " cannot be made; allow it by `kubectl apply -n " + ns +
+                   " -f deploy/kubernetes/ingress-gateway-rbac.yaml`: " + created.error().message};
 }
 
 // Removes also Secrets of an earlier replica.

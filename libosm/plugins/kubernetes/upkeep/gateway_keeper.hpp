@@ -46,19 +46,16 @@ class GatewayKeeper {
   // A Secret as it was written.
   struct Written {
     ObjectKey key;
-    std::string uid;
-    std::string version;
+    Metadata secret;
     certificate::CertificatePtr certificate;
     std::string trust_bundle_pem;
   };
 
   void round();
   bool in_doubt() const;
-  Status keep(const IngressGatewayCertificate& wanted);
   Result<certificate::CertificatePtr> certificate_for(const IngressGatewayCertificate& wanted);
-  Status put(const ObjectKey& key, const certificate::CertificatePtr& certificate);
-  Result<boost::json::object> write(const ObjectKey& key, const boost::json::object* live,
-                                    boost::json::object& secret);
+  Status put(const ObjectKey& key, const IngressGatewayCertificate& wanted);
+  Result<Metadata> create(boost::json::object secret);
   Status remove_others();
   boost::json::object labels() const;
   bool is_ours(const boost::json::object& secret) const;

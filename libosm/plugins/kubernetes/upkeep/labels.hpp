@@ -1,9 +1,12 @@
-// Labels of the objects that the mesh writes.
+// Labels of the objects that the mesh writes, and of its namespaces.
 #pragma once
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <string>
+
+#include "osm/object_store.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -27,6 +30,15 @@ inline std::string mesh_selector(const std::string& mesh_name, const std::string
       std::string(kNameLabel) + '=' + kNameLabelValue + ',' + kInstanceLabel + '=' + mesh_name;
   if (!component.empty()) selector += std::string(",") + kComponentLabel + '=' + component;
   return selector;
+}
+
+// True if the namespace belongs to the mesh. Precondition: `store` has the Namespaces.
+inline bool is_monitored(const ObjectStore& store, const std::string& ns,
+                         const std::string& mesh_name) {
+  const auto object = store.get({kinds::kNamespace, "", ns});
+  if (!object) return false;
+  const auto label = object->labels.find(spec::kMonitoredByLabel);
+  return label != object->labels.end() && label->second == mesh_name;
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -54,36 +54,48 @@ bool Lease::held() const {
 }
 
 void Lease::tick() {
-  look(runtime_.clock.steady_now());
+  look();
   runtime_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
   timer_ = strand_.post_after(jittered(kLeaseRetry, runtime_.rng), [this] { tick(); });
 }
 
-// `asked`: time before the call of the API; its answer is not older.
-void Lease::look(SteadyTime asked) {
-  auto lease = api_.get(kLeases, ns_, name_);
-  if (!lease.ok()) {
-    if (lease.error().code == ErrorCode::kNotFound) return create(asked);
+void Lease::look() {
+  const SteadyTime asked = runtime_.clock.steady_now();
+  const auto present = api_.get(kLeases, ns_, name_);
+  const bool absent = !present.ok() && present.error().code == ErrorCode::kNotFound;
+  if (!present.ok() && !absent) {
     if (!std::exchange(failing_, true))
       runtime_.log.warning("the Lease of this control plane cannot be read",
-                           {{"lease", ns_ + '/' + name_}, {"detail", lease.error().text()}});
+                           {{"lease", ns_ + '/' + name_}, {"detail", present.error().text()}});
     return;
   }
   failing_ = false;
-  const std::string holder = text_at(map_at(*lease, "spec"), "holderIdentity");
+  json::object lease = absent ? new_object(kLeases, ns_, name_, name_label()) : *present;
+  json::object& spec = spec_of(lease);
+  const std::string holder = text_at(spec, "holderIdentity");
   const bool ours = holder == identity_;
-  if (!ours) held_until_ = SteadyTime::min().time_since_epoch().count();
-  if (!ours && !holder.empty() && !expired(*lease)) return;
-  json::object& spec = spec_of(*lease);
+  if (!ours && !absent) {
+    held_until_ = SteadyTime::min().time_since_epoch().count();
+    if (!holder.empty() && !expired(lease)) return;
+  }
   const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
   if (!ours) {
     spec["holderIdentity"] = identity_;
     spec["acquireTime"] = now;
-    spec["leaseTransitions"] = number_at(lease->at("spec"), "leaseTransitions") + 1;
+    spec["leaseTransitions"] = absent ? 0 : number_at(spec, "leaseTransitions") + 1;
   }
   spec["leaseDurationSeconds"] = kLeaseDuration.count();
   spec["renewTime"] = now;
-  write(*std::move(lease), asked, !ours);
+  const auto written = absent ? api_.create(kLeases, lease) : api_.update(kLeases, lease);
+  // Another replica was faster, or renewed it; the next look shows it.
+  if (!written.ok()) return;
+  if (!ours)
+    runtime_.log.info("this replica writes what one replica at a time does",
+                      {{"lease", ns_ + '/' + name_}});
+  const bool before = held();
+  // The answer is not older than the question.
+  held_until_ = (asked + kRenewDeadline).time_since_epoch().count();
+  if (!before) on_acquired_();
 }
 
 // True if it has stood still for its holder's duration, by this replica's clock.
@@ -96,33 +108,6 @@ bool Lease::expired(const json::object& lease) {
   }
   const std::chrono::seconds said(number_at(map_at(lease, "spec"), "leaseDurationSeconds"));
   return now - seen_since_ >= std::max(said, kLeaseDuration);
-}
-
-void Lease::create(SteadyTime asked) {
-  const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
-  json::object lease = new_object(kLeases, ns_, name_, name_label());
-  lease["spec"] = {{"holderIdentity", identity_},
-                   {"leaseDurationSeconds", kLeaseDuration.count()},
-                   {"acquireTime", now},
-                   {"renewTime", now},
-                   {"leaseTransitions", 0}};
-  // Another replica may have been first; the next check shows it.
-  if (api_.create(kLeases, lease).ok()) acquired_until(asked + kRenewDeadline);
-}
-
-void Lease::write(json::object lease, SteadyTime asked, bool taken) {
-  // A conflict: another replica took it in between, or renewed.
-  if (!api_.update(kLeases, lease).ok()) return;
-  if (taken)
-    runtime_.log.info("this replica writes what one replica at a time does",
-                      {{"lease", ns_ + '/' + name_}});
-  acquired_until(asked + kRenewDeadline);
-}
-
-void Lease::acquired_until(SteadyTime until) {
-  const bool before = held();
-  held_until_ = until.time_since_epoch().count();
-  if (!before) on_acquired_();
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <boost/json/object.hpp>
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -34,10 +33,7 @@ class Lease {
 
  private:
   void tick();
-  void look(SteadyTime asked);
-  void create(SteadyTime asked);
-  void write(boost::json::object lease, SteadyTime asked, bool taken);
-  void acquired_until(SteadyTime until);
+  void look();
   bool expired(const boost::json::object& lease);
 
   Api& api_;

@@ -19,21 +19,10 @@ Result<json::object> parse_preset(const std::string& text) {
   const std::string what = std::string("ConfigMap ") + kPresetConfigMap + ": " + kPresetKey;
   if (text.size() > kMaxPresetBytes)
     return Error{ErrorCode::kTooLarge, what + ": larger than 64 kB"};
-  boost::system::error_code fault;
-  json::value value = json::parse(text, fault);
-  if (fault || !value.is_object())
+  auto preset = parse_json_object(text, what);
+  if (!preset.ok())
     return Error{ErrorCode::kInvalidField, what + ": must be the JSON of a MeshConfig's spec"};
-  return std::move(value.as_object());
-}
-
-// Patch for an existing MeshConfig; `noted`: its annotation.
-json::object follow(const std::string& noted, const json::object& preset,
-                    const json::object& live) {
-  if (noted.empty()) return {};
-  boost::system::error_code fault;
-  const json::value last = json::parse(noted, fault);
-  if (fault || !last.is_object()) return {};
-  return merge_preset(last.as_object(), preset, live);
+  return preset;
 }
 
 }  // namespace
@@ -77,10 +66,11 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
   json::object spec = preset;
   if (!absent) {
     const json::object& there = map_at(*live, "metadata");
-    const std::string last = text_at(map_at(there, "annotations"), kPresetAnnotation);
-    if (last == noted) return false;
+    const std::string before = text_at(map_at(there, "annotations"), kPresetAnnotation);
+    if (before == noted) return false;
     metadata["resourceVersion"] = text_at(there, "resourceVersion");
-    spec = follow(last, preset, map_at(*live, "spec"));
+    const auto last = parse_json_object(before, "the annotation");
+    spec = last.ok() ? merge_preset(*last, preset, map_at(*live, "spec")) : json::object();
   }
   if (!spec.empty()) body["spec"] = std::move(spec);
   const auto written = api.patch(kMeshConfigs, osm_namespace, kMeshConfigName,

@@ -220,16 +220,18 @@ void LeaseBoard::judge() {
   const SteadyTime now = runtime_.clock.steady_now();
   bool changed = false;
   std::size_t living = 0;
+  std::vector<std::pair<std::string, std::string>> dead;  // for long: names and UIDs
   {
     std::lock_guard lock(mutex_);
     for (auto& [name, lease] : leases_) {
       const bool alive = lives(name, lease, now);
       changed |= std::exchange(lease.alive, alive) != alive;
       living += alive && lease.takes_part.empty();
+      if (!alive && now - lease.since >= kCollect) dead.emplace_back(name, lease.uid);
     }
   }
   runtime_.metrics.set("osm_replicas", {}, static_cast<double>(living));
-  collect(now);
+  for (const auto& [name, uid] : dead) collect(name, uid);
   if (changed) changed_.notify();
 }
 
@@ -256,23 +258,15 @@ bool LeaseBoard::lives(const std::string& name, const Seen& seen, SteadyTime now
   return name == name_ || now - seen.since < std::max(seen.duration, kDuration);
 }
 
-// Deletes the Leases of replicas that died without leaving. The version is named, so that a replica
+// Deletes the Lease of a replica that died without leaving. The version is named, so that a replica
 // that only slept stays.
-void LeaseBoard::collect(SteadyTime now) {
-  std::vector<std::pair<std::string, std::string>> dead;  // names and UIDs
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [name, lease] : leases_)
-      if (!lease.alive && now - lease.since >= kCollect) dead.emplace_back(name, lease.uid);
-  }
-  for (const auto& [name, uid] : dead) {
-    const std::string version = informer_.objects().version_of(options_.osm_namespace, name);
-    const Status removed = api_.remove(kLeases, options_.osm_namespace, name,
-                                       {.uid = uid, .resource_version = version});
-    if (removed.ok())
-      runtime_.log.info("the Lease of a replica that is gone is collected",
-                        {{"lease", options_.osm_namespace + '/' + name}});
-  }
+void LeaseBoard::collect(const std::string& name, const std::string& uid) {
+  const std::string version = informer_.objects().find(options_.osm_namespace, name).version;
+  const Status removed =
+      api_.remove(kLeases, options_.osm_namespace, name, {.uid = uid, .resource_version = version});
+  if (removed.ok())
+    runtime_.log.info("the Lease of a replica that is gone is collected",
+                      {{"lease", options_.osm_namespace + '/' + name}});
 }
 
 Result<std::unique_ptr<ReplicaBoard>> make_replica_board(const ReplicaBoardOptions& options) {

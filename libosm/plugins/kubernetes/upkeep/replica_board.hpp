@@ -59,7 +59,7 @@ class LeaseBoard final : public ReplicaBoard {
   void judge();
   static Seen seen_of(const Object& object, SteadyTime now);
   bool lives(const std::string& name, const Seen& seen, SteadyTime now) const;
-  void collect(SteadyTime now);
+  void collect(const std::string& name, const std::string& uid);
 
   Api& api_;
   const Runtime runtime_;

@@ -1,7 +1,10 @@
 #include "kubernetes/upkeep/root_status_writer.hpp"
 
 #include <boost/json.hpp>
+#include <utility>
 
+#include "base/json.hpp"
+#include "base/maps.hpp"
 #include "kubernetes/client/resources.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -16,30 +19,19 @@ constexpr std::size_t kMaxMessageBytes = 4096;
 
 }  // namespace
 
-RootStatusWriter::RootStatusWriter(Api& api, const Runtime& runtime,
-                                   RootStatusWriterOptions options)
-    : api_(api),
-      runtime_(runtime),
-      options_(std::move(options)),
+RootStatusWriter::RootStatusWriter(const UpkeepOptions& options, std::function<bool()> may_write)
+    : api_(options.cluster.api()),
+      runtime_(options.runtime),
+      roots_(*options.roots),
+      ns_(options.osm_namespace),
+      may_write_(std::move(may_write)),
       budget_(runtime_.clock, kBurst, kRootSpacing),
       strand_(runtime_.blocking) {
   strand_.post([this] { round(); });
 }
 
-RootStatusWriter::~RootStatusWriter() {
-  strand_.stop();
-  timer_.reset();
-}
-
-void RootStatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
-  std::lock_guard lock(mutex_);
-  for (const ObjectKey& key : keys)
-    if (key.is(kinds::kMeshRootCertificate) && key.ns == options_.osm_namespace)
-      touched_.insert(key.name);
-}
-
 void RootStatusWriter::round() {
-  if (options_.may_write()) {
+  if (may_write_()) {
     write_all();
   } else {
     written_.clear();
@@ -48,30 +40,26 @@ void RootStatusWriter::round() {
 }
 
 void RootStatusWriter::write_all() {
-  std::set<std::string> touched;
-  {
-    std::lock_guard lock(mutex_);
-    touched.swap(touched_);
-  }
-  for (const std::string& name : touched) written_.erase(name);
-  for (const RootStatus& root : options_.roots()) {
-    if (root.role.empty() || root.name == kOwnRoot) {  // there is no such object
+  for (const RootStatus& root : roots_.roots()) {
+    const auto object = roots_.store.get({kinds::kMeshRootCertificate, ns_, root.name});
+    if (!object || root.role.empty() || root.name == kOwnRoot) {  // there is no such object
       written_.erase(root.name);
       continue;
     }
-    const Said said{root.state, root.waiting_for.substr(0, kMaxMessageBytes)};
-    const auto before = written_.find(root.name);
-    if (before != written_.end() && before->second == said) continue;
-    if (!options_.may_write() || !budget_.take()) return;
+    const Said said{text_at(map_at(*object->document, "metadata"), "uid"), root.state,
+                    root.waiting_for.substr(0, kMaxMessageBytes)};
+    const Said* before = find_in(written_, root.name);
+    if (before && *before == said) continue;
+    if (!may_write_() || !budget_.take()) return;
     if (write(root.name, said)) written_[root.name] = said;
   }
 }
 
 // True also for a removed object.
 bool RootStatusWriter::write(const std::string& name, const Said& said) {
-  const json::object body{{"status", {{"state", said.first}, {"message", said.second}}}};
+  const json::object body{{"status", {{"state", said.state}, {"message", said.message}}}};
   const auto patched = api_.patch(
-      kMeshRootCertificates, options_.osm_namespace, name,
+      kMeshRootCertificates, ns_, name,
       {.type = PatchType::kMerge, .body = json::serialize(body), .subresource = "status"});
   const bool failed = !patched.ok() && patched.error().code != ErrorCode::kNotFound;
   if (failed && !std::exchange(failing_, true))

@@ -4,40 +4,30 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/upkeep/rate.hpp"
-#include "osm/certificate/root_rotation.hpp"
-#include "osm/object.hpp"
-#include "osm/runtime/runtime.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 
-struct RootStatusWriterOptions {
-  std::function<std::vector<RootStatus>()> roots;  // as RootRotation::status()
-  std::function<bool()> may_write;                 // true on the writing replica
-  std::string osm_namespace;
-};
-
 class RootStatusWriter {
  public:
-  RootStatusWriter(Api& api, const Runtime& runtime, RootStatusWriterOptions options);
+  // `may_write` is true on the writing replica. Precondition: options.roots.
+  RootStatusWriter(const UpkeepOptions& options, std::function<bool()> may_write);
   // Blocking: until a running call of the API has returned.
-  ~RootStatusWriter();
-  RootStatusWriter(const RootStatusWriter&) = delete;
-  RootStatusWriter& operator=(const RootStatusWriter&) = delete;
-
-  // Called when these objects changed. Thread: any. Blocking: no.
-  void on_objects(const std::vector<ObjectKey>& keys);
+  ~RootStatusWriter() { strand_.stop(); }
 
  private:
-  using Said = std::pair<std::string, std::string>;  // state and message
+  struct Said {
+    std::string uid;  // a new object of the same name has no status
+    std::string state;
+    std::string message;
+
+    friend bool operator==(const Said&, const Said&) = default;
+  };
 
   void round();
   void write_all();
@@ -45,10 +35,9 @@ class RootStatusWriter {
 
   Api& api_;
   const Runtime runtime_;
-  const RootStatusWriterOptions options_;
-
-  std::mutex mutex_;               // guards `touched_`
-  std::set<std::string> touched_;  // may be new objects of the same name, without a status
+  const RootsUpkeep roots_;
+  const std::string ns_;
+  const std::function<bool()> may_write_;
 
   // On the strand.
   std::map<std::string, Said> written_;

@@ -1,14 +1,13 @@
 #include "kubernetes/upkeep/secret_keeper.hpp"
 
 #include <boost/json.hpp>
-#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/backoff.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
 #include "base/times.hpp"
-#include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/pod.hpp"
 #include "kubernetes/upkeep/labels.hpp"
@@ -24,19 +23,15 @@ constexpr std::chrono::seconds kRetry{5};      // after a failure
 constexpr std::chrono::minutes kPatience{10};  // time to wait for a Secret's Pod
 constexpr std::size_t kDeletionsPerSweep = 500;
 
-// The proxy's UUID in the name of a bootstrap Secret.
-std::optional<std::string> uuid_of(const json::object& secret) {
-  const std::string name = metadata_of(secret).name;
-  if (!name.starts_with(kBootstrapSecretPrefix)) return std::nullopt;
-  const std::string uuid = name.substr(kBootstrapSecretPrefix.size());
-  return is_uuid(uuid) ? std::optional(uuid) : std::nullopt;
+// The proxy's UUID in the name of a bootstrap Secret; empty: this is none.
+std::string uuid_of(const ObjectKey& secret) {
+  if (!secret.name.starts_with(kBootstrapSecretPrefix)) return {};
+  std::string uuid = secret.name.substr(kBootstrapSecretPrefix.size());
+  return is_uuid(uuid) ? uuid : std::string();
 }
 
-// {"metadata": ...}
-const json::object& json_of(const Object& secret) { return secret.document->as_object(); }
-
-bool has_owner(const json::object& secret) {
-  return !list_at(map_at(secret, "metadata"), "ownerReferences").empty();
+bool has_owner(const Object& secret) {
+  return !list_at(map_at(*secret.document, "metadata"), "ownerReferences").empty();
 }
 
 }  // namespace
@@ -53,13 +48,11 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
                 .resource = kSecrets,
                 .label_selector = mesh_selector(options.mesh_name),
                 .metadata_only = true,
-                .on_change = [this](const auto& keys) { on_secrets(keys); }}) {
+                .on_change = [this](const auto&) { on_secrets(); }}) {
   if (options.secrets->certificates)
     renewer_.emplace(
-        options, may_write_,
-        [this](const std::string& ns, const std::string& name) { return find(ns, name); },
-        [this] { sweep(); }, strand_);
-  strand_.post([this] { sweep_timer_ = strand_.post_after(kRound, [this] { sweep(); }); });
+        options, may_write_, secrets_.objects(), [this] { sweep(); }, strand_);
+  strand_.post([this] { sweep_later(kRound); });
 }
 
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
@@ -72,22 +65,11 @@ void SecretKeeper::round_soon() {
   strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
 }
 
-void SecretKeeper::on_secrets(const std::vector<ObjectKey>& keys) {
+void SecretKeeper::on_secrets() {
   if (!may_write_() || !secrets_.has_synced()) return;
-  if (!std::exchange(listed_, true)) {
-    current_ = true;
-    return sweep();
-  }
-  for (const ObjectKey& key : keys) {
-    const auto secret = find(key.ns, key.name);
-    if (!secret) continue;
-    if (has_owner(*secret)) {
-      if (renewer_) renewer_->look_at(*secret);
-    } else if (const auto uuid = uuid_of(*secret)) {
-      kept_.erase({key.ns, *uuid});
-      round_soon();
-    }
-  }
+  if (std::exchange(listed_, true)) return round_soon();
+  current_ = true;
+  sweep();
 }
 
 void SecretKeeper::on_acquired() {
@@ -98,23 +80,22 @@ std::optional<std::size_t> SecretKeeper::stale() const {
   return renewer_ ? renewer_->stale() : std::nullopt;
 }
 
-SecretKeeper::Owners SecretKeeper::owners() const {
-  Owners owners;
+// Before every Pod is known, each Secret looks like an orphan.
+bool SecretKeeper::has_synced() const { return store_.has_synced() && secrets_.has_synced(); }
+
+std::map<ObjectKey, SecretKeeper::Owner> SecretKeeper::owners() const {
+  std::map<ObjectKey, Owner> owners;
   for (const auto& object : store_.list(kinds::kPod)) {
     const auto label = object->labels.find(kProxyUuidLabel);
     if (label == object->labels.end()) continue;
-    const Claim claim{object->key.ns, label->second};
-    if (kept_.contains(claim)) {
-      owners.try_emplace(claim);  // it exists; its Pod is known already
-      continue;
-    }
+    const std::string secret = std::string(kBootstrapSecretPrefix) + label->second;
     const json::value& pod = *object->document;
-    if (!mounts_secret(map_at(pod, "spec"), std::string(kBootstrapSecretPrefix) + label->second))
-      continue;
+    if (!mounts_secret(map_at(pod, "spec"), secret)) continue;
     const json::object& metadata = map_at(pod, "metadata");
-    Owner owner{object->key.name, text_at(metadata, "uid"), text_at(metadata, "creationTimestamp")};
+    Owner owner{text_at(metadata, "creationTimestamp"), object->key.name, text_at(metadata, "uid")};
     if (owner.uid.empty()) continue;
-    const auto [at, first] = owners.try_emplace(claim, owner);
+    const auto [at, first] =
+        owners.try_emplace({kSecrets.group_kind(), object->key.ns, secret}, owner);
     if (!first &&
         std::tie(owner.created, owner.name) < std::tie(at->second.created, at->second.name))
       at->second = std::move(owner);
@@ -122,48 +103,23 @@ SecretKeeper::Owners SecretKeeper::owners() const {
   return owners;
 }
 
-// Handles added and removed Pods.
 void SecretKeeper::round() {
   touched_ = false;
-  if (!may_write_() || !store_.has_synced() || !secrets_.has_synced()) return;
-  const Owners present = owners();
-  std::erase_if(kept_, [&](const Claim& claim) { return !present.contains(claim); });
-  adopt_new(present);
-}
-
-void SecretKeeper::adopt_new(const Owners& present) {
-  for (const auto& [claim, owner] : present) {
-    if (kept_.contains(claim)) continue;
-    if (!may_write_()) return;
-    const auto secret = find(claim.first, std::string(kBootstrapSecretPrefix) + claim.second);
-    const bool owned = secret && has_owner(*secret);
-    if (owned && renewer_) renewer_->look_at(*secret);
-    if (!secret || owned || adopt(*secret, owner).ok()) kept_.insert(claim);
-  }
+  if (!may_write_() || !has_synced()) return;
+  adopt_all();
+  if (renewer_) renewer_->look_at_new();
 }
 
 void SecretKeeper::sweep() {
-  const bool may_write = may_write_();
-  if (may_write) {
-    secrets_.start();
-  } else {
+  if (!may_write_()) {
     secrets_.stop();
     listed_ = current_ = false;
-    kept_.clear();
     orphans_.clear();
     if (renewer_) renewer_->forget();
+    return sweep_later(kSweep);
   }
-  const bool done = !may_write || look_at_all();
-  sweep_later(done ? std::chrono::nanoseconds(kSweep) : kRetry);
-}
-
-void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
-  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] { sweep(); });
-}
-
-bool SecretKeeper::look_at_all() {
-  // Before every Pod is known, each Secret looks like an orphan.
-  if (!store_.has_synced() || !secrets_.has_synced()) return false;
+  secrets_.start();
+  if (!has_synced()) return sweep_later(kRetry);
   // The count of stale Secrets must include each one that was created before the CA changed.
   if (renewer_ && renewer_->outdated() && !current_) {
     secrets_.refresh([this](bool ok) {
@@ -171,98 +127,80 @@ bool SecretKeeper::look_at_all() {
       if (ok) return sweep();
       sweep_later(kRetry);
     });
-    return true;
+    return sweep_later(kSweep);
   }
   current_ = false;
-  const Owners present = owners();
-  deletions_left_ = kDeletionsPerSweep;
-  orphans_now_.clear();
-  const std::vector<json::object> secrets = all();
-  if (renewer_) renewer_->look_at_all(secrets);
-  for (const json::object& secret : secrets) look_at(secret, present);
-  orphans_ = std::exchange(orphans_now_, {});
-  return true;
+  if (renewer_) renewer_->look_at_all();
+  collect(adopt_all());
+  sweep_later(kSweep);
 }
 
-void SecretKeeper::look_at(const json::object& secret, const Owners& present) {
-  const auto uuid = uuid_of(secret);
-  if (!uuid || !may_write_()) return;
-  const Claim claim{metadata_of(secret).ns, *uuid};
-  if (has_owner(secret)) {
-    if (present.contains(claim)) kept_.insert(claim);
-    return;
-  }
-  const auto owner = present.find(claim);
-  if (owner == present.end()) return collect(claim, secret);
-  // It had an owner before and was changed since.
-  if (owner->second.uid.empty()) {
-    kept_.erase(claim);
-    return;
-  }
-  if (adopt(secret, owner->second).ok()) kept_.insert(claim);
+void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
+  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] { sweep(); });
 }
 
-Status SecretKeeper::adopt(const json::object& secret, const Owner& owner) {
-  const auto [ns, name, uid, version] = metadata_of(secret);
-  const json::object patch{
-      {"metadata",
-       {{"uid", uid},
-        {"resourceVersion", version},
-        {"ownerReferences", json::array{json::object{{"apiVersion", kPods.api_version()},
-                                                     {"kind", kPods.kind},
-                                                     {"name", owner.name},
-                                                     {"uid", owner.uid}}}}}}};
-  auto patched =
-      api_.patch(kSecrets, ns, name, {.type = PatchType::kMerge, .body = json::serialize(patch)});
-  if (patched.ok()) {
-    erase_data(*patched);
-    return {};
-  }
-  runtime_.log.debug("a bootstrap Secret cannot be given to its Pod",
-                     {{"secret", name}, {"detail", patched.error().text()}});
-  return patched.error();
+std::vector<SecretKeeper::SecretPtr> SecretKeeper::adopt_all() {
+  std::vector<SecretPtr> alone;
+  for (SecretPtr& secret : secrets_.objects().list())
+    if (!uuid_of(secret->key).empty() && !has_owner(*secret)) alone.push_back(std::move(secret));
+  if (alone.empty()) return alone;
+  const std::map<ObjectKey, Owner> owners = this->owners();
+  std::erase_if(alone, [&](const SecretPtr& secret) {
+    const auto owner = owners.find(secret->key);
+    if (owner == owners.end()) return false;
+    if (may_write_()) adopt(*secret, owner->second);
+    return true;
+  });
+  return alone;
 }
 
-void SecretKeeper::collect(const Claim& claim, const json::object& secret) {
+void SecretKeeper::adopt(const Object& secret, const Owner& owner) {
+  const json::array owners{json::object{{"apiVersion", kPods.api_version()},
+                                        {"kind", kPods.kind},
+                                        {"name", owner.name},
+                                        {"uid", owner.uid}}};
+  const auto patched = patch_secret(api_, secret.document->as_object(),
+                                    {{"metadata", {{"ownerReferences", owners}}}});
+  // A later round or sweep tries again.
+  if (!patched.ok())
+    runtime_.log.debug("a bootstrap Secret cannot be given to its Pod",
+                       {{"secret", secret.key.name}, {"detail", patched.error().text()}});
+}
+
+void SecretKeeper::collect(const std::vector<SecretPtr>& orphans) {
   const SteadyTime now = runtime_.clock.steady_now();
-  const SteadyTime* before = find_in(orphans_, claim);
-  const SteadyTime since = before ? *before : now;
-  orphans_now_.emplace(claim, since);
-  const auto [ns, name, uid, version] = metadata_of(secret);
-  // Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the
-  // Pod.
+  const auto before = std::exchange(orphans_, {});
+  std::size_t deletions_left = kDeletionsPerSweep;
+  for (const SecretPtr& secret : orphans) {
+    const ObjectKey& key = secret->key;
+    const SteadyTime* known = find_in(before, key);
+    const SteadyTime since = orphans_.emplace(key, known ? *known : now).first->second;
+    if (!may_write_() || !is_given_up(*secret, since)) continue;
+    if (deletions_left == 0 || pod_exists(key)) continue;
+    --deletions_left;
+    const auto [ns, name, uid, version] = metadata_of(secret->document->as_object());
+    if (!api_.remove(kSecrets, ns, name, {.uid = uid, .resource_version = version}).ok()) continue;
+    runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
+    runtime_.log.info("a bootstrap Secret whose Pod never came is deleted",
+                      {{"namespace", ns}, {"secret", name}});
+  }
+}
+
+// Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the Pod.
+bool SecretKeeper::is_given_up(const Object& secret, SteadyTime since) const {
   const std::string limit = rfc3339(runtime_.clock.wall_now() - kPatience);
-  const std::string created = text_at(map_at(secret, "metadata"), "creationTimestamp");
-  if (created > limit || now - since < kSweep) return;
-  if (deletions_left_ == 0 || pod_exists(claim)) return;
-  --deletions_left_;
-  if (!api_.remove(kSecrets, ns, name, {.uid = uid, .resource_version = version}).ok()) return;
-  runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
-  runtime_.log.info("a bootstrap Secret whose Pod never came is deleted",
-                    {{"namespace", ns}, {"secret", name}});
+  return text_at(map_at(*secret.document, "metadata"), "creationTimestamp") <= limit &&
+         runtime_.clock.steady_now() - since >= kSweep;
 }
 
 // Ask the API server itself: this replica's informers may lag.
-bool SecretKeeper::pod_exists(const Claim& claim) {
-  const auto page =
-      list_page(api_, {.resource = kPods,
-                       .ns = claim.first,
-                       .label_selector = std::string(kProxyUuidLabel) + '=' + claim.second,
-                       .limit = 1,
-                       .metadata_only = true});
-  return !page.ok() || !page->items.empty();
-}
-
-std::vector<json::object> SecretKeeper::all() const {
-  std::vector<json::object> all;
-  for (const auto& secret : secrets_.objects().list()) all.push_back(json_of(*secret));
-  return all;
-}
-
-std::optional<json::object> SecretKeeper::find(const std::string& ns,
-                                               const std::string& name) const {
-  const auto secret = secrets_.objects().get(ns, name);
-  return secret ? std::optional(json_of(*secret)) : std::nullopt;
+bool SecretKeeper::pod_exists(const ObjectKey& secret) {
+  const auto pods =
+      list_all(api_, {.resource = kPods,
+                      .ns = secret.ns,
+                      .label_selector = std::string(kProxyUuidLabel) + '=' + uuid_of(secret),
+                      .metadata_only = true});
+  return !pods.ok() || !pods->empty();
 }
 
 }  // namespace osm::inline v1::kubernetes

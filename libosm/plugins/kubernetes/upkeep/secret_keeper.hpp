@@ -3,15 +3,15 @@
 // renewed (bootstrap_renewer.hpp).
 //
 // Labels and the name mark our Secrets; no other Secret is ever changed. Only metadata is read: the
-// keys stay in the API server. Pods are watched, Secrets are not; all Secrets are listed every
-// minute.
+// keys stay in the API server. A round a second after a change of Pods or Secrets gives Secrets to
+// their Pods; a sweep every minute does so as well, and deletes.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,31 +38,28 @@ class SecretKeeper {
   std::optional<std::size_t> stale() const;
 
  private:
-  // A proxy's UUID and the namespace it counts in.
-  using Claim = std::pair<std::string, std::string>;
+  using SecretPtr = std::shared_ptr<const Object>;
   struct Owner {
+    std::string created;
     std::string name;
     std::string uid;
-    std::string created;
   };
-  using Owners = std::map<Claim, Owner>;
 
-  void on_secrets(const std::vector<ObjectKey>& keys);
+  void on_secrets();
   void round_soon();
   void round();
   void sweep();
   void sweep_later(std::chrono::nanoseconds delay);
-  bool look_at_all();
-  std::vector<boost::json::object> all() const;
-  std::optional<boost::json::object> find(const std::string& ns, const std::string& name) const;
-  // The Pod of each claim: the oldest that mounts the claim's Secret.
-  Owners owners() const;
-  void adopt_new(const Owners& owners);
-  void look_at(const boost::json::object& secret, const Owners& owners);
-  // Ok also if nothing is left to do.
-  Status adopt(const boost::json::object& secret, const Owner& owner);
-  void collect(const Claim& claim, const boost::json::object& secret);
-  bool pod_exists(const Claim& claim);
+  bool has_synced() const;
+  // The Pod of each bootstrap Secret: the oldest that mounts it.
+  std::map<ObjectKey, Owner> owners() const;
+  // Gives each Secret without an owner to its Pod. Result: those whose Pod is not known.
+  std::vector<SecretPtr> adopt_all();
+  void adopt(const Object& secret, const Owner& owner);
+  void collect(const std::vector<SecretPtr>& orphans);
+  // True if the Pod of the Secret did not come for long enough.
+  bool is_given_up(const Object& secret, SteadyTime since) const;
+  bool pod_exists(const ObjectKey& secret);
 
   Api& api_;
   const Runtime runtime_;
@@ -72,11 +69,7 @@ class SecretKeeper {
   std::atomic<bool> touched_{false};  // a round is to come
 
   // On the strand.
-  std::set<Claim> kept_;  // Secrets that have an owner, or are none of ours
-  std::map<Claim, SteadyTime>
-      orphans_;  // orphans of the last sweep with their first time; the next member:
-  std::map<Claim, SteadyTime> orphans_now_;  // this one
-  std::size_t deletions_left_ = 0;           // in this sweep
+  std::map<ObjectKey, SteadyTime> orphans_;  // of the last sweep, with their first time
   bool listed_ = false;                      // since this replica may write
   bool current_ = false;                     // the next sweep needs no new list
   Strand strand_;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "base/digest.hpp"
+#include "base/numbers.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -16,16 +16,14 @@ constexpr std::string_view kComplete = "1 complete";
 constexpr std::string_view kCut = "1 cut";
 constexpr std::size_t kIdDigits = 12;  // among 10,000 objects, two collide once in 5,000,000 cases
 
-constexpr std::array<std::pair<ObjectPhase, std::string_view>, 4> kPhases{
-    {{ObjectPhase::kApplied, "applied"},
-     {ObjectPhase::kPending, "pending"},
-     {ObjectPhase::kRefused, "refused"},
-     {ObjectPhase::kRejected, "rejected"}}};
+using Phase = std::pair<ObjectPhase, std::string_view>;
+constexpr std::array<Phase, 4> kPhases{{{ObjectPhase::kApplied, "applied"},
+                                        {ObjectPhase::kPending, "pending"},
+                                        {ObjectPhase::kRefused, "refused"},
+                                        {ObjectPhase::kRejected, "rejected"}}};
 
 std::string_view phase_name(ObjectPhase phase) {
-  for (const auto& [one, name] : kPhases)
-    if (one == phase) return name;
-  return "pending";
+  return std::ranges::find(kPhases, phase, &Phase::first)->second;
 }
 
 std::string_view take(std::string_view& text, char end) {
@@ -37,9 +35,9 @@ std::string_view take(std::string_view& text, char end) {
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {
-  const std::string_view part = take(text, ' ');
-  const auto [end, fault] = std::from_chars(part.data(), part.data() + part.size(), number);
-  return fault == std::errc() && end == part.data() + part.size();
+  const auto read = number_of<Number>(take(text, ' '));
+  number = read.value_or(Number{});
+  return read.has_value();
 }
 
 bool parse_line(std::string_view line, Shares& shares) {
@@ -47,8 +45,7 @@ bool parse_line(std::string_view line, Shares& shares) {
   Share share;
   if (id.size() != kIdDigits || !take_number(line, share.generation)) return false;
   const std::string_view phase = take(line, ' ');
-  const auto at = std::find_if(kPhases.begin(), kPhases.end(),
-                               [&](const auto& one) { return one.second == phase; });
+  const auto at = std::ranges::find(kPhases, phase, &Phase::second);
   if (at == kPhases.end()) return false;
   share.phase = at->first;
   if (!take_number(line, share.applied) || !take_number(line, share.concerned)) return false;

@@ -1,16 +1,14 @@
 #include "kubernetes/upkeep/status_writer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/json.hpp>
 #include <iterator>
 #include <utility>
 
 #include "base/json.hpp"
 #include "base/times.hpp"
-#include "kubernetes/client/blocking_list.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "osm/spec/object_mesh_spec.hpp"
+#include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -102,10 +100,6 @@ std::string status_in(const std::vector<Condition>& conditions, std::string_view
 
 }  // namespace
 
-std::vector<Condition> conditions_of(const ObjectStatus& status) {
-  return {accepted(status), programmed(share_of(status, 0), laggards(status))};
-}
-
 StatusWriter::StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions options)
     : api_(api),
       runtime_(runtime),
@@ -116,56 +110,46 @@ StatusWriter::StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions
   on_mesh();
 }
 
-StatusWriter::~StatusWriter() {
-  strand_.stop();
-  timer_.reset();
-}
-
 bool StatusWriter::Known::settled() const {
   return share.phase == ObjectPhase::kApplied || share.phase == ObjectPhase::kRejected;
 }
 
 void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
-  {
-    std::lock_guard lock(mutex_);
-    for (const ObjectKey& key : keys) {
-      if (has_status(key)) touched_.insert(key);
-      // The namespace may have entered or left the mesh with all its objects.
-      all_touched_ |= key.is(kinds::kNamespace);
-    }
-    if (touched_.empty() && !all_touched_) return;
+  std::set<ObjectKey> touched;
+  bool all = false;
+  for (const ObjectKey& key : keys) {
+    if (has_status(key)) touched.insert(key);
+    // The namespace may have entered or left the mesh with all its objects.
+    all |= key.is(kinds::kNamespace);
   }
-  wake();
+  if (touched.empty() && !all) return;
+  strand_.post([this, touched = std::move(touched), all] {
+    due_.insert(touched.begin(), touched.end());
+    look_at_all_ |= all;
+    wake();
+  });
 }
 
-void StatusWriter::on_replicas() { wake(); }
+void StatusWriter::on_replicas() {
+  strand_.post([this] { wake(); });
+}
 
 void StatusWriter::on_mesh() {
-  {
-    std::lock_guard lock(mutex_);
-    mesh_touched_ = true;
-  }
-  wake();
+  if (mesh_touched_.exchange(true)) return;
+  strand_.post([this] {
+    mesh_touched_ = false;
+    stale_ = true;
+    wake();
+  });
 }
 
 // Rounds have a minimum distance; the next round handles changes meanwhile.
 void StatusWriter::wake() {
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(awake_, true)) return;
-  }
-  strand_.post([this] { timer_ = strand_.post_after(kPeriod, [this] { run(); }); });
+  if (!std::exchange(awake_, true)) timer_ = strand_.post_after(kPeriod, [this] { run(); });
 }
 
 void StatusWriter::run() {
-  bool mesh = false;
-  {
-    std::lock_guard lock(mutex_);
-    awake_ = false;
-    due_.merge(std::exchange(touched_, {}));
-    look_at_all_ |= std::exchange(all_touched_, false);
-    mesh = std::exchange(mesh_touched_, false);
-  }
+  awake_ = false;
   if (!options_.may_write()) {
     wrote_ = false;
     written_.clear();
@@ -175,7 +159,7 @@ void StatusWriter::run() {
   // Before every namespace is known, each object looks as if it were outside the mesh.
   if (!options_.store.has_synced()) return wake();
   const std::vector<Problem> problems = options_.problems();
-  choose_due(mesh);
+  choose_due();
   collect(problems);
   survey();
   unfinished_ = false;
@@ -204,27 +188,23 @@ bool StatusWriter::take_over() {
   written_.clear();
   for (const spec::Kind& kind : options_.kinds) {
     if (!kind.status) continue;
-    ListRequest request{.resource = resource_of(kind)};
-    do {
-      auto page = list_page(api_, request);
-      if (!page.ok() && page.error().code == ErrorCode::kNotFound) break;  // its CRD is missing
-      if (!page.ok()) return false;
-      for (const json::object& object : page->items) read_status(kind, object);
-      request.continue_token = std::move(page->continue_token);
-    } while (!request.continue_token.empty());
+    const auto objects = list_all(api_, {.resource = resource_of(kind)});
+    if (!objects.ok() && objects.error().code == ErrorCode::kNotFound) continue;  // no CRD
+    if (!objects.ok()) return false;
+    for (const json::object& object : *objects) read_status(kind, object);
   }
   return true;
 }
 
 void StatusWriter::read_status(const spec::Kind& kind, const json::object& object) {
   Written there;
-  for (const Condition& ours : conditions_of({})) {
+  for (const char* type : {"Accepted", "Programmed"}) {
     for (const json::value& one : list_at(map_at(object, "status"), "conditions")) {
-      if (text_at(one, "type") != ours.type) continue;
+      if (text_at(one, "type") != type) continue;
       there.generation = number_at(one, "observedGeneration");
       there.conditions.push_back(
-          {ours.type, text_at(one, "status"), text_at(one, "reason"), text_at(one, "message")});
-      there.since[ours.type] = text_at(one, "lastTransitionTime");
+          {type, text_at(one, "status"), text_at(one, "reason"), text_at(one, "message")});
+      there.since[type] = text_at(one, "lastTransitionTime");
     }
   }
   if (there.conditions.empty()) return;
@@ -233,8 +213,7 @@ void StatusWriter::read_status(const spec::Kind& kind, const json::object& objec
       std::move(there);
 }
 
-void StatusWriter::choose_due(bool mesh_changed) {
-  stale_ |= mesh_changed;
+void StatusWriter::choose_due() {
   const SteadyTime now = runtime_.clock.steady_now();
   if (std::exchange(look_at_all_, false) || (stale_ && now - looked_at_all_ >= kLookAtAll)) {
     looked_at_all_ = now;
@@ -280,8 +259,10 @@ void StatusWriter::survey() {
 // True if it was known, or is known to be outside the mesh.
 bool StatusWriter::survey(const ObjectKey& key) {
   const auto object = options_.store.get(key);
-  const auto status =
-      object && in_mesh(key) ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
+  // The mesh's own configuration counts in any namespace.
+  const bool in_mesh =
+      key.is(kinds::kMeshConfig) || is_monitored(options_.store, key.ns, options_.mesh_name);
+  const auto status = object && in_mesh ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
   if (status.ok()) {
     Known& known = known_[key];
     if (known.id.empty()) known.id = share_id(key);
@@ -293,15 +274,6 @@ bool StatusWriter::survey(const ObjectKey& key) {
   known_.erase(key);
   return status.error().code == ErrorCode::kNotFound ||
          status.error().code == ErrorCode::kInvalidArgument;
-}
-
-// The mesh's own configuration counts in any namespace.
-bool StatusWriter::in_mesh(const ObjectKey& key) const {
-  if (key.is(kinds::kMeshConfig)) return true;
-  const auto ns = options_.store.get({kinds::kNamespace, "", key.ns});
-  if (!ns) return false;
-  const auto label = ns->labels.find(spec::kMonitoredByLabel);
-  return label != ns->labels.end() && label->second == options_.mesh_name;
 }
 
 // Reads the other replicas' statuses and publishes ours. False: the live replicas are not known.

@@ -6,10 +6,10 @@
 // writer sums up all.
 #pragma once
 
+#include <atomic>
 #include <boost/json/object.hpp>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,9 +37,6 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// Conditions for an object's status: Accepted, then Programmed.
-std::vector<Condition> conditions_of(const ObjectStatus& status);
-
 struct StatusWriterOptions {
   const ObjectStore& store;  // the objects without their status
   // Progress of an object, as ControlPlane::object_status().
@@ -57,9 +54,7 @@ class StatusWriter {
  public:
   StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions options);
   // Blocking: until a running call of the API has returned.
-  ~StatusWriter();
-  StatusWriter(const StatusWriter&) = delete;
-  StatusWriter& operator=(const StatusWriter&) = delete;
+  ~StatusWriter() { strand_.stop(); }
 
   // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
@@ -96,11 +91,10 @@ class StatusWriter {
   bool take_over();
   bool has_status(const ObjectKey& key) const;
   void read_status(const spec::Kind& kind, const boost::json::object& object);
-  void choose_due(bool mesh_changed);
+  void choose_due();
   void collect(const std::vector<Problem>& problems);
   void survey();
   bool survey(const ObjectKey& key);
-  bool in_mesh(const ObjectKey& key) const;
   bool listen();
   void tell();
   void write_statuses();
@@ -117,13 +111,10 @@ class StatusWriter {
   EventWriter events_;
   RateLimit budget_;
 
-  std::mutex mutex_;  // guards the next four
-  std::set<ObjectKey> touched_;
-  bool all_touched_ = false;
-  bool mesh_touched_ = false;
-  bool awake_ = false;
+  std::atomic<bool> mesh_touched_{false};  // a task that notes it is posted
 
   // On the strand.
+  bool awake_ = false;       // a round is to come
   std::set<ObjectKey> due_;  // to be checked
   std::map<ObjectKey, Known> known_;
   std::map<std::string, Heard> heard_;  // by replica

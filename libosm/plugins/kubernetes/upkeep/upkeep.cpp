@@ -92,12 +92,7 @@ class ClusterUpkeep final : public Upkeep {
       secrets_.emplace(options_, may_write);
       follow(options_.secrets->store, [this](const auto& keys) { secrets_->on_objects(keys); });
     }
-    if (options_.roots) {
-      roots_.emplace(
-          api_, runtime_,
-          RootStatusWriterOptions{options_.roots->roots, may_write, options_.osm_namespace});
-      follow(options_.roots->store, [this](const auto& keys) { roots_->on_objects(keys); });
-    }
+    if (options_.roots) roots_.emplace(options_, may_write);
     lease_.emplace(options_, [this] { on_acquired(); });
     started_lease_ = &*lease_;
     if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });

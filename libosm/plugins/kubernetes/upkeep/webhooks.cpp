@@ -12,7 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kMonitoredByLabel = "openservicemesh.io/monitored-by";
 constexpr const char* kIgnoreLabel = "openservicemesh.io/ignore";
 constexpr const char* kNamespaceNameLabel = "kubernetes.io/metadata.name";  // set by Kubernetes
 
@@ -25,7 +24,7 @@ json::object expression(std::string_view key, std::string_view op, json::array v
 // Selects namespaces of the mesh. A namespace that is labelled as a control plane's is exempt: some
 // providers add that rule to every webhook.
 json::object monitored(const WebhookNames& names) {
-  return {{"matchLabels", {{kMonitoredByLabel, names.mesh_name}}},
+  return {{"matchLabels", {{spec::kMonitoredByLabel, names.mesh_name}}},
           {"matchExpressions",
            json::array{expression(kIgnoreLabel, "DoesNotExist"),
                        expression(kNamespaceNameLabel, "NotIn",
