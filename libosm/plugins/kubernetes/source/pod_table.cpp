@@ -15,7 +15,14 @@ bool comes_before(const Pod& a, const Pod& b) {
          std::tuple(!b.mounts_bootstrap, std::tie(b.created, b.uid, b.name));
 }
 
-ObjectKey key_of(const Pod& pod) { return {kinds::kPod, pod.name.ns, pod.name.name}; }
+// A pod whose claim of its UUID lost.
+Problem refused_claim(ErrorCode code, const Pod& pod, std::string cause) {
+  return {.code = code,
+          .object = {kinds::kPod, pod.name.ns, pod.name.name},
+          .path = {},
+          .field = std::string("metadata.labels.") + kProxyUuidLabel,
+          .cause = std::move(cause)};
+}
 
 }  // namespace
 
@@ -62,30 +69,22 @@ std::optional<Problem> PodTable::elect(const ProxyId& id) {
   std::sort(order.begin(), order.end(),
             [](const PodPtr& a, const PodPtr& b) { return comes_before(*a, *b); });
   const PodPtr& first = order.front();
-  const std::string field = std::string("metadata.labels.") + kProxyUuidLabel;
   if (!first->mounts_bootstrap)
-    return Problem{ErrorCode::kDanglingReference,
-                   key_of(*first),
-                   "",
-                   0,
-                   field,
-                   "does not mount Secret " + bootstrap_secret(id) +
-                       ", which a pod with this proxy UUID was given, so it is not served; leave "
-                       "the label to the injector and create the pod anew"};
+    return refused_claim(
+        ErrorCode::kDanglingReference, *first,
+        "does not mount Secret " + bootstrap_secret(id) +
+            ", which a pod with this proxy UUID was given, so it is not served; leave "
+            "the label to the injector and create the pod anew");
   served_[first->name.name] = first;
   owners_[id] = first->name.name;
   for (const std::string& address : first->addresses) by_address_[address].insert(first->name.name);
   if (order.size() == 1) return std::nullopt;
-  return Problem{
-      ErrorCode::kDuplicateObject,
-      key_of(*order[1]),
-      "",
-      0,
-      field,
+  return refused_claim(
+      ErrorCode::kDuplicateObject, *order[1],
       "Pod " + first->name.str() + " has this proxy UUID already and keeps it; " +
           (order.size() == 2 ? std::string("this one is")
                              : "this one and " + std::to_string(order.size() - 2) + " more are") +
-          " not served: leave the label to the injector and create the pod anew"};
+          " not served: leave the label to the injector and create the pod anew");
 }
 
 PodTable::Changes PodTable::update() {

@@ -31,11 +31,6 @@ std::string cut(std::string text, std::size_t bytes) {
   return text;
 }
 
-std::string note_of(const Problem& problem) {
-  return cut(problem.field.empty() ? problem.cause : problem.field + ": " + problem.cause,
-             kMaxNoteBytes);
-}
-
 }  // namespace
 
 std::string reason_text(ErrorCode code) {
@@ -80,7 +75,8 @@ void EventWriter::tell(const std::vector<Problem>& problems) {
 bool EventWriter::write(const Problem& problem, const Object& object) {
   const json::value& root = *object.document;
   const std::string uid = text_at(map_at(root, "metadata"), "uid");
-  const std::string note = note_of(problem);
+  const std::string field = problem.field.empty() ? "" : problem.field + ": ";
+  const std::string note = cut(field + problem.cause, kMaxNoteBytes);
   // Unambiguous: the first two parts contain no blank.
   const Digest digest =
       digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);

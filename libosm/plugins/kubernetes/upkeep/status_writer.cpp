@@ -82,16 +82,6 @@ std::string more_of(const ShareSum& sum, std::size_t replicas, const std::string
   return more;
 }
 
-Share share_of(const ObjectStatus& status, std::int64_t generation) {
-  return {generation, status.phase, status.applied, status.concerned};
-}
-
-// The generation in the store; 0: a store without generations.
-std::int64_t generation_of(const Object& object) {
-  const json::value& root = *object.document;
-  return number_at(map_at(root, "metadata"), "generation");
-}
-
 std::string status_in(const std::vector<Condition>& conditions, std::string_view type) {
   for (const Condition& condition : conditions)
     if (condition.type == type) return condition.status;
@@ -161,7 +151,7 @@ void StatusWriter::run() {
   const std::vector<Problem> problems = options_.problems();
   choose_due();
   collect(problems);
-  survey();
+  std::erase_if(due_, [this](const ObjectKey& key) { return survey(key); });
   unfinished_ = false;
   const bool heard = listen();
   if (options_.may_write() && (wrote_ || take_over())) {
@@ -252,10 +242,6 @@ void StatusWriter::collect(const std::vector<Problem>& problems) {
   problems_ = std::move(now);
 }
 
-void StatusWriter::survey() {
-  std::erase_if(due_, [this](const ObjectKey& key) { return survey(key); });
-}
-
 // True if it was known, or is known to be outside the mesh.
 bool StatusWriter::survey(const ObjectKey& key) {
   const auto object = options_.store.get(key);
@@ -266,7 +252,8 @@ bool StatusWriter::survey(const ObjectKey& key) {
   if (status.ok()) {
     Known& known = known_[key];
     if (known.id.empty()) known.id = share_id(key);
-    known.share = share_of(*status, generation_of(*object));
+    known.share = {number_at(map_at(*object->document, "metadata"), "generation"), status->phase,
+                   status->applied, status->concerned};
     known.accepted = accepted(*status);
     known.refusals = laggards(*status);
     return true;

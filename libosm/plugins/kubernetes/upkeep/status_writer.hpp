@@ -93,7 +93,6 @@ class StatusWriter {
   void read_status(const spec::Kind& kind, const boost::json::object& object);
   void choose_due();
   void collect(const std::vector<Problem>& problems);
-  void survey();
   bool survey(const ObjectKey& key);
   bool listen();
   void tell();
