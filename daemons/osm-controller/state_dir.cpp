@@ -41,13 +41,14 @@ Result<StateDir> StateDir::lock(const std::string& path) {
                     "or make its parent writable",
                     path, failed.message()));
   const std::string file = path + "/lock";
-  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0)
+  Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!opened)
     return storage(
         fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "
                     "write to, on a disk with space",
                     file, reason(errno)));
-  StateDir locked(path, fd);
+  const int fd = opened.get();
+  StateDir locked(path, std::move(opened));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("another osm-controller{} uses the state directory {}; stop it, or "
@@ -58,13 +59,6 @@ Result<StateDir> StateDir::lock(const std::string& path) {
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, id.data(), id.size(), 0) < 0)
     return storage(fmt::format("cannot write {}: {}; is the disk full?", file, reason(errno)));
   return locked;
-}
-
-StateDir::StateDir(StateDir&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-StateDir::~StateDir() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 Status check_mesh_dir(const std::string& path) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
+#include "base/descriptor.hpp"
 #include "osm/result.hpp"
 
 namespace osm::controller {
@@ -14,17 +16,13 @@ class StateDir {
   // Failure: kUnavailable (another controller has it), kStorage; with the remedy.
   static Result<StateDir> lock(const std::string& path);
 
-  StateDir(StateDir&& other) noexcept;
-  StateDir& operator=(StateDir&&) = delete;
-  ~StateDir();
-
   std::string file(const std::string& name) const { return path_ + '/' + name; }
 
  private:
-  StateDir(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  StateDir(std::string path, Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
 
   std::string path_;
-  int fd_;
+  Descriptor lock_;
 };
 
 // Failure: kStorage when `path` is no directory that can be read.

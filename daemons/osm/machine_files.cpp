@@ -38,16 +38,6 @@ Error storage(const std::string& path, std::string_view remedy) {
           fmt::format("{}: {}. {}", path, std::generic_category().message(reason), remedy)};
 }
 
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 struct Owner {
   uid_t user;
   gid_t group;
@@ -56,21 +46,20 @@ struct Owner {
 // Writes a new file, to take the place of `path`. A failure leaves none behind.
 Status write_new(const std::string& temporary, const std::string& path, mode_t mode,
                  const std::optional<Owner>& owner, std::string_view content) {
-  const int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return storage(path, kFreeSpace);
+  const Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return storage(path, kFreeSpace);
   const auto fill = [&]() -> Status {
     struct stat made {};
-    if (::fstat(fd, &made) != 0) return storage(path, kFreeSpace);
+    if (::fstat(file.get(), &made) != 0) return storage(path, kFreeSpace);
     if (owner && (made.st_uid != owner->user || made.st_gid != owner->group) &&
-        ::fchown(fd, owner->user, owner->group) != 0)
+        ::fchown(file.get(), owner->user, owner->group) != 0)
       return storage(path, "Run as root, or as the user whose file it is to be");
-    if (::fchmod(fd, mode) != 0 || !write_all(fd, content) || ::fsync(fd) != 0)
+    if (::fchmod(file.get(), mode) != 0 || !write_all(file, content) || ::fsync(file.get()) != 0)
       return storage(path, kFreeSpace);
     return {};
   };
   Status filled = fill();
-  ::close(fd);
   if (!filled.ok()) ::unlink(temporary.c_str());
   return filled;
 }
@@ -172,18 +161,11 @@ Status write_file(const File& file, const WriteOptions& options) {
   return failed;
 }
 
-ProxyFilesLock::ProxyFilesLock(ProxyFilesLock&& other) noexcept
-    : directory_(std::move(other.directory_)), fd_(std::exchange(other.fd_, -1)) {}
-
-ProxyFilesLock::~ProxyFilesLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory, Other other) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
-  ProxyFilesLock locked(directory, fd);
-  if (::flock(fd, other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
+  Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
+  ProxyFilesLock locked(directory, std::move(opened));
+  if (::flock(locked.fd_.get(), other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
     return Error{ErrorCode::kUnavailable,
                  directory + ": another `osm vm renew` is at it; one at a time is enough"};
   // Without the new key the certificate is that of the key that is there.
@@ -208,7 +190,7 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
   OSM_TRY(files.trust_bundle_pem, read_text(prefix + kTrustBundle));
   OSM_TRY(files.not_after, check_pair(directory_, files));
   struct stat status {};
-  if (::fstatat(fd_, kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+  if (::fstatat(fd_.get(), kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
     return storage(prefix + kKey, kRepeat);
   files.owner = status.st_uid;
   files.group = status.st_gid;
@@ -239,7 +221,7 @@ Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
   };
   Status done = all();
   if (!done.ok() && (staged(kKey) || !staged(kCertificate))) discard();
-  if (::fsync(fd_) != 0 && done.ok()) return storage(directory_, kFreeSpace);
+  if (::fsync(fd_.get()) != 0 && done.ok()) return storage(directory_, kFreeSpace);
   return done;
 }
 
@@ -254,19 +236,19 @@ Status ProxyFilesLock::stage(const std::string& name, std::string_view content) 
 }
 
 Status ProxyFilesLock::commit(const std::string& name) const {
-  if (::renameat(fd_, staged_name(name).c_str(), fd_, name.c_str()) != 0)
+  if (::renameat(fd_.get(), staged_name(name).c_str(), fd_.get(), name.c_str()) != 0)
     return storage(directory_ + '/' + name, kFreeSpace);
   return {};
 }
 
 bool ProxyFilesLock::staged(const std::string& name) const {
-  return ::faccessat(fd_, staged_name(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  return ::faccessat(fd_.get(), staged_name(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void ProxyFilesLock::discard() const {
   for (const std::string& name :
        {std::string(kCertificate), std::string(kTrustBundle), std::string(kNames), kKey})
-    ::unlinkat(fd_, staged_name(name).c_str(), 0);
+    ::unlinkat(fd_.get(), staged_name(name).c_str(), 0);
 }
 
 }  // namespace osm::cli

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
 #include "osm/result.hpp"
@@ -53,10 +54,6 @@ struct NewProxyFiles {
 // The right to change a machine's certificate: one process has it at a time.
 class ProxyFilesLock {
  public:
-  ProxyFilesLock(ProxyFilesLock&& other) noexcept;
-  ProxyFilesLock& operator=(ProxyFilesLock&&) = delete;
-  ~ProxyFilesLock();
-
   // Behaviour if another process has the lock.
   enum class Other { kRefuse, kAwait };
 
@@ -73,7 +70,8 @@ class ProxyFilesLock {
   Status replace(const NewProxyFiles& files) const;
 
  private:
-  ProxyFilesLock(std::string directory, int fd) : directory_(std::move(directory)), fd_(fd) {}
+  ProxyFilesLock(std::string directory, Descriptor fd)
+      : directory_(std::move(directory)), fd_(std::move(fd)) {}
 
   Status stage(const std::string& name, std::string_view content) const;
   Status commit(const std::string& name) const;
@@ -81,7 +79,7 @@ class ProxyFilesLock {
   void discard() const;
 
   std::string directory_;
-  int fd_;
+  Descriptor fd_;  // the kernel unlocks it when it is closed
 };
 
 }  // namespace osm::cli

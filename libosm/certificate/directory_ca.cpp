@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "osm/certificate/ca_store.hpp"
 
 namespace osm::inline v1::certificate {
@@ -20,21 +21,6 @@ namespace {
 constexpr const char* kFileName = "ca.pem";
 constexpr std::string_view kTemporaryPrefix = ".ca.pem.tmp.";
 constexpr off_t kMaxFileSize = 64 * 1024;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 Error storage(const std::string& path, const std::string& problem_and_remedy) {
   return {ErrorCode::kStorage, "certificate authority " + path + ": " + problem_and_remedy};
@@ -66,110 +52,89 @@ Status check_private(const std::string& path, const struct stat& status, const c
 
 class Directory final : public CaStore {
  public:
-  static Result<Directory> open(const std::string& path);
+  static Result<Directory> open(const std::string& path) {
+    std::error_code ignored;  // mkdir reports the error
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+      return storage(path, "cannot be created", errno);
+    Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status;
+    if (!fd || ::fstat(fd.get(), &status) != 0) return storage(path, "cannot be opened", errno);
+    OSM_TRY(check_private(path, status, "700"));
+    return Directory(path, std::move(fd));
+  }
 
   std::string name() const override { return "certificate authority " + file_path(); }
-  Result<std::optional<PrivateKey>> load() override;
-  Status create(const PrivateKey& pem) override;
+  Result<std::optional<PrivateKey>> load() override {
+    auto pem = read();
+    if (pem.ok() && *pem) remove_temporaries();
+    return pem;
+  }
+
+  Status create(const PrivateKey& pem) override {
+    std::random_device random;
+    const std::string name = std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "." +
+                             std::to_string(random()) + std::to_string(random());
+    Status written = write(name, pem.pem());
+    // link() instead of rename(): the loser of a race must not overwrite the CA that others already
+    // use. ENOENT: the winner has removed our temporary file.
+    if (written && ::linkat(fd_.get(), name.c_str(), fd_.get(), kFileName, 0) != 0 &&
+        errno != EEXIST && errno != ENOENT)
+      written = storage(file_path(), "cannot be created", errno);
+    ::unlinkat(fd_.get(), name.c_str(), 0);
+    if (!written) return written;
+    // Make the name durable, whichever process created it.
+    if (::fsync(fd_.get()) != 0) return storage(path_, "cannot be written", errno);
+    return {};
+  }
 
  private:
-  Directory(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Directory(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
-  Result<std::optional<PrivateKey>> read() const;
-  Status write(const std::string& name, const std::string& text) const;
+  Result<std::optional<PrivateKey>> read() const {
+    // Open without blocking: a fifo must not stop the start.
+    const Descriptor file(
+        ::openat(fd_.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file && errno == ENOENT) return std::optional<PrivateKey>();
+    struct stat status;
+    if (!file || ::fstat(file.get(), &status) != 0)
+      return storage(file_path(), "cannot be opened", errno);
+    if (!S_ISREG(status.st_mode))
+      return storage(file_path(), "is not a regular file; move it away");
+    OSM_TRY(check_private(file_path(), status, "600"));
+    if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
+
+    std::string text(static_cast<std::size_t>(status.st_size), '\0');
+    const EraseOnExit erased(text);
+    if (!read_all(file, text)) return storage(file_path(), "cannot be read", errno);
+    return std::optional<PrivateKey>(std::in_place, std::move(text));
+  }
+
+  Status write(const std::string& name, const std::string& text) const {
+    const Descriptor file(
+        ::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file || ::fchmod(file.get(), 0600) != 0)
+      return storage(file_path(), "cannot be created", errno);
+    if (!write_all(file, text) || ::fsync(file.get()) != 0)
+      return storage(file_path(), "cannot be written", errno);
+    return {};
+  }
+
   // Once a CA exists, no temporary file can become it any more, so all are removed: those of
   // crashed creators and those of running ones.
-  void remove_temporaries() const;
+  void remove_temporaries() const {
+    std::error_code failed;
+    for (std::filesystem::directory_iterator at(path_, failed), end; at != end;
+         at.increment(failed))
+      if (const std::string name = at->path().filename(); name.starts_with(kTemporaryPrefix))
+        ::unlinkat(fd_.get(), name.c_str(), 0);
+  }
+
   std::string file_path() const { return path_ + "/" + kFileName; }
 
   std::string path_;
-  FileDescriptor fd_;
+  Descriptor fd_;
 };
-
-Result<Directory> Directory::open(const std::string& path) {
-  std::error_code ignored;  // mkdir reports the error
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return storage(path, "cannot be created", errno);
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat status;
-  if (!fd.valid() || ::fstat(fd.get(), &status) != 0)
-    return storage(path, "cannot be opened", errno);
-  OSM_TRY(check_private(path, status, "700"));
-  return Directory(path, std::move(fd));
-}
-
-Result<std::optional<PrivateKey>> Directory::load() {
-  auto pem = read();
-  if (pem.ok() && *pem) remove_temporaries();
-  return pem;
-}
-
-Result<std::optional<PrivateKey>> Directory::read() const {
-  // Open without blocking: a fifo must not stop the start.
-  const FileDescriptor file(
-      ::openat(fd_.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file.valid() && errno == ENOENT) return std::optional<PrivateKey>();
-  struct stat status;
-  if (!file.valid() || ::fstat(file.get(), &status) != 0)
-    return storage(file_path(), "cannot be opened", errno);
-  if (!S_ISREG(status.st_mode)) return storage(file_path(), "is not a regular file; move it away");
-  OSM_TRY(check_private(file_path(), status, "600"));
-  if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
-
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
-  const EraseOnExit erased(text);
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return storage(file_path(), "cannot be read", errno);
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  text.resize(done);
-  return std::optional<PrivateKey>(std::in_place, std::move(text));
-}
-
-Status Directory::write(const std::string& name, const std::string& text) const {
-  const FileDescriptor file(
-      ::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.valid() || ::fchmod(file.get(), 0600) != 0)
-    return storage(file_path(), "cannot be created", errno);
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t count = ::write(file.get(), rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return storage(file_path(), "cannot be written", errno);
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::fsync(file.get()) != 0) return storage(file_path(), "cannot be written", errno);
-  return {};
-}
-
-Status Directory::create(const PrivateKey& pem) {
-  std::random_device random;
-  const std::string name = std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "." +
-                           std::to_string(random()) + std::to_string(random());
-  Status written = write(name, pem.pem());
-  // link() instead of rename(): the loser of a race must not overwrite the CA that others already
-  // use. ENOENT: the winner has removed our temporary file.
-  if (written && ::linkat(fd_.get(), name.c_str(), fd_.get(), kFileName, 0) != 0 &&
-      errno != EEXIST && errno != ENOENT)
-    written = storage(file_path(), "cannot be created", errno);
-  ::unlinkat(fd_.get(), name.c_str(), 0);
-  if (!written) return written;
-  // Make the name durable, whichever process created it.
-  if (::fsync(fd_.get()) != 0) return storage(path_, "cannot be written", errno);
-  return {};
-}
-
-void Directory::remove_temporaries() const {
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(path_, failed), end; at != end; at.increment(failed))
-    if (const std::string name = at->path().filename(); name.starts_with(kTemporaryPrefix))
-      ::unlinkat(fd_.get(), name.c_str(), 0);
-}
 
 }  // namespace
 

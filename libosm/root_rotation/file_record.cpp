@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/read_file.hpp"
 #include "osm/certificate/root_rotation.hpp"
 
@@ -31,21 +32,15 @@ class FileRecord final : public RotationRecord {
     if (present.version != next.version)
       return Error{ErrorCode::kConflict, path_ + ": something else writes it as well"};
     const std::string temporary = path_ + ".tmp";
-    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return failed(errno);
-    const ssize_t written = ::write(fd, next.text.data(), next.text.size());
-    const bool whole = written == static_cast<ssize_t>(next.text.size()) && ::fsync(fd) == 0;
-    const int cause = whole ? 0 : errno;
-    ::close(fd);
-    if (!whole) return failed(cause);
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file || !write_all(file, next.text) || ::fsync(file.get()) != 0) return failed(errno);
     if (::rename(temporary.c_str(), path_.c_str()) != 0) return failed(errno);
     // A step takes effect once it is recorded, so the record must survive a power cut.
     const std::string parent = std::filesystem::path(path_).parent_path().string();
-    const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool durable = directory >= 0 && ::fsync(directory) == 0;
-    const int reason = durable ? 0 : errno;
-    if (directory >= 0) ::close(directory);
-    return durable ? Status() : failed(reason);
+    const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory || ::fsync(directory.get()) != 0) return failed(errno);
+    return {};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/descriptor.hpp"
 #include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
@@ -86,20 +87,6 @@ class Walk {
   std::vector<DirectoryId> ancestors_;
 };
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 Error unreadable_error(const char* what) {
   const bool gone = errno == ENOENT || errno == ENOTDIR;
   return {gone ? ErrorCode::kNotFound : ErrorCode::kUnreadableSource,
@@ -132,7 +119,7 @@ bool is_directory(const std::string& path) {
 Result<FileContent> read_file(const std::string& path) {
   // Open without blocking: the name may belong to a pipe by now.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return unreadable_error("cannot be opened");
+  if (!file) return unreadable_error("cannot be opened");
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return unreadable_error("cannot be read");
   if (!S_ISREG(info.st_mode)) return Error{ErrorCode::kNotFound, "not a regular file"};
@@ -140,18 +127,11 @@ Result<FileContent> read_file(const std::string& path) {
   content.signature = signature(info);
   // Read one byte more than the expected size, to notice a file that grows.
   content.bytes.resize(std::min(static_cast<std::size_t>(info.st_size), kMaxFileBytes) + 1);
-  std::size_t size = 0;
-  while (size < content.bytes.size()) {
-    const ssize_t got = read(file.get(), content.bytes.data() + size, content.bytes.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return unreadable_error("cannot be read");
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  if (size > kMaxFileBytes) return Error{ErrorCode::kTooLarge, "larger than 3 MB; split the file"};
-  content.bytes.resize(size);
+  if (!read_all(file, content.bytes)) return unreadable_error("cannot be read");
+  if (content.bytes.size() > kMaxFileBytes)
+    return Error{ErrorCode::kTooLarge, "larger than 3 MB; split the file"};
   content.stable = fstat(file.get(), &info) == 0 && signature(info) == content.signature &&
-                   static_cast<std::int64_t>(size) == content.signature.size;
+                   static_cast<std::int64_t>(content.bytes.size()) == content.signature.size;
   return content;
 }
 

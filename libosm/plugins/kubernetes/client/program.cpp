@@ -14,30 +14,14 @@
 #include <sstream>
 #include <utility>
 
+#include "base/descriptor.hpp"
+
 namespace osm::inline v1::kubernetes {
 namespace {
 
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutputBytes = 1024 * 1024;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
 
 std::optional<std::string> find_command(const Program& program) {
   if (program.command.find('/') != std::string::npos)
