@@ -2,6 +2,7 @@
 // and no later than `max` after the first of them. Thread: one strand; call and destroy it there.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -19,13 +20,39 @@ struct DebounceOptions {
 class Debounce {
  public:
   Debounce(Executor& strand, const Clock& clock, DebounceOptions options,
-           std::function<void()> fire);
+           std::function<void()> fire)
+      : strand_(strand), clock_(clock), options_(options), fire_(std::move(fire)) {}
 
-  void trigger();
+  void trigger() {
+    const SteadyTime now = clock_.steady_now();
+    last_trigger_ = now;
+    if (first_pending_) return;  // the timer is armed
+    if (!last_fired_ || now - *last_fired_ >= options_.quiet) {
+      last_fired_ = now;
+      fire_();
+      return;
+    }
+    first_pending_ = now;
+    arm(std::min(options_.quiet, options_.max));
+  }
 
  private:
-  void arm(std::chrono::nanoseconds delay);
-  void on_timer();
+  void arm(std::chrono::nanoseconds delay) {
+    timer_ = strand_.post_after(delay, [this] { on_timer(); });
+  }
+
+  void on_timer() {
+    if (!first_pending_) return;
+    const SteadyTime now = clock_.steady_now();
+    const SteadyTime due = std::min(last_trigger_ + options_.quiet, *first_pending_ + options_.max);
+    if (now < due) {
+      arm(due - now);
+      return;
+    }
+    first_pending_.reset();
+    last_fired_ = now;
+    fire_();
+  }
 
   Executor& strand_;
   const Clock& clock_;

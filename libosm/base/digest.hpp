@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -29,21 +28,14 @@ OSM_API Digest digest_of(std::string_view bytes);
 // Hashes a sequence of parts unambiguously: kind and length precede every part.
 class DigestBuilder {
  public:
-  DigestBuilder();
-  ~DigestBuilder();
-  DigestBuilder(const DigestBuilder&) = delete;
-  DigestBuilder& operator=(const DigestBuilder&) = delete;
-
   DigestBuilder& add(std::string_view part);
   DigestBuilder& add(std::uint64_t number);
   DigestBuilder& add(const Digest& digest);
-  // May be called once.
-  Digest finish();
+  Digest finish() const { return digest_of(bytes_); }
 
  private:
-  struct Context;
-  void update(char kind, std::uint64_t number);
-  std::unique_ptr<Context> context_;
+  void append(char kind, std::uint64_t number);
+  std::string bytes_;  // kind, length and content of every part
 };
 
 }  // namespace osm::inline v1
