@@ -1,5 +1,6 @@
 #include "osm/testing/ads_client.hpp"
 
+#include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/security/credentials.h>
@@ -16,11 +17,6 @@
 #include <thread>
 #include <utility>
 
-#include "envoy/config/cluster/v3/cluster.pb.h"
-#include "envoy/config/endpoint/v3/endpoint.pb.h"
-#include "envoy/config/listener/v3/listener.pb.h"
-#include "envoy/config/route/v3/route.pb.h"
-#include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
 #include "envoy/service/discovery/v3/discovery.pb.h"
 #include "osm/certificate/request.hpp"
 #include "osm/control_plane.hpp"
@@ -53,29 +49,11 @@ std::shared_ptr<grpc::Channel> open_channel(const AdsClientOptions& options) {
   return grpc::CreateCustomChannel(options.address, tls::TlsCredentials(credentials), arguments);
 }
 
-template <class Message>
-std::string name_in(const std::string& bytes, const std::string& (Message::*name)() const) {
-  Message message;
-  return message.ParseFromString(bytes) ? (message.*name)() : std::string();
-}
-
-std::string resource_name(XdsType type, const std::string& bytes) {
-  namespace config = envoy::config;
-  switch (type) {
-    case XdsType::kSecret: {
-      using envoy::extensions::transport_sockets::tls::v3::Secret;
-      return name_in<Secret>(bytes, &Secret::name);
-    }
-    case XdsType::kCluster:
-      return name_in(bytes, &config::cluster::v3::Cluster::name);
-    case XdsType::kEndpoint:
-      return name_in(bytes, &config::endpoint::v3::ClusterLoadAssignment::cluster_name);
-    case XdsType::kListener:
-      return name_in(bytes, &config::listener::v3::Listener::name);
-    case XdsType::kRoute:
-      return name_in(bytes, &config::route::v3::RouteConfiguration::name);
-  }
-  return {};
+// Result: empty if it is no protobuf message. Every resource of Envoy has its name in field 1, as a
+// StringValue has its text.
+std::string resource_name(const std::string& bytes) {
+  google::protobuf::StringValue named;
+  return named.ParseFromString(bytes) ? named.value() : std::string();
 }
 
 class GrpcAdsClient final : public AdsClient {
@@ -156,7 +134,7 @@ class GrpcAdsClient final : public AdsClient {
       if (!type) continue;
       AdsResponse response{*type, message.version_info(), message.nonce(), {}};
       for (const auto& resource : message.resources())
-        response.resources[resource_name(*type, resource.value())] = resource.value();
+        response.resources[resource_name(resource.value())] = resource.value();
       const std::lock_guard lock(mutex_);
       received_[static_cast<std::size_t>(*type)].push_back(std::move(response));
       changed_.notify_all();
@@ -198,9 +176,9 @@ Result<std::unique_ptr<AdsClient>> AdsClient::join(ControlPlane& mesh,
 }
 
 Result<AdsResponse> AdsClient::fetch(XdsType type, const std::vector<std::string>& names) {
-  if (Status asked = subscribe(type, names); !asked.ok()) return std::move(asked).error();
+  OSM_TRY(subscribe(type, names));
   OSM_TRY(AdsResponse response, next(type));
-  if (Status accepted = accept(response); !accepted.ok()) return std::move(accepted).error();
+  OSM_TRY(accept(response));
   return response;
 }
 
@@ -212,7 +190,7 @@ Result<AdsResponse> AdsClient::wait_for(XdsType type,
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     OSM_TRY(AdsResponse response, next(type, std::max(left, std::chrono::milliseconds(0))));
-    if (Status accepted = accept(response); !accepted.ok()) return std::move(accepted).error();
+    OSM_TRY(accept(response));
     if (condition(response)) return response;
   }
 }

@@ -38,6 +38,14 @@ struct MemoryCertificateManager::State {
     return CertificatePtr(std::move(made));
   }
 
+  void set_ca(std::string State::*member, std::string value) {
+    {
+      std::lock_guard lock(mutex);
+      if (std::exchange(this->*member, value) == value) return;
+    }
+    ca_notifier.notify();
+  }
+
   const Clock& clock;
   mutable std::mutex mutex;
   std::map<CommonName, Entry> entries;
@@ -59,19 +67,11 @@ void MemoryCertificateManager::set_failure(std::optional<Error> failure) {
 }
 
 void MemoryCertificateManager::set_trust_bundle_pem(std::string pem) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (std::exchange(state_->trust_bundle, pem) == pem) return;
-  }
-  state_->ca_notifier.notify();
+  state_->set_ca(&State::trust_bundle, std::move(pem));
 }
 
 void MemoryCertificateManager::set_issuer_id(std::string id) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (std::exchange(state_->issuer_id, id) == id) return;
-  }
-  state_->ca_notifier.notify();
+  state_->set_ca(&State::issuer_id, std::move(id));
 }
 
 int MemoryCertificateManager::issued() const {

@@ -1,32 +1,26 @@
 #include "osm/testing/memory_endpoints_provider.hpp"
 
 #include <map>
-#include <mutex>
 #include <utility>
 
-#include "osm/notifier.hpp"
+#include "base/maps.hpp"
+#include "testing/published.hpp"
 
 namespace osm::inline v1::testing {
 
 struct MemoryEndpointsProvider::State {
+  struct Services {
+    bool synced = true;
+    bool healthy = true;
+    std::map<ServiceName, std::vector<Endpoint>> endpoints;
+  };
+  struct Workloads {
+    std::map<WorkloadName, Workload> by_name;
+    std::vector<Problem> problems;
+  };
   std::string id;
-  mutable std::mutex mutex;
-  bool synced = true;
-  bool healthy = true;
-  std::map<ServiceName, std::vector<Endpoint>> endpoints;
-  std::map<WorkloadName, Workload> workloads;
-  std::vector<Problem> problems;
-  Notifier<const std::vector<ServiceName>&> services_changed;
-  Notifier<const std::vector<WorkloadName>&> workloads_changed;
-
-  // Sets `slot`. Result: true if that changed it.
-  template <class T>
-  bool replace(T& slot, T value) {
-    std::lock_guard lock(mutex);
-    if (slot == value) return false;
-    slot = std::move(value);
-    return true;
-  }
+  Published<Services, ServiceName> services;
+  Published<Workloads, WorkloadName> workloads;
 };
 
 MemoryEndpointsProvider::MemoryEndpointsProvider(std::string id)
@@ -37,99 +31,84 @@ MemoryEndpointsProvider::~MemoryEndpointsProvider() = default;
 
 void MemoryEndpointsProvider::set_endpoints(const ServiceName& service,
                                             std::vector<Endpoint> endpoints) {
-  {
-    std::lock_guard lock(state_->mutex);
-    const auto [at, added] = state_->endpoints.try_emplace(service);
-    if (!added && at->second == endpoints) return;
-    at->second = std::move(endpoints);
-  }
-  state_->services_changed.notify({service});
+  state_->services.change(service, [&](State::Services& now) {
+    return put_or_erase(now.endpoints, service, std::move(endpoints));
+  });
 }
 
 void MemoryEndpointsProvider::remove_endpoints(const ServiceName& service) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->endpoints.erase(service) == 0) return;
-  }
-  state_->services_changed.notify({service});
+  state_->services.change(service,
+                          [&](State::Services& now) { return now.endpoints.erase(service) > 0; });
 }
 
 void MemoryEndpointsProvider::put_workload(const Workload& workload) {
-  {
-    std::lock_guard lock(state_->mutex);
-    const auto [at, added] = state_->workloads.try_emplace(workload.name);
-    if (!added && at->second == workload) return;
-    at->second = workload;
-  }
-  state_->workloads_changed.notify({workload.name});
+  state_->workloads.change(workload.name, [&](State::Workloads& now) {
+    return put_or_erase(now.by_name, workload.name, workload);
+  });
 }
 
 void MemoryEndpointsProvider::remove_workload(const WorkloadName& name) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->workloads.erase(name) == 0) return;
-  }
-  state_->workloads_changed.notify({name});
+  state_->workloads.change(name,
+                           [&](State::Workloads& now) { return now.by_name.erase(name) > 0; });
 }
 
 void MemoryEndpointsProvider::set_synced(bool synced) {
-  if (state_->replace(state_->synced, synced)) state_->services_changed.notify({});
+  state_->services.set(&State::Services::synced, synced);
 }
 
 void MemoryEndpointsProvider::set_healthy(bool healthy) {
-  if (state_->replace(state_->healthy, healthy)) state_->services_changed.notify({});
+  state_->services.set(&State::Services::healthy, healthy);
 }
 
 void MemoryEndpointsProvider::set_problems(std::vector<Problem> problems) {
-  if (state_->replace(state_->problems, std::move(problems))) state_->workloads_changed.notify({});
+  state_->workloads.set(&State::Workloads::problems, std::move(problems));
 }
 
 std::string MemoryEndpointsProvider::id() const { return state_->id; }
 
 bool MemoryEndpointsProvider::has_synced() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->synced;
+  return state_->services.read(&State::Services::synced);
 }
 
 bool MemoryEndpointsProvider::healthy() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->healthy;
+  return state_->services.read(&State::Services::healthy);
 }
 
 std::optional<std::vector<Endpoint>> MemoryEndpointsProvider::list_endpoints_for_service(
     const ServiceName& service) const {
-  std::lock_guard lock(state_->mutex);
-  const auto at = state_->endpoints.find(service);
-  if (at == state_->endpoints.end()) return std::nullopt;
-  return at->second;
+  return state_->services.read([&](const State::Services& now) {
+    const auto* endpoints = find_in(now.endpoints, service);
+    return endpoints ? std::optional(*endpoints) : std::nullopt;
+  });
 }
 
 Subscription MemoryEndpointsProvider::subscribe(
     std::function<void(const std::vector<ServiceName>& changed)> on_change) {
-  return state_->services_changed.subscribe(std::move(on_change));
+  return state_->services.subscribe(std::move(on_change));
 }
 
 std::vector<Workload> MemoryEndpointsProvider::list_workloads() const {
-  std::lock_guard lock(state_->mutex);
-  std::vector<Workload> out;
-  for (const auto& [name, workload] : state_->workloads) out.push_back(workload);
-  return out;
+  return state_->workloads.read([](const State::Workloads& now) {
+    std::vector<Workload> out;
+    for (const auto& [name, workload] : now.by_name) out.push_back(workload);
+    return out;
+  });
 }
 
 std::optional<Workload> MemoryEndpointsProvider::find_workload(const WorkloadName& name) const {
-  std::lock_guard lock(state_->mutex);
-  const auto at = state_->workloads.find(name);
-  return at == state_->workloads.end() ? std::nullopt : std::optional(at->second);
+  return state_->workloads.read([&](const State::Workloads& now) {
+    const auto* workload = find_in(now.by_name, name);
+    return workload ? std::optional(*workload) : std::nullopt;
+  });
 }
 
 std::vector<Problem> MemoryEndpointsProvider::list_problems() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->problems;
+  return state_->workloads.read(&State::Workloads::problems);
 }
 
 Subscription MemoryEndpointsProvider::subscribe_workloads(
     std::function<void(const std::vector<WorkloadName>& changed)> on_change) {
-  return state_->workloads_changed.subscribe(std::move(on_change));
+  return state_->workloads.subscribe(std::move(on_change));
 }
 
 }  // namespace osm::inline v1::testing

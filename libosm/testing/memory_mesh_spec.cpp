@@ -1,13 +1,13 @@
 #include "osm/testing/memory_mesh_spec.hpp"
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "base/maps.hpp"
 #include "model/spec_objects.hpp"
-#include "osm/notifier.hpp"
+#include "testing/published.hpp"
 
 namespace osm::inline v1::testing {
 namespace {
@@ -27,74 +27,72 @@ ObjectKey key_of(const MeshRootCertificate& root) {
   return {kinds::kMeshRootCertificate, kOsmNamespace, root.name};
 }
 
+ObjectKey key_of_namespace(const std::string& ns) { return {kinds::kNamespace, "", ns}; }
+
+// Result: true if that changed the slot.
 template <class T>
-SharedList<T> values(const Objects<T>& objects) {
-  SharedList<T> out;
-  for (const auto& [name, object] : objects) out.push_back(object);
-  return out;
+bool put_into(std::shared_ptr<const T>& slot, const T& object) {
+  if (slot && *slot == object) return false;
+  slot = std::make_shared<const T>(object);
+  return true;
 }
 
 }  // namespace
 
 struct MemoryMeshSpec::State {
-  mutable std::mutex mutex;
-  std::tuple<Objects<Service>, Objects<smi::TrafficSplit>, Objects<smi::HttpRouteGroup>,
-             Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>, Objects<MeshRootCertificate>>
-      objects;
-  SharedList<Policy> policies;
-  std::set<ServiceAccount> accounts;
-  std::set<std::string> namespaces;
-  MeshConfig config;
-  bool synced = true;
-  std::vector<Problem> problems;
-  std::map<ObjectKey, ObjectSource> sources;
-  Notifier<const std::vector<ObjectKey>&> notifier;
+  struct Content {
+    std::tuple<Objects<Service>, Objects<smi::TrafficSplit>, Objects<smi::HttpRouteGroup>,
+               Objects<smi::TcpRoute>, Objects<smi::TrafficTarget>, Objects<MeshRootCertificate>>
+        objects;
+    SharedList<Policy> policies;
+    std::set<ServiceAccount> accounts;
+    std::set<std::string> namespaces;
+    MeshConfig config;
+    bool synced = true;
+    std::vector<Problem> problems;
+    std::map<ObjectKey, ObjectSource> sources;
+
+    template <class T>
+    Objects<T>& of() {
+      return std::get<Objects<T>>(objects);
+    }
+
+    bool erase(const ObjectKey& key) {
+      if (key.is(kinds::kServiceAccount)) return accounts.erase({key.ns, key.name}) > 0;
+      if (key.is(kinds::kNamespace)) return namespaces.erase(key.name) > 0;
+      const auto erase_from = [&](auto& objects_of_kind) {
+        return std::erase_if(objects_of_kind,
+                             [&](const auto& entry) { return key_of(*entry.second) == key; }) > 0;
+      };
+      return std::apply([&](auto&... kind) { return (erase_from(kind) || ...); }, objects) ||
+             std::erase_if(policies, [&](const auto& one) { return one->key == key; }) > 0;
+    }
+  };
+  Published<Content, ObjectKey> now;
 
   template <class T>
-  Objects<T>& of() {
-    return std::get<Objects<T>>(objects);
-  }
-  template <class T>
-  SharedList<T> list() {
-    std::lock_guard lock(mutex);
-    return values<T>(of<T>());
-  }
-  bool erase(const ObjectKey& key) {
-    bool erased = false;
-    std::apply(
-        [&](auto&... kind) {
-          ((erased = erased || std::erase_if(kind,
-                                             [&](const auto& entry) {
-                                               return key_of(*entry.second) == key;
-                                             }) > 0),
-           ...);
-        },
-        objects);
-    if (key.is(kinds::kServiceAccount)) return accounts.erase({key.ns, key.name}) > 0;
-    if (key.is(kinds::kNamespace)) return namespaces.erase(key.name) > 0;
-    return erased || std::erase_if(policies, [&](const auto& one) { return one->key == key; }) > 0;
+  SharedList<T> list() const {
+    return now.read([](const Content& content) {
+      SharedList<T> out;
+      for (const auto& [name, object] : std::get<Objects<T>>(content.objects))
+        out.push_back(object);
+      return out;
+    });
   }
 };
 
 MemoryMeshSpec::MemoryMeshSpec() : state_(std::make_unique<State>()) {}
 MemoryMeshSpec::~MemoryMeshSpec() = default;
 
-void MemoryMeshSpec::notify(std::vector<ObjectKey> changed) { state_->notifier.notify(changed); }
-
 template <class T>
 void MemoryMeshSpec::put_object(const T& object) {
-  std::vector<ObjectKey> changed;
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->namespaces.insert(object.name.ns).second)
-      changed.push_back({kinds::kNamespace, "", object.name.ns});
-    auto& slot = state_->of<T>()[object.name];
-    if (!slot || !(*slot == object)) {
-      slot = std::make_shared<const T>(object);
-      changed.push_back(key_of(object));
-    }
-  }
-  if (!changed.empty()) notify(std::move(changed));
+  state_->now.change([&](State::Content& content) {
+    std::vector<ObjectKey> changed;
+    if (content.namespaces.insert(object.name.ns).second)
+      changed.push_back(key_of_namespace(object.name.ns));
+    if (put_into(content.of<T>()[object.name], object)) changed.push_back(key_of(object));
+    return changed;
+  });
 }
 
 void MemoryMeshSpec::put(const Service& service) { put_object(service); }
@@ -104,90 +102,56 @@ void MemoryMeshSpec::put(const smi::TcpRoute& route) { put_object(route); }
 void MemoryMeshSpec::put(const smi::TrafficTarget& target) { put_object(target); }
 
 void MemoryMeshSpec::put(const Policy& policy) {
-  {
-    std::lock_guard lock(state_->mutex);
-    auto& list = state_->policies;
-    const auto at = model::place_of(list, policy.key);
-    const bool held = at != list.end() && (*at)->key == policy.key;
-    if (held && **at == policy) return;
-    auto value = std::make_shared<const Policy>(policy);
-    if (held) {
-      *at = std::move(value);
-    } else {
-      list.insert(at, std::move(value));
-    }
-  }
-  notify({policy.key});
+  state_->now.change(policy.key, [&](State::Content& content) {
+    auto at = model::place_of(content.policies, policy.key);
+    if (at == content.policies.end() || (*at)->key != policy.key)
+      at = content.policies.insert(at, nullptr);
+    return put_into(*at, policy);
+  });
 }
 
 void MemoryMeshSpec::put(const MeshRootCertificate& root) {
-  {
-    std::lock_guard lock(state_->mutex);
-    auto& slot = state_->of<MeshRootCertificate>()[root.name];
-    if (slot && *slot == root) return;
-    slot = std::make_shared<const MeshRootCertificate>(root);
-  }
-  notify({{kinds::kMeshRootCertificate, kOsmNamespace, root.name}});
+  state_->now.change(key_of(root), [&](State::Content& content) {
+    return put_into(content.of<MeshRootCertificate>()[root.name], root);
+  });
 }
 
 void MemoryMeshSpec::put_service_account(const ServiceAccount& account) {
-  std::vector<ObjectKey> changed;
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->namespaces.insert(account.ns).second)
-      changed.push_back({kinds::kNamespace, "", account.ns});
-    if (state_->accounts.insert(account).second)
+  state_->now.change([&](State::Content& content) {
+    std::vector<ObjectKey> changed;
+    if (content.namespaces.insert(account.ns).second)
+      changed.push_back(key_of_namespace(account.ns));
+    if (content.accounts.insert(account).second)
       changed.push_back({kinds::kServiceAccount, account.ns, account.name});
-  }
-  if (!changed.empty()) notify(std::move(changed));
+    return changed;
+  });
 }
 
 void MemoryMeshSpec::put_namespace(const std::string& ns) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (!state_->namespaces.insert(ns).second) return;
-  }
-  notify({{kinds::kNamespace, "", ns}});
+  state_->now.change(key_of_namespace(ns),
+                     [&](State::Content& content) { return content.namespaces.insert(ns).second; });
 }
 
 void MemoryMeshSpec::set_mesh_config(const MeshConfig& config) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->config == config) return;
-    state_->config = config;
-  }
-  notify({{kinds::kMeshConfig, kOsmNamespace, "osm-mesh-config"}});
+  state_->now.set(&State::Content::config, config,
+                  {{kinds::kMeshConfig, kOsmNamespace, "osm-mesh-config"}});
 }
 
 void MemoryMeshSpec::remove(const ObjectKey& key) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (!state_->erase(key)) return;
-  }
-  notify({key});
+  state_->now.change(key, [&](State::Content& content) { return content.erase(key); });
 }
 
-void MemoryMeshSpec::set_synced(bool synced) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->synced == synced) return;
-    state_->synced = synced;
-  }
-  notify({});
-}
+void MemoryMeshSpec::set_synced(bool synced) { state_->now.set(&State::Content::synced, synced); }
 
 void MemoryMeshSpec::set_problems(std::vector<Problem> problems) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->problems == problems) return;
-    state_->problems = std::move(problems);
-  }
-  notify({});
+  state_->now.set(&State::Content::problems, std::move(problems));
 }
 
 void MemoryMeshSpec::set_source(const ObjectKey& key, ObjectSource source) {
-  std::lock_guard lock(state_->mutex);
-  state_->sources[key] = std::move(source);
+  state_->now.change([&](State::Content& content) {
+    content.sources[key] = std::move(source);
+    return std::vector<ObjectKey>();
+  });
 }
 
 SharedList<smi::TrafficSplit> MemoryMeshSpec::list_traffic_splits() const {
@@ -203,10 +167,12 @@ SharedList<smi::TrafficTarget> MemoryMeshSpec::list_traffic_targets() const {
   return state_->list<smi::TrafficTarget>();
 }
 SharedList<Policy> MemoryMeshSpec::list_policies() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->policies;
+  return state_->now.read(&State::Content::policies);
 }
 SharedList<Service> MemoryMeshSpec::list_services() const { return state_->list<Service>(); }
+SharedList<MeshRootCertificate> MemoryMeshSpec::list_root_certificates() const {
+  return state_->list<MeshRootCertificate>();
+}
 
 std::vector<ServiceAccount> MemoryMeshSpec::list_service_accounts() const {
   std::set<ServiceAccount> named;
@@ -218,50 +184,42 @@ std::vector<ServiceAccount> MemoryMeshSpec::list_service_accounts() const {
 }
 
 std::shared_ptr<const Service> MemoryMeshSpec::get_service(const ServiceName& name) const {
-  std::lock_guard lock(state_->mutex);
-  const auto& services = state_->of<Service>();
-  const auto at = services.find(name);
-  return at == services.end() ? nullptr : at->second;
+  return state_->now.read([&](const State::Content& content) {
+    const auto* found = find_in(std::get<Objects<Service>>(content.objects), name);
+    return found ? *found : nullptr;
+  });
 }
 
 std::vector<ServiceAccount> MemoryMeshSpec::list_all_service_accounts() const {
-  std::lock_guard lock(state_->mutex);
-  return {state_->accounts.begin(), state_->accounts.end()};
+  const auto accounts = state_->now.read(&State::Content::accounts);
+  return {accounts.begin(), accounts.end()};
 }
 
 std::vector<std::string> MemoryMeshSpec::list_namespaces() const {
-  std::lock_guard lock(state_->mutex);
-  return {state_->namespaces.begin(), state_->namespaces.end()};
+  const auto namespaces = state_->now.read(&State::Content::namespaces);
+  return {namespaces.begin(), namespaces.end()};
 }
 
 MeshConfig MemoryMeshSpec::get_mesh_config() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->config;
+  return state_->now.read(&State::Content::config);
 }
 
-SharedList<MeshRootCertificate> MemoryMeshSpec::list_root_certificates() const {
-  return state_->list<MeshRootCertificate>();
-}
-
-bool MemoryMeshSpec::has_synced() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->synced;
-}
+bool MemoryMeshSpec::has_synced() const { return state_->now.read(&State::Content::synced); }
 
 std::vector<Problem> MemoryMeshSpec::list_problems() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->problems;
+  return state_->now.read(&State::Content::problems);
 }
 
 ObjectSource MemoryMeshSpec::source_of(const ObjectKey& key) const {
-  std::lock_guard lock(state_->mutex);
-  const auto at = state_->sources.find(key);
-  return at == state_->sources.end() ? ObjectSource{} : at->second;
+  return state_->now.read([&](const State::Content& content) {
+    const auto* found = find_in(content.sources, key);
+    return found ? *found : ObjectSource{};
+  });
 }
 
 Subscription MemoryMeshSpec::subscribe(
     std::function<void(const std::vector<ObjectKey>& changed)> on_change) {
-  return state_->notifier.subscribe(std::move(on_change));
+  return state_->now.subscribe(std::move(on_change));
 }
 
 }  // namespace osm::inline v1::testing

@@ -2,11 +2,11 @@
 
 #include <boost/json/value.hpp>
 #include <map>
-#include <mutex>
 #include <utility>
 
-#include "osm/notifier.hpp"
+#include "base/maps.hpp"
 #include "osm/spec/kinds.hpp"
+#include "testing/published.hpp"
 
 namespace osm::inline v1::testing {
 namespace {
@@ -19,12 +19,13 @@ bool same(const Object& a, const Object& b) {
 }  // namespace
 
 struct MemoryObjectStore::State {
-  mutable std::mutex mutex;
-  std::map<ObjectKey, std::shared_ptr<const Object>> objects;
+  struct Content {
+    std::map<ObjectKey, std::shared_ptr<const Object>> objects;
+    bool synced = true;
+    std::vector<Problem> problems;
+  };
   spec::Kinds kinds;
-  bool synced = true;
-  std::vector<Problem> problems;
-  Notifier<const std::vector<ObjectKey>&> notifier;
+  Published<Content, ObjectKey> now;
 };
 
 MemoryObjectStore::MemoryObjectStore(spec::Kinds kinds) : state_(std::make_unique<State>()) {
@@ -33,17 +34,16 @@ MemoryObjectStore::MemoryObjectStore(spec::Kinds kinds) : state_(std::make_uniqu
 MemoryObjectStore::~MemoryObjectStore() = default;
 
 void MemoryObjectStore::put_all(std::vector<std::shared_ptr<const Object>> objects) {
-  std::vector<ObjectKey> changed;
-  {
-    std::lock_guard lock(state_->mutex);
+  state_->now.change([&](State::Content& content) {
+    std::vector<ObjectKey> changed;
     for (auto& object : objects) {
-      auto& slot = state_->objects[object->key];
+      auto& slot = content.objects[object->key];
       if (slot && same(*slot, *object)) continue;
       changed.push_back(object->key);
       slot = std::move(object);
     }
-  }
-  if (!changed.empty()) state_->notifier.notify(changed);
+    return changed;
+  });
 }
 
 Status MemoryObjectStore::put_yaml(std::string_view text, std::string_view path) {
@@ -54,65 +54,47 @@ Status MemoryObjectStore::put_yaml(std::string_view text, std::string_view path)
 
 void MemoryObjectStore::put(Object object) {
   if (!object.document) object.document = std::make_shared<const boost::json::value>();
-  std::vector<std::shared_ptr<const Object>> objects;
-  objects.push_back(std::make_shared<const Object>(std::move(object)));
-  put_all(std::move(objects));
+  put_all({std::make_shared<const Object>(std::move(object))});
 }
 
 void MemoryObjectStore::remove(const ObjectKey& key) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->objects.erase(key) == 0) return;
-  }
-  state_->notifier.notify({key});
+  state_->now.change(key, [&](State::Content& content) { return content.objects.erase(key) > 0; });
 }
 
 void MemoryObjectStore::set_synced(bool synced) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->synced == synced) return;
-    state_->synced = synced;
-  }
-  state_->notifier.notify({});
+  state_->now.set(&State::Content::synced, synced);
 }
 
 void MemoryObjectStore::set_problems(std::vector<Problem> problems) {
-  {
-    std::lock_guard lock(state_->mutex);
-    if (state_->problems == problems) return;
-    state_->problems = std::move(problems);
-  }
-  state_->notifier.notify({});
+  state_->now.set(&State::Content::problems, std::move(problems));
 }
 
 std::vector<std::shared_ptr<const Object>> MemoryObjectStore::list(const GroupKind& kind) const {
-  std::lock_guard lock(state_->mutex);
-  std::vector<std::shared_ptr<const Object>> out;
-  for (auto at = state_->objects.lower_bound({kind, "", ""});
-       at != state_->objects.end() && at->first.is(kind); ++at)
-    out.push_back(at->second);
-  return out;
+  return state_->now.read([&](const State::Content& content) {
+    std::vector<std::shared_ptr<const Object>> out;
+    for (auto at = content.objects.lower_bound({kind, "", ""});
+         at != content.objects.end() && at->first.is(kind); ++at)
+      out.push_back(at->second);
+    return out;
+  });
 }
 
 std::shared_ptr<const Object> MemoryObjectStore::get(const ObjectKey& key) const {
-  std::lock_guard lock(state_->mutex);
-  const auto at = state_->objects.find(key);
-  return at == state_->objects.end() ? nullptr : at->second;
+  return state_->now.read([&](const State::Content& content) {
+    const auto* found = find_in(content.objects, key);
+    return found ? *found : nullptr;
+  });
 }
 
-bool MemoryObjectStore::has_synced() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->synced;
-}
+bool MemoryObjectStore::has_synced() const { return state_->now.read(&State::Content::synced); }
 
 std::vector<Problem> MemoryObjectStore::list_problems() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->problems;
+  return state_->now.read(&State::Content::problems);
 }
 
 Subscription MemoryObjectStore::subscribe(
     std::function<void(const std::vector<ObjectKey>& changed)> on_change) {
-  return state_->notifier.subscribe(std::move(on_change));
+  return state_->now.subscribe(std::move(on_change));
 }
 
 }  // namespace osm::inline v1::testing

@@ -36,11 +36,6 @@ Endpoint endpoint_at(std::size_t n, const std::string& account) {
           .healthy = true};
 }
 
-void Party::start(const Runtime& runtime) {
-  provider_ = platform_->start(runtime);
-  watch_ = std::make_unique<ProviderWatch>(*provider_, suffix_);
-}
-
 Bench::Bench(const PlatformFactory& factory, const ConformanceOptions& options,
              std::function<void(std::string)> on_step)
     : options_(options), factory_(factory), on_step_(std::move(on_step)), party_(factory, "") {

@@ -65,20 +65,23 @@ class NullMetrics final : public MetricsSink {
 // One platform and its provider. A clause about merging has two of them.
 class Party {
  public:
-  Party(const PlatformFactory& factory, const std::string& suffix)
-      : suffix_(suffix), platform_(factory()) {}
+  Party(const PlatformFactory& factory, std::string suffix)
+      : suffix_(std::move(suffix)), platform_(factory()) {}
 
   ProviderPlatform& platform() { return *platform_; }
+  void start(const Runtime& runtime) {
+    provider_ = platform_->start(runtime);
+    watch_.emplace(*provider_, suffix_);
+  }
   // After start().
-  ProviderWatch& watch() { return *watch_; }
   EndpointsProvider& provider() { return *provider_; }
-  void start(const Runtime& runtime);
+  ProviderWatch& watch() { return *watch_; }
 
  private:
-  std::string suffix_;
-  std::unique_ptr<ProviderPlatform> platform_;
+  const std::string suffix_;
+  const std::unique_ptr<ProviderPlatform> platform_;
   std::unique_ptr<EndpointsProvider> provider_;
-  std::unique_ptr<ProviderWatch> watch_;
+  std::optional<ProviderWatch> watch_;
 };
 
 class Bench {
@@ -96,7 +99,6 @@ class Bench {
   Party& second();  // created by the first call, not started
   ManualClock& clock() { return clock_; }
   ManualExecutor& executor() { return executor_; }
-  CapturingLog& log() { return log_; }
   CapturingMetrics& metrics() { return metrics_; }
   // Runtime parts for a provider.
   Runtime runtime() { return {executor_, executor_, clock_, rng_, quiet_log_, quiet_metrics_}; }

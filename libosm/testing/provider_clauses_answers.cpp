@@ -50,7 +50,7 @@ Verdict identity(Bench& bench) {
       return failed(
           "as whom an endpoint runs comes from the platform with the endpoint, every time: never "
           "from its address or from what was there before",
-          bench.watch().ask(kBooks).text() + " in place of " + text_of(Known(endpoints)));
+          instead_of(endpoints, bench.watch().ask(kBooks).text()));
     std::swap(endpoints[0].identity, endpoints[1].identity);
   }
   return passed("two accounts, which then exchanged their addresses");
@@ -131,12 +131,11 @@ Verdict optionals(Bench& bench) {
       "port, service port, zone, weight and health must arrive as the platform has them, and what "
       "it does not say must be absent";
   if (!bench.put(kBooks, all))
-    return failed(rule, bench.watch().ask(kBooks).text() + " in place of " + text_of(Known(all)));
+    return failed(rule, instead_of(all, bench.watch().ask(kBooks).text()));
   Known served(all);
   std::erase_if(*served, [](const Endpoint& endpoint) { return !endpoint.healthy; });
   if (!bench.serves(kBooks, served))
-    return failed(rule, "the mesh serves " + text_of(bench.served(kBooks)) + " in place of " +
-                            text_of(served));
+    return failed(rule, instead_of(served, "the mesh serves " + text_of(bench.served(kBooks))));
   std::string told = "port, service port";
   if (traits.zones) told += ", zone";
   if (traits.weights) told += ", weight";
@@ -176,8 +175,7 @@ Verdict merge(Bench& bench) {
       return failed(
           "the mesh must serve the union, each endpoint once; where two disagree about "
           "the identity at an address, the first configured",
-          std::string(what) + ": it serves " + text_of(bench.served(kBooks)) + " in place of " +
-              text_of(merged));
+          instead_of(merged, std::string(what) + ": it serves " + text_of(bench.served(kBooks))));
     return std::nullopt;
   };
   const Endpoint shared = endpoint_at(1), east = endpoint_at(2), west = endpoint_at(3);

@@ -133,27 +133,6 @@ struct Ears {
   }
 };
 
-// Changes the platform as fast as possible on a separate thread.
-class Changer {
- public:
-  explicit Changer(Bench& bench)
-      : thread_([this, &bench] {
-          for (std::size_t i = 0; !stopped_; ++i) {
-            bench.platform().set_endpoints(kBooks, {endpoint_at(i)});
-            bench.platform().pump();
-            bench.executor().run_for(milliseconds(20));
-          }
-        }) {}
-  ~Changer() {
-    stopped_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> stopped_ = false;
-  std::thread thread_;
-};
-
 // A subscription that its own callback can end.
 class Handle {
  public:
@@ -180,7 +159,14 @@ Verdict stop(Bench& bench) {
   std::size_t rounds = 0, met = 0;
   {
     bench.step("ending subscriptions while the platform changes");
-    const Changer changer(bench);
+    // As fast as possible, on a separate thread.
+    const std::jthread changer([&bench](const std::stop_token& end) {
+      for (std::size_t i = 0; !end.stop_requested(); ++i) {
+        bench.platform().set_endpoints(kBooks, {endpoint_at(i)});
+        bench.platform().pump();
+        bench.executor().run_for(milliseconds(20));
+      }
+    });
     const auto budget = RealTime::now() + bench.options().deadline / 2;
     while (rounds < bench.options().stop_rounds && RealTime::now() < budget) {
       ++rounds;

@@ -151,8 +151,8 @@ Verdict events(Bench& bench) {
       return failed(
           "a change must be readable before it is announced: subscribers read at once, and not "
           "again",
-          "reading " + kBooks.str() + " inside the announcement of " + what + " gave " +
-              reading.seen() + " in place of " + text_of(expected));
+          instead_of(expected, "reading " + kBooks.str() + " inside the announcement of " + what +
+                                   " gave " + reading.seen()));
     if (!bench.comes_to_serve(kBooks, expected))
       return failed("the mesh must come to serve what was announced",
                     "it serves " + text_of(bench.served(kBooks)) + " after " + what);
@@ -173,7 +173,7 @@ Verdict order(Bench& bench) {
     return failed(
         "a service that returns to what it was has changed too: nothing is a duplicate "
         "because it was seen before",
-        bench.watch().ask(flapping).text() + " in place of " + text_of(state));
+        instead_of(state, bench.watch().ask(flapping).text()));
   }
 
   bench.step("repeating and shuffling announcements");
@@ -195,14 +195,13 @@ Verdict order(Bench& bench) {
   for (std::size_t i = 0; i < services.size(); ++i)
     if (!bench.comes_to_serve(services[i], finally[i]))
       return failed("repeated and reordered announcements must lead to the same mesh",
-                    services[i].str() + " is served as " + text_of(bench.served(services[i])) +
-                        " in place of " + text_of(finally[i]));
+                    instead_of(finally[i], services[i].str() + " is served as " +
+                                               text_of(bench.served(services[i]))));
 
   const std::string steady = "asking again without a change must give the same answer";
   for (int i = 0; i < 100; ++i)
     if (const Answer again = bench.watch().ask(flapping); !again.is(Known(finally.front())))
-      return failed(steady, "asked 100 times, " + again.text() + " in place of " +
-                                text_of(Known(finally.front())));
+      return failed(steady, instead_of(finally.front(), "asked 100 times, " + again.text()));
   bench.settle();
   const std::uint64_t generation = bench.snapshot()->generation;
   bench.watch().announce(announcements);

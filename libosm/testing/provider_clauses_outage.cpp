@@ -34,13 +34,11 @@ bool lose(Bench& bench) {
 std::string no_longer_kept(Bench& bench) {
   const Answer answer = bench.watch().ask(kBooks);
   if (answer.threw.empty() && !answer.is(Known(kBefore)))
-    return "list_endpoints_for_service gives " + answer.text() + " in place of " +
-           text_of(Known(kBefore));
+    return instead_of(kBefore, "list_endpoints_for_service gives " + answer.text());
   bench.watch().announce({kBooks});
   bench.settle();
   if (bench.served(kBooks) == Known(kBefore)) return {};
-  return "the mesh serves " + text_of(bench.served(kBooks)) + " in place of " +
-         text_of(Known(kBefore));
+  return instead_of(kBefore, "the mesh serves " + text_of(bench.served(kBooks)));
 }
 
 Verdict lost(Bench& bench) {
@@ -111,8 +109,7 @@ Verdict recovers(Bench& bench) {
                                        std::pair{kFilms, Known(films)}, std::pair{kMusic, Known()}})
       if (!bench.lists(service, now) || !bench.serves(service, now))
         return failed("what changed during an outage must be listed when it is over",
-                      service.str() + " is " + bench.watch().ask(service).text() + " in place of " +
-                          text_of(now));
+                      instead_of(now, service.str() + " is " + bench.watch().ask(service).text()));
     if (!bench.put(kMusic, {endpoint_at(20 * outage + 2)})) return not_judged("events");
   }
   return passed("two outages, each with changes");

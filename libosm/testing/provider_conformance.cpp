@@ -1,6 +1,7 @@
 #include "osm/testing/provider_conformance.hpp"
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -51,30 +52,24 @@ Verdict try_clause(const ClauseEntry& entry, const PlatformFactory& factory,
   std::packaged_task<Verdict()> run([trial] { return trial->run(); });
   auto verdict = run.get_future();
   std::thread thread(std::move(run));
+  Verdict result;
   if (verdict.wait_for(options.clause_deadline) == std::future_status::ready) {
     thread.join();
-    return verdict.get();
+    result = verdict.get();
+  } else {
+    thread.detach();
+    std::lock_guard lock(trial->mutex);
+    result = failed("every call returns: the clause must end within " +
+                        std::to_string(options.clause_deadline.count()) + " ms",
+                    "it hangs while " + trial->step);
   }
-  thread.detach();
-  std::lock_guard lock(trial->mutex);
-  return failed("every call returns: the clause must end within " +
-                    std::to_string(options.clause_deadline.count()) + " ms",
-                "it hangs while " + trial->step);
+  result.clause = entry.clause;
+  return result;
 }
 
-const char* word(ConformanceOutcome outcome) {
-  switch (outcome) {
-    case ConformanceOutcome::kPassed:
-      return "passed";
-    case ConformanceOutcome::kFailed:
-      return "FAILED";
-    case ConformanceOutcome::kNotApplicable:
-      return "not applicable";
-    case ConformanceOutcome::kNotJudged:
-      return "not judged";
-  }
-  return "?";
-}
+// In the order of ConformanceOutcome.
+constexpr std::array<const char*, 4> kWords{"passed", "FAILED", "not applicable", "not judged"};
+static_assert(static_cast<std::size_t>(ConformanceOutcome::kNotJudged) + 1 == kWords.size());
 
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');
@@ -93,8 +88,8 @@ std::string ConformanceReport::text() const {
   std::size_t good = 0;
   for (const ConformanceResult& result : results) {
     good += result.ok() ? 1 : 0;
-    rows += padded(word(result.outcome), 15) + padded(result.clause.id, 19) + result.clause.title +
-            '\n';
+    rows += padded(kWords.at(static_cast<std::size_t>(result.outcome)), 15) +
+            padded(result.clause.id, 19) + result.clause.title + '\n';
     if (result.outcome == ConformanceOutcome::kPassed) {
       rows += padded("", 34) + result.seen + '\n';
       continue;
@@ -126,13 +121,10 @@ ConformanceReport check_provider(const PlatformFactory& platform,
 
 ConformanceResult check_provider_clause(std::string_view id, const PlatformFactory& platform,
                                         const ConformanceOptions& options) {
+  for (const ClauseEntry& entry : all_clauses())
+    if (id == entry.clause.id) return try_clause(entry, platform, options);
   Verdict verdict = failed("no such clause; conformance_clauses() lists them", {});
   verdict.clause.id = id;
-  for (const ClauseEntry& entry : all_clauses()) {
-    if (id != entry.clause.id) continue;
-    verdict = try_clause(entry, platform, options);
-    verdict.clause = entry.clause;
-  }
   return verdict;
 }
 

@@ -1,7 +1,6 @@
 #include "testing/provider_watch.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "base/guarded.hpp"
 
@@ -40,64 +39,46 @@ std::string Answer::text() const {
 }
 
 ProviderWatch::ProviderWatch(EndpointsProvider& inner, const std::string& suffix) : inner_(inner) {
-  id_ = guarded([&] { return noting("id()", [&] { return inner_.id(); }); }).value_or("provider") +
-        suffix;
-  auto subscribed = guarded([this] {
-    return noting("subscribe()", [this] {
-      return inner_.subscribe([this](const std::vector<ServiceName>& changed) { hear(changed); });
-    });
+  id_ = noting("id()", [&] { return inner_.id(); }).value_or("provider") + suffix;
+  auto subscribed = noting("subscribe()", [this] {
+    return inner_.subscribe([this](const std::vector<ServiceName>& changed) { hear(changed); });
   });
   // Otherwise it is recorded, and a waiting clause will see no announcement.
   if (subscribed.ok()) subscription_ = *std::move(subscribed);
 }
 
 template <class Call>
-auto ProviderWatch::noting(const std::string& name, Call call) const -> decltype(call()) {
-  const auto note = [&](const std::string& what) {
+auto ProviderWatch::noting(const std::string& name, Call call) const -> Result<decltype(call())> {
+  auto answer = guarded(call);
+  if (!answer.ok()) {
     std::lock_guard lock(mutex_);
-    thrown_.insert(name + " threw " + what);
-  };
-  try {
-    return call();
-  } catch (const std::exception& error) {
-    note(std::string("'") + error.what() + '\'');
-    throw;
-  } catch (...) {
-    note("an exception that is no std::exception");
-    throw;
+    thrown_.insert(name + " threw '" + answer.error().message + '\'');
   }
+  return answer;
 }
 
 Answer ProviderWatch::ask(const ServiceName& service) const {
-  auto known = guarded([&] { return list(service); });
+  auto known = list(service);
   if (!known.ok()) return {std::nullopt, known.error().message};
   return {sorted(*std::move(known)), {}};
 }
 
-bool ProviderWatch::synced() const {
-  return guarded([this] { return has_synced(); }).value_or(false);
-}
-
-bool ProviderWatch::is_healthy() const {
-  return guarded([this] { return healthy(); }).value_or(false);
-}
-
-bool ProviderWatch::has_synced() const {
+Result<bool> ProviderWatch::ask_synced() const {
   return noting("has_synced()", [&] { return inner_.has_synced(); });
 }
 
-bool ProviderWatch::healthy() const {
+Result<bool> ProviderWatch::ask_healthy() const {
   return noting("healthy()", [&] { return inner_.healthy(); });
 }
 
 std::optional<std::vector<Endpoint>> ProviderWatch::list_endpoints_for_service(
     const ServiceName& service) const {
-  Known known = list(service);
+  Known known = or_throw(list(service));
   if (rewrite_) rewrite_(service, known);
   return known;
 }
 
-Known ProviderWatch::list(const ServiceName& service) const {
+Result<Known> ProviderWatch::list(const ServiceName& service) const {
   return noting("list_endpoints_for_service(" + service.str() + ")",
                 [&] { return inner_.list_endpoints_for_service(service); });
 }

@@ -7,12 +7,14 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "osm/endpoints_provider.hpp"
 #include "osm/notifier.hpp"
+#include "osm/result.hpp"
 
 namespace osm::inline v1::testing {
 
@@ -30,6 +32,10 @@ struct Answer {
 };
 
 std::string text_of(const Known& known);
+// "<seen> in place of [10.0.0.1:8080 as shop/books]"
+inline std::string instead_of(const Known& expected, const std::string& seen) {
+  return seen + " in place of " + text_of(expected);
+}
 Known sorted(Known known);
 
 class ProviderWatch final : public EndpointsProvider {
@@ -39,8 +45,8 @@ class ProviderWatch final : public EndpointsProvider {
 
   // Asks the provider. An exception becomes the answer and is recorded.
   Answer ask(const ServiceName& service) const;
-  bool synced() const;      // false if it throws
-  bool is_healthy() const;  // also false if it throws
+  bool synced() const { return ask_synced().value_or(false); }       // false if it throws
+  bool is_healthy() const { return ask_healthy().value_or(false); }  // also false if it throws
 
   // Notifies the mesh in place of the provider.
   void announce(const std::vector<ServiceName>& changed) { to_mesh_.notify(changed); }
@@ -59,8 +65,9 @@ class ProviderWatch final : public EndpointsProvider {
   std::vector<std::string> thrown() const;
 
   std::string id() const override { return id_; }
-  bool has_synced() const override;
-  bool healthy() const override;
+  // These throw as the provider does.
+  bool has_synced() const override { return or_throw(ask_synced()); }
+  bool healthy() const override { return or_throw(ask_healthy()); }
   std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override;
   Subscription subscribe(
@@ -69,9 +76,17 @@ class ProviderWatch final : public EndpointsProvider {
   }
 
  private:
+  template <class T>
+  static T or_throw(Result<T> answer) {
+    if (!answer.ok()) throw std::runtime_error(answer.error().message);
+    return *std::move(answer);
+  }
+  // Result: that of `call`, whose exception is recorded.
   template <class Call>
-  auto noting(const std::string& name, Call call) const -> decltype(call());
-  Known list(const ServiceName& service) const;
+  auto noting(const std::string& name, Call call) const -> Result<decltype(call())>;
+  Result<bool> ask_synced() const;
+  Result<bool> ask_healthy() const;
+  Result<Known> list(const ServiceName& service) const;
   void hear(const std::vector<ServiceName>& changed);
 
   EndpointsProvider& inner_;

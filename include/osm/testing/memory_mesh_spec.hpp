@@ -68,7 +68,6 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   struct State;
   template <class T>
   void put_object(const T& object);
-  void notify(std::vector<ObjectKey> changed);
   std::unique_ptr<State> state_;
 };
 
