@@ -3,7 +3,9 @@
 #include <sys/un.h>
 
 #include <boost/asio/ip/address.hpp>
-#include <charconv>
+#include <cstdint>
+
+#include "base/numbers.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -51,11 +53,9 @@ Result<Address> parse_address(std::string_view text) {
     return invalid(text, "an IPv6 address needs brackets");
   }
   if (host.empty()) return invalid(text, "the host is missing (0.0.0.0 is every interface)");
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (error != std::errc() || end != port.data() + port.size())
-    return invalid(text, "the port is not a number from 0 to 65535");
-  return Address{std::string(host), number, ""};
+  const auto number = number_of<std::uint16_t>(port);
+  if (!number) return invalid(text, "the port is not a number from 0 to 65535");
+  return Address{std::string(host), *number, ""};
 }
 
 }  // namespace osm::inline v1::net

@@ -1,6 +1,9 @@
 #include "osm/net/http.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/trim.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -81,28 +84,22 @@ std::optional<std::string> decode_query_text(std::string_view text) {
 }
 
 std::string encode_query_text(std::string_view text) {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
   static constexpr std::string_view kUnreserved =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
   std::string out;
   for (const char c : text) {
     if (kUnreserved.find(c) != std::string_view::npos) {
       out.push_back(c);
-      continue;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
-    const auto byte = static_cast<unsigned char>(c);
-    out.push_back('%');
-    out.push_back(kDigits[byte >> 4]);
-    out.push_back(kDigits[byte & 15]);
   }
   return out;
 }
 
 bool has_media_type(std::string_view content_type, std::string_view media_type) {
-  constexpr std::string_view kBlank = " \t";
-  std::string_view said = content_type.substr(0, content_type.find(';'));
-  said.remove_prefix(std::min(said.find_first_not_of(kBlank), said.size()));
-  said = said.substr(0, said.find_last_not_of(kBlank) + 1);
+  std::string said(content_type.substr(0, content_type.find(';')));
+  boost::trim_if(said, boost::is_any_of(" \t"));
   return boost::beast::iequals(said, media_type);
 }
 

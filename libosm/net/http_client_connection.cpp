@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "net/http_client_exchange.hpp"
 #include "osm/certificate/secret_bytes.hpp"
 
 namespace osm::inline v1::net {
@@ -88,13 +87,13 @@ void Connection::connect(std::function<void(Status)> done) {
   on_connected_ = std::move(done);
   if (options_.address.is_unix()) {
     endpoints_.emplace_back(asio::local::stream_protocol::endpoint(options_.address.unix_path));
-    return connect_to(0, {});
+    return connect_to_one();
   }
   error_code not_an_address;
   const auto address = asio::ip::make_address(options_.address.host, not_an_address);
   if (not_an_address) return look_up();
   endpoints_.emplace_back(asio::ip::tcp::endpoint(address, options_.address.port));
-  connect_to(0, {});
+  connect_to_one();
 }
 
 void Connection::look_up() {
@@ -104,24 +103,22 @@ void Connection::look_up() {
       if (self->closed_) return;
       if (!found.ok()) return self->connected(found.error());
       self->endpoints_ = *std::move(found);
-      self->connect_to(0, {});
+      self->connect_to_one();
     });
   };
   if (options_.blocking != nullptr) return options_.blocking->post(std::move(task));
   task();
 }
 
-void Connection::connect_to(std::size_t index, const ErrorCodeOf& last) {
-  if (index == endpoints_.size()) return connected(Error{code_of(last), last.message()});
+void Connection::connect_to_one() {
   waits_for_ = "a connection";
-  error_code ignored;
-  wire_.socket().socket().close(ignored);
-  wire_.socket().async_connect(endpoints_[index],
-                               [self = shared_from_this(), index](const error_code& error) {
-                                 if (self->closed_) return;
-                                 if (error) return self->connect_to(index + 1, error);
-                                 self->on_tcp();
-                               });
+  wire_.socket().async_connect(
+      endpoints_,
+      [self = shared_from_this()](const error_code& error, const StreamProtocol::endpoint&) {
+        if (self->closed_) return;
+        if (error) return self->connected(Error{code_of(error), error.message()});
+        self->on_tcp();
+      });
 }
 
 void Connection::on_tcp() {
@@ -157,7 +154,7 @@ void Connection::connected(Status status) {
 }
 
 void Connection::exchange(std::string head, std::string_view body, bool head_only,
-                          std::shared_ptr<Exchange> receiver) {
+                          std::shared_ptr<ResponseReceiver> receiver) {
   receiver_ = receiver;
   head_ = std::move(head);
   head_only_ = head_only;

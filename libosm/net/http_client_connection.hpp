@@ -1,7 +1,4 @@
-// One connection of the client: it connects, then carries requests one after the other.
-//
-// It has no deadlines and no pool: its user closes it when it takes too long. Everything runs on
-// the client's strand, and no callback runs inside the call that asked for it.
+// One connection of the client, and the wire form of a request.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,10 +20,31 @@
 
 namespace osm::inline v1::net {
 
+// Request line and headers for the server at `address`. Failure: kInvalidArgument for input that
+// the server would read differently than its caller: line breaks, headers that frame the body.
+Result<std::string> request_head(const HttpRequest& request, const Address& address);
+
+// True if the request may be sent again when it is unknown if it arrived (RFC 9110, section 9.2.2).
+bool is_idempotent(const std::string& method);
+
 using ClientStrand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-class Exchange;
+// Receives the response to a request. Thread: the client's strand.
+class ResponseReceiver {
+ public:
+  virtual ~ResponseReceiver() = default;
+  // Both return true to continue; if they return false, they have closed the connection, and
+  // nothing more follows.
+  virtual bool on_head(Response head, std::optional<std::uint64_t> content_length) = 0;
+  virtual bool on_data(std::string_view data) = 0;
+  // The last call. `untouched`: it failed before the first byte of a response.
+  virtual void on_end(Status status, bool untouched) = 0;
+};
 
+// One connection of the client: it connects, then carries requests one after the other.
+//
+// It has no deadlines and no pool: its user closes it when it takes too long. Everything runs on
+// the client's strand, and no callback runs inside the call that asked for it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // Lifetime: the references belong to the client, which lives while callbacks may run.
@@ -37,7 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Sends a request; `receiver` is told of the response. Precondition: connected, and the previous
   // exchange has ended. `body` lives until on_end().
   void exchange(std::string head, std::string_view body, bool head_only,
-                std::shared_ptr<Exchange> receiver);
+                std::shared_ptr<ResponseReceiver> receiver);
   // Closes the connection; no callback runs any more.
   void close();
 
@@ -56,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Result<tls::Session> make_session();
   void look_up();
-  void connect_to(std::size_t index, const ErrorCodeOf& last);
+  void connect_to_one();  // of `endpoints_`, the first that accepts
   void on_tcp();
   void on_handshake(const ErrorCodeOf& error);
   void connected(Status status);
@@ -86,7 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reusable_ = false;
 
   // The running operation holds the receiver, so that an ended event loop keeps no object alive.
-  std::weak_ptr<Exchange> receiver_;
+  std::weak_ptr<ResponseReceiver> receiver_;
   std::string head_;
   bool head_only_ = false;
   int interim_ = 0;

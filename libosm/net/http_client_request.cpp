@@ -4,7 +4,7 @@
 #include <boost/beast/core/string.hpp>
 #include <string_view>
 
-#include "net/http_client_exchange.hpp"
+#include "net/http_client_connection.hpp"
 
 namespace osm::inline v1::net {
 namespace {

@@ -1,5 +1,9 @@
 #include "osm/net/router.hpp"
 
+#include <fmt/format.h>
+
+#include <ranges>
+
 namespace osm::inline v1::net {
 
 Router& Router::get(std::string path, Handler handler) {
@@ -15,17 +19,14 @@ Router& Router::post(std::string path, Handler handler) {
 Response Router::operator()(const Request& request) const {
   const auto path = routes_.find(request.path);
   if (path == routes_.end()) {
-    std::string known;
-    for (const auto& [route, methods] : routes_) known += (known.empty() ? "" : ", ") + route;
     return error_response(
-        {ErrorCode::kNotFound, "there is nothing at " + request.path + "; there is " + known});
+        {ErrorCode::kNotFound, fmt::format("there is nothing at {}; there is {}", request.path,
+                                           fmt::join(routes_ | std::views::keys, ", "))});
   }
   const auto handler = path->second.find(request.method);
   if (handler != path->second.end()) return handler->second(request);
 
-  std::string allowed;
-  for (const auto& [method, unused] : path->second)
-    allowed += (allowed.empty() ? "" : ", ") + method;
+  const std::string allowed = fmt::format("{}", fmt::join(path->second | std::views::keys, ", "));
   Response response =
       error_response({ErrorCode::kInvalidArgument,
                       request.path + " does not take " + request.method + "; it takes " + allowed});

@@ -28,7 +28,7 @@ Error unusable(std::string_view what) {
 Result<Context> make_context(const SSL_METHOD* method) {
   Context context(SSL_CTX_new(method));
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1)
-    return Error{ErrorCode::kInternal, "OpenSSL SSL_CTX_new: " + reason()};
+    return openssl::failure("SSL_CTX_new");
   // A resumed session would keep using a replaced certificate.
   SSL_CTX_set_options(context.get(),
                       SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
@@ -81,9 +81,11 @@ int choose_http11(SSL*, const unsigned char** chosen, unsigned char* size,
   return SSL_TLSEXT_ERR_OK;
 }
 
-Session new_session(SSL_CTX& context) { return Session(SSL_new(&context)); }
-
-Error out_of_memory() { return {ErrorCode::kInternal, "OpenSSL SSL_new: " + reason()}; }
+Result<Session> new_session(SSL_CTX& context) {
+  Session session(SSL_new(&context));
+  if (!session) return openssl::failure("SSL_new");
+  return session;
+}
 
 bool same(const ClientTls& a, const ClientTls& b) {
   const bool same_key =
@@ -137,8 +139,7 @@ Result<Session> make_client_session(SSL_CTX& context, const std::string& name) {
   if (name.empty() || name.find('\0') != std::string::npos)
     return Error{ErrorCode::kInvalidArgument,
                  "a TLS server needs a name to be verified by: set server_name"};
-  Session session = new_session(context);
-  if (!session) return out_of_memory();
+  OSM_TRY(Session session, new_session(context));
   boost::system::error_code not_an_address;
   boost::asio::ip::make_address(name, not_an_address);
   if (!not_an_address) {
@@ -180,9 +181,7 @@ Result<Session> ServerContexts::session_for(const certificate::CertificatePtr& c
     OSM_TRY(context_, make_server_context(*certificate, client_ca_pem_));
     made_of_ = certificate;
   }
-  Session session = new_session(*context_);
-  if (!session) return out_of_memory();
-  return session;
+  return new_session(*context_);
 }
 
 }  // namespace osm::inline v1::net::tls
