@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
 #include <utility>
 
 #include "base/base64.hpp"
+#include "base/maps.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
 
@@ -65,25 +67,17 @@ Result<json::value> parse(std::string_view body) {
 
 json::object take_object(json::value& request, std::string_view name) {
   json::value* object = request.as_object().if_contains(name);
-  if (object == nullptr || !object->is_object()) return {};
-  return std::move(object->as_object());
+  return object && object->is_object() ? std::move(object->as_object()) : json::object();
 }
 
 std::string_view reason_of(int code) {
-  switch (code) {
-    case 400:
-      return "BadRequest";
-    case 403:
-      return "Forbidden";
-    case 413:
-      return "RequestEntityTooLarge";
-    case 422:
-      return "Invalid";
-    case 503:
-      return "ServiceUnavailable";
-    default:
-      return "InternalError";
-  }
+  static const std::map<int, std::string_view> kReasons{{400, "BadRequest"},
+                                                        {403, "Forbidden"},
+                                                        {413, "RequestEntityTooLarge"},
+                                                        {422, "Invalid"},
+                                                        {503, "ServiceUnavailable"}};
+  const auto* reason = find_in(kReasons, code);
+  return reason ? *reason : "InternalError";
 }
 
 int code_of(ErrorCode code) {

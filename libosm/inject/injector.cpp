@@ -7,7 +7,6 @@
 #include "inject/admission.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_bootstrap.hpp"
-#include "inject/pod_certificate.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/pod_patch.hpp"
 #include "model/names.hpp"

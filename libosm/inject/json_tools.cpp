@@ -1,6 +1,5 @@
 #include "inject/json_tools.hpp"
 
-#include <cassert>
 #include <string>
 
 namespace osm::inline v1::inject {
@@ -63,40 +62,25 @@ class Differ {
   json::array patch_;
 };
 
-json::value& member_at(json::object& object, std::initializer_list<std::string_view> path) {
-  json::object* map = &object;
-  json::value* value = nullptr;
-  for (const std::string_view name : path) {
-    if (value != nullptr) map = value->is_null() ? &value->emplace_object() : &value->as_object();
-    value = &(*map)[name];
-  }
-  assert(value != nullptr);
-  return *value;
+json::value& member_at(json::object& object, std::string_view outer, std::string_view inner) {
+  json::value& map = object[outer];
+  return (map.is_null() ? map.emplace_object() : map.as_object())[inner];
 }
 
 }  // namespace
 
-json::value* find(json::object& object, std::initializer_list<std::string_view> path) {
-  json::object* map = &object;
-  json::value* value = nullptr;
-  for (const std::string_view name : path) {
-    if (value != nullptr) {
-      if (!value->is_object()) return nullptr;
-      map = &value->get_object();
-    }
-    value = map->if_contains(name);
-    if (value == nullptr) return nullptr;
-  }
-  return value;
+json::value* find(json::object& object, std::string_view outer, std::string_view inner) {
+  json::value* map = object.if_contains(outer);
+  return map && map->is_object() ? map->get_object().if_contains(inner) : nullptr;
 }
 
-json::object& map_at(json::object& object, std::initializer_list<std::string_view> path) {
-  json::value& value = member_at(object, path);
+json::object& map_at(json::object& object, std::string_view outer, std::string_view inner) {
+  json::value& value = member_at(object, outer, inner);
   return value.is_null() ? value.emplace_object() : value.as_object();
 }
 
-json::array& list_at(json::object& object, std::initializer_list<std::string_view> path) {
-  json::value& value = member_at(object, path);
+json::array& list_at(json::object& object, std::string_view outer, std::string_view inner) {
+  json::value& value = member_at(object, outer, inner);
   return value.is_null() ? value.emplace_array() : value.as_array();
 }
 

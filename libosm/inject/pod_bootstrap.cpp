@@ -2,16 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
-#include "inject/pod_certificate.hpp"
+#include "base/digest.hpp"
+#include "base/times.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/refusal.hpp"
+#include "model/names.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::inject {
 namespace {
 
 constexpr std::uint16_t kAdsPort = 15128;
+
+// After 7/12 to 2/3 of its life, depending on its fingerprint: certificates that were issued within
+// one minute are not all renewed within one minute.
+WallTime renew_after(const certificate::Certificate& certificate) {
+  const std::chrono::nanoseconds life = certificate.not_after - certificate.not_before;
+  const int share = digest_of(certificate.fingerprint).bytes[0];
+  return certificate.not_before + life / 3 * 2 - life / 12 / 256 * share;
+}
 
 }  // namespace
 
@@ -29,6 +41,53 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
   OSM_TRY(auto files, proxy_files(input));
   files.insert(files.begin(), key_file(input.certificate));
   return files;
+}
+
+std::string certificate_source(const std::string& issuer_id, const std::string& trust_bundle_pem,
+                               const TrustDomains& trust_domain) {
+  DigestBuilder digest;
+  digest.add(issuer_id).add(trust_bundle_pem).add(trust_domain.signing.str());
+  for (const TrustDomain& accepted : trust_domain.accepted) digest.add(accepted.str());
+  return digest.finish().hex();
+}
+
+Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
+                                                  const TrustDomain& trust_domain,
+                                                  const ProxyId& proxy,
+                                                  const ServiceAccount& account) {
+  const certificate::Subject subject{model::pod_common_name(proxy, account.ns),
+                                     model::proxy_spiffe_id(trust_domain, {proxy, account}),
+                                     certificate::Usage::kProxy};
+  auto issued = manager.issue_certificate(subject, certificate::kProxyCertificateValidity);
+  // Only the Secret keeps the certificate.
+  manager.release_certificate(subject.common_name);
+  if (!issued.ok()) return issued.error().with_context("the proxy certificate");
+  return issued;
+}
+
+BootstrapFile key_file(const certificate::Certificate& certificate) {
+  return {std::string(kProxyKeyFile), 0600, true, certificate.private_key.pem()};
+}
+
+std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
+                                                  const std::string& trust_bundle_pem,
+                                                  const TrustDomains& trust_domain) {
+  return {{kCertificateSourceAnnotation,
+           certificate_source(certificate.issuer_id, trust_bundle_pem, trust_domain)},
+          {kRenewCertificateAfterAnnotation, rfc3339(renew_after(certificate))}};
+}
+
+Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
+                                             const TrustDomains& trust_domain, const ProxyId& proxy,
+                                             const ServiceAccount& account) {
+  OSM_TRY(const certificate::CertificatePtr issued,
+          issue_for_pod(manager, trust_domain.signing, proxy, account));
+  const std::string bundle = manager.trust_bundle_pem();
+  PodCertificate result{
+      certificate_files(*issued, bundle, trust_domain, std::string(kBootstrapDirectory)),
+      annotations_of(*issued, bundle, trust_domain)};
+  result.files.insert(result.files.begin(), key_file(*issued));
+  return result;
 }
 
 }  // namespace osm::inline v1::inject

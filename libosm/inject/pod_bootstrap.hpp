@@ -1,13 +1,18 @@
-// Bootstrap of a pod's sidecar, as the content of its Secret.
+// Bootstrap of a pod's sidecar, as the content of its Secret. Its proxy certificate is issued at
+// admission, and renewed while the pod lives.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "inject/envoy_bootstrap.hpp"
 #include "inject/probes.hpp"
+#include "osm/certificate/manager.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 #include "osm/result.hpp"
+#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::inject {
 
@@ -17,5 +22,19 @@ namespace osm::inline v1::inject {
 Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
                                                  const std::vector<Probe>& probes,
                                                  const std::string& osm_namespace);
+
+// As issue_pod_certificate(), for callers that also make the rest of the Secret.
+Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
+                                                  const TrustDomain& trust_domain,
+                                                  const ProxyId& proxy,
+                                                  const ServiceAccount& account);
+
+// The file of the certificate's key.
+BootstrapFile key_file(const certificate::Certificate& certificate);
+
+// Annotations of the Secret that contains the certificate.
+std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
+                                                  const std::string& trust_bundle_pem,
+                                                  const TrustDomains& trust_domain);
 
 }  // namespace osm::inline v1::inject

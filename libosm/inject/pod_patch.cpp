@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/split.hpp>
+#include <boost/algorithm/string/trim.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/maps.hpp"
 #include "base/numbers.hpp"
 #include "inject/interception.hpp"
 #include "inject/json_tools.hpp"
@@ -54,16 +58,11 @@ Result<std::optional<bool>> read_switch(std::string_view owner, std::string_view
                            owner, annotation, spec::shortened(*text, 64))};
 }
 
-const std::string* find_text(const std::map<std::string, std::string>& map, std::string_view key) {
-  const auto found = map.find(std::string(key));
-  return found == map.end() ? nullptr : &found->second;
-}
-
 bool is_of_mesh(const InjectionNamespace& ns, const MeshMembership& mesh) {
   if (ns.name == "kube-system" || ns.name == "kube-public" || ns.name == mesh.osm_namespace)
     return false;
   if (ns.labels.contains("openservicemesh.io/ignore")) return false;
-  const std::string* monitored_by = find_text(ns.labels, kMonitoredByLabel);
+  const std::string* monitored_by = find_in(ns.labels, std::string(kMonitoredByLabel));
   return monitored_by != nullptr && *monitored_by == mesh.mesh_name;
 }
 
@@ -77,14 +76,8 @@ std::vector<std::string> list_of(const Field& annotation) {
   std::vector<std::string> items;
   const std::string text = annotation.text().value_or("");
   if (text.find_first_not_of(" \t") == std::string::npos) return items;
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find(',', at), text.size());
-    const std::string_view item = std::string_view(text).substr(at, end - at);
-    const auto first = std::min(item.find_first_not_of(" \t"), item.size());
-    const auto last = item.find_last_not_of(" \t");
-    items.emplace_back(item.substr(first, last == std::string_view::npos ? 0 : last + 1 - first));
-    at = end + 1;
-  }
+  boost::split(items, text, boost::is_any_of(","));
+  for (std::string& item : items) boost::trim_if(item, boost::is_any_of(" \t"));
   if (items.size() > kMaxListed) {
     annotation.refuse(fmt::format("has {} entries, at most {}", items.size(), kMaxListed),
                       ErrorCode::kTooLarge);
@@ -205,14 +198,14 @@ class Patcher {
     if (name == kInitContainer) return true;
     if (name != kEnvoyContainer) return false;
     const json::array& mounts = v1::list_at(container, "volumeMounts");
-    return std::any_of(mounts.begin(), mounts.end(), [](const json::value& mount) {
+    return std::ranges::any_of(mounts, [](const json::value& mount) {
       return text_at(mount, "name") == kBootstrapVolume;
     });
   }
 
   template <class Remove>
   void remove_from(std::string_view list, const Remove& remove) {
-    json::value* items = find(pod(), {"spec", list});
+    json::value* items = find(pod(), "spec", list);
     if (items == nullptr || !items->is_array()) return;
     json::array kept;
     for (json::value& item : items->as_array())
@@ -241,8 +234,8 @@ class Patcher {
   static void check_port(const Field& port) {
     if (port["protocol"].text().value_or("TCP") != "TCP") return;
     const auto declared = port["containerPort"].integer(1, 65535);
-    if (declared && std::find(kSidecarPorts.begin(), kSidecarPorts.end(),
-                              Port{static_cast<std::uint16_t>(*declared)}) != kSidecarPorts.end())
+    if (declared && std::ranges::find(kSidecarPorts, Port{static_cast<std::uint16_t>(*declared)}) !=
+                        kSidecarPorts.end())
       port["containerPort"].refuse(
           fmt::format("{} is the sidecar's: let the container listen elsewhere", *declared));
   }
@@ -251,7 +244,7 @@ class Patcher {
     if (input_.native_sidecars) return true;
     // An API server that stores such containers supports them.
     const std::vector<Field> containers = root()["spec"]["initContainers"].list();
-    return std::any_of(containers.begin(), containers.end(), [](const Field& container) {
+    return std::ranges::any_of(containers, [](const Field& container) {
       return container["restartPolicy"].text() == "Always";
     });
   }
@@ -294,11 +287,10 @@ class Patcher {
   void add_sidecar(const ContainerImages& images, const InterceptionOptions& interception,
                    const std::vector<Probe>& probes) {
     const bool native = is_native();
-    const bool liveness = std::any_of(probes.begin(), probes.end(), [](const Probe& probe) {
-      return probe.kind == ProbeKind::kLiveness;
-    });
+    const bool liveness = std::ranges::any_of(
+        probes, [](const Probe& probe) { return probe.kind == ProbeKind::kLiveness; });
     const SidecarConfig& config = input_.config.injection.sidecar;
-    json::array& init = list_at(pod(), {"spec", "initContainers"});
+    json::array& init = list_at(pod(), "spec", "initContainers");
     json::object envoy = envoy_container(images, config, native, liveness);
     for (const Probe& probe : probes)
       if (probe.method == ProbeMethod::kWait) envoy["lifecycle"] = sidecar_lifecycle(probe);
@@ -307,21 +299,21 @@ class Patcher {
       init.insert(init.begin() + 1, std::move(envoy));
     } else {
       // Append it last: kubectl's commands use the first container by default.
-      list_at(pod(), {"spec", "containers"}).push_back(std::move(envoy));
+      list_at(pod(), "spec", "containers").push_back(std::move(envoy));
     }
-    list_at(pod(), {"spec", "volumes"})
+    list_at(pod(), "spec", "volumes")
         .push_back({{"name", kBootstrapVolume},
                     {"secret", {{"secretName", bootstrap_secret_name(input_.proxy_id)}}}});
   }
 
   void stamp() {
-    map_at(pod(), {"metadata", "labels"})[kProxyUuidLabel] = input_.proxy_id.str();
+    map_at(pod(), "metadata", "labels")[kProxyUuidLabel] = input_.proxy_id.str();
     if (!input_.metrics) return;
     const std::pair<std::string_view, std::string> scraped[] = {
         {"prometheus.io/scrape", "true"},
         {"prometheus.io/port", std::to_string(number(kPrometheusPort))},
         {"prometheus.io/path", "/stats/prometheus"}};
-    json::object& annotations = map_at(pod(), {"metadata", "annotations"});
+    json::object& annotations = map_at(pod(), "metadata", "annotations");
     for (const auto& [name, value] : scraped) {
       json::value& annotation = annotations[name];
       if (annotation.is_string() && annotation.as_string() != value) {
@@ -351,14 +343,16 @@ Result<bool> wants_sidecar(const json::object& pod, const InjectionNamespace& ns
   const Field metadata(pod.if_contains("metadata"), "metadata", findings);
   const auto own = metadata["annotations"][kInjectionAnnotation].text();
   OSM_TRY(const auto of_pod, read_switch("the pod", kInjectionAnnotation, own ? &*own : nullptr));
-  OSM_TRY(const auto of_namespace, read_switch("namespace " + ns.name, kInjectionAnnotation,
-                                               find_text(ns.annotations, kInjectionAnnotation)));
+  OSM_TRY(const auto of_namespace,
+          read_switch("namespace " + ns.name, kInjectionAnnotation,
+                      find_in(ns.annotations, std::string(kInjectionAnnotation))));
   return of_pod.value_or(of_namespace.value_or(false));
 }
 
 Result<bool> wants_metrics(const InjectionNamespace& ns) {
-  OSM_TRY(const auto metrics, read_switch("namespace " + ns.name, kMetricsAnnotation,
-                                          find_text(ns.annotations, kMetricsAnnotation)));
+  OSM_TRY(const auto metrics,
+          read_switch("namespace " + ns.name, kMetricsAnnotation,
+                      find_in(ns.annotations, std::string(kMetricsAnnotation))));
   return metrics.value_or(false);
 }
 

@@ -172,14 +172,14 @@ std::string listener(std::string_view name, Port port, const std::string& routes
                      request_timeout);
 }
 
-// Routes and clusters of one listener.
+// Routes and filters of one listener.
 struct Served {
   std::string routes;
   std::string answers;
 };
 
-Served serve(ProbeKind kind, const std::vector<Probe>& probes) {
-  Served served;
+// Result: `served`, and what serves the probes of this kind.
+Served serve(ProbeKind kind, const std::vector<Probe>& probes, Served served = {}) {
   for (const Probe& probe : probes) {
     if (probe.kind != kind) continue;
     if (is_answered_by_sidecar(probe)) {
@@ -213,18 +213,14 @@ ProbeResources probe_resources(const std::vector<Probe>& probes) {
                                     is_hook(kind) ? kNoTimeout : "10s");
   };
   for (const ProbeKind kind : {ProbeKind::kLiveness, ProbeKind::kReadiness, ProbeKind::kStartup}) {
-    Served served = serve(kind, probes);
+    Served sidecars;
     if (kind != ProbeKind::kLiveness)
-      served.routes =
-          route(probe_path(kind, std::string(kEnvoyContainer)), kAdminCluster, "/ready", 1) +
-          served.routes;
-    listen(probe_word(kind), kind, served);
+      sidecars.routes =
+          route(probe_path(kind, std::string(kEnvoyContainer)), kAdminCluster, "/ready", 1);
+    listen(probe_word(kind), kind, serve(kind, probes, std::move(sidecars)));
   }
-  Served hooks = serve(ProbeKind::kPostStart, probes);
-  const Served before_stop = serve(ProbeKind::kPreStop, probes);
-  hooks.routes += before_stop.routes;
-  hooks.answers += before_stop.answers;
-  listen("hooks", ProbeKind::kPreStop, hooks);
+  listen("hooks", ProbeKind::kPreStop,
+         serve(ProbeKind::kPreStop, probes, serve(ProbeKind::kPostStart, probes)));
   return resources;
 }
 

@@ -110,15 +110,11 @@ std::string request_path(std::string_view path) {
   return out;
 }
 
-bool has_control_characters(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
-
 // Refuses text that a request or YAML cannot contain.
 std::string plain_text(const Field& field) {
   const std::string text = field.text().value_or("");
-  if (has_control_characters(text)) field.refuse("must not hold control characters");
+  if (std::ranges::any_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    field.refuse("must not hold control characters");
   return text;
 }
 
@@ -174,7 +170,7 @@ std::int64_t seconds_of(const Field& field, std::int64_t otherwise) {
 
 // The original handlers of a pod: {"web": {"livenessProbe": {"httpGet": {...}}}}.
 json::object take_originals(json::object& pod, spec::Findings& findings) {
-  json::value* annotations = find(pod, {"metadata", "annotations"});
+  json::value* annotations = find(pod, "metadata", "annotations");
   if (annotations == nullptr || !annotations->is_object()) return {};
   json::object& map = annotations->as_object();
   const Field field(map.if_contains(kOriginalProbesAnnotation),
@@ -228,9 +224,8 @@ std::vector<Probe> rewrite_probes(json::object& pod, const std::string& hook_key
       [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
         Probe probe{.container = container["name"].required_text(), .kind = kind.kind};
         probe.asked = probe_path(probe.kind, probe.container, hook_key);
-        const auto* const handler =
-            std::find_if(kHandlers.begin(), kHandlers.end(),
-                         [&](std::string_view name) { return field[name].present(); });
+        const auto* const handler = std::ranges::find_if(
+            kHandlers, [&](std::string_view name) { return field[name].present(); });
         // kubelet itself does not support tcpSocket hooks.
         if (handler == kHandlers.end() || (is_hook(kind.kind) && *handler != "httpGet")) return;
         auto request = read_handler(*handler, field[*handler], container, probe);
@@ -245,8 +240,7 @@ std::vector<Probe> rewrite_probes(json::object& pod, const std::string& hook_key
         probes.push_back(std::move(probe));
       });
   if (!originals.empty() && findings.valid()) {
-    map_at(pod, {"metadata", "annotations"})[kOriginalProbesAnnotation] =
-        json::serialize(originals);
+    map_at(pod, "metadata", "annotations")[kOriginalProbesAnnotation] = json::serialize(originals);
   }
   return probes;
 }
@@ -258,7 +252,7 @@ void restore_probes(json::object& pod, spec::Findings& findings) {
       [&](const Field& container, const KindInfo& kind, json::object& value, const Field& field) {
         const std::string name = container["name"].required_text();
         if (!is_rewritten(value, kind, name)) return;
-        json::value* original = find(originals, {name, kind.field});
+        json::value* original = find(originals, name, kind.field);
         if (original == nullptr || !original->is_object()) {
           field.refuse("is a sidecar's, and the pod's annotation " +
                        std::string(kOriginalProbesAnnotation) +

@@ -1,12 +1,16 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json/value.hpp>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "base/json.hpp"
 #include "inject/admission.hpp"
-#include "inject/root_certificate_rules.hpp"
 #include "osm/inject/validator.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "spec/decode.hpp"
@@ -19,19 +23,6 @@ namespace json = boost::json;
 constexpr std::string_view kLastAdded =
     "xxxxx";  // length of the suffix that a server adds to generateName
 
-std::string text_at(const json::object& map, std::string_view name) {
-  const auto* value = map.if_contains(name);
-  const auto* text = value == nullptr ? nullptr : value->if_string();
-  return text == nullptr ? std::string() : std::string(text->data(), text->size());
-}
-
-const json::object& map_at(const json::object& map, std::string_view name) {
-  static const json::object kNone;
-  const auto* value = map.if_contains(name);
-  const auto* found = value == nullptr ? nullptr : value->if_object();
-  return found == nullptr ? kNone : *found;
-}
-
 json::value spec_of(const json::object& object) {
   const auto* spec = object.if_contains("spec");
   return spec == nullptr ? json::value() : *spec;
@@ -43,7 +34,7 @@ ObjectKey key_of(const AdmissionRequest& request) {
 
 // The written object in the form that a store will return.
 Object object_of(const AdmissionRequest& request, const json::object& written) {
-  const json::object& metadata = map_at(written, "metadata");
+  const json::object& metadata = v1::map_at(written, "metadata");
   Object object;
   object.key = key_of(request);
   if (object.key.name.empty()) object.key.name = text_at(metadata, "name");
@@ -51,7 +42,7 @@ Object object_of(const AdmissionRequest& request, const json::object& written) {
     object.key.name = text_at(metadata, "generateName").append(kLastAdded);
   object.api_version =
       request.group.empty() ? request.version : request.group + '/' + request.version;
-  for (const auto& [key, value] : map_at(metadata, "labels"))
+  for (const auto& [key, value] : v1::map_at(metadata, "labels"))
     if (const auto* text = value.if_string())
       object.labels.emplace(std::string(key), std::string(text->data(), text->size()));
   object.document = std::make_shared<const json::value>(written);
@@ -68,7 +59,8 @@ std::optional<T> decoded(const AdmissionRequest& request, const json::object& wr
 // An invalid object that was stored before must remain deletable: an author who only changes its
 // metadata, or removes its finalizers, need not repair it.
 bool leaves_the_spec(const AdmissionRequest& request) {
-  if (map_at(request.object, "metadata").if_contains("deletionTimestamp") != nullptr) return true;
+  if (v1::map_at(request.object, "metadata").if_contains("deletionTimestamp") != nullptr)
+    return true;
   return request.operation == "UPDATE" && spec_of(request.object) == spec_of(request.old_object);
 }
 
@@ -76,6 +68,53 @@ std::string line_of(const Problem& problem) {
   std::string line = problem.field;
   line.append(line.empty() ? "" : ": ").append(problem.cause);
   return line.append(" [").append(error_code_text(problem.code)).append("]");
+}
+
+// One CA and its successor.
+constexpr std::size_t kMostInUse = 2;
+
+// True of a value, or a pointer, that is there and has this role.
+constexpr auto in_use = [](const auto& root) { return root && root->role != RootRole::kInactive; };
+constexpr auto active = [](const auto& root) { return root && root->role == RootRole::kActive; };
+
+// Adds the reasons to refuse the change of a MeshRootCertificate, given the declared ones, this one
+// among them (docs/adr/0024). The decoder checks an object by itself. `before` and `after`: absent
+// if there is none, or if it is invalid.
+void check_change(const ObjectKey& key, const std::optional<MeshRootCertificate>& before,
+                  const std::optional<MeshRootCertificate>& after,
+                  const SharedList<MeshRootCertificate>& declared, std::vector<Problem>& problems) {
+  const auto refuse = [&](const char* field, std::string cause) {
+    problems.push_back({ErrorCode::kInvalidField, key, "", 0, field, std::move(cause)});
+  };
+  if (before && after) {
+    if (before->trust_domain != after->trust_domain)
+      refuse(
+          "spec.trustDomain",
+          "cannot be changed from " +
+              (before->trust_domain == TrustDomain() ? "the mesh's" : before->trust_domain.str()) +
+              "; declare another MeshRootCertificate");
+    if (!(before->provider == after->provider))
+      refuse("spec.provider",
+             "cannot be changed: the mesh would lose the CA that it trusts; declare another "
+             "MeshRootCertificate, and make this one inactive when that one signs");
+  }
+
+  std::vector<std::string> others;
+  bool other_active = false;
+  for (const auto& other : declared) {
+    if (other->name == key.name || !in_use(other)) continue;
+    others.push_back(other->name);
+    other_active = other_active || active(other);
+  }
+  if (in_use(after) && !in_use(before) && others.size() >= kMostInUse)
+    refuse("spec.role",
+           fmt::format("at most two may be other than inactive, the CA and the one that takes over "
+                       "from it; make one of these inactive first: {}",
+                       fmt::join(others, ", ")));
+  if (active(before) && !active(after) && !other_active)
+    refuse(after ? "spec.role" : "",
+           "is the only active one, and the mesh needs a CA that signs; declare the next one "
+           "active first, and wait until status.state of that one is signing");
 }
 
 class MeshValidator final : public Validator {
@@ -172,10 +211,10 @@ class MeshValidator final : public Validator {
     std::set<std::string_view> names;
     for (const spec::Kind& kind : kinds_)
       if (is_checked(kind)) names.insert(kind.name.kind);
-    std::string known;
-    for (const std::string_view name : names) known.append(known.empty() ? "" : ", ").append(name);
-    return "this webhook validates " + known +
-           "; take the kind out of the ValidatingWebhookConfiguration's rules";
+    return fmt::format(
+        "this webhook validates {}; take the kind out of the ValidatingWebhookConfiguration's "
+        "rules",
+        fmt::join(names, ", "));
   }
 
   // Adds conflicts with other objects. References to missing objects are no fault: those may follow
@@ -198,11 +237,7 @@ class MeshValidator final : public Validator {
     const auto before = decoded(request, request.old_object, spec::decode_root_certificate);
     const auto after = decoded(request, request.object, spec::decode_root_certificate);
     if (!request.object.empty() && !after) return;  // invalid, and refused for that
-    const ObjectKey key = key_of(request);
-    for (Problem& problem :
-         check_change({key, before ? &*before : nullptr, after ? &*after : nullptr},
-                      mesh_spec_.list_root_certificates()))
-      problems.push_back(std::move(problem));
+    check_change(key_of(request), before, after, mesh_spec_.list_root_certificates(), problems);
   }
 
   // Adds conflicts with stored policies that have the same claim. It decodes the stored ones, since
@@ -216,8 +251,8 @@ class MeshValidator final : public Validator {
       const auto other = spec::decode_policy(*stored).value;
       if (!other) continue;
       for (const auto& claim : policy->claims)
-        if (std::any_of(other->claims.begin(), other->claims.end(),
-                        [&](const auto& theirs) { return theirs.what == claim.what; }))
+        if (std::ranges::any_of(other->claims,
+                                [&](const auto& theirs) { return theirs.what == claim.what; }))
           problems.push_back(spec::duplicate_claim(object.key, claim, stored->key));
     }
   }

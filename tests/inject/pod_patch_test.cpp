@@ -27,7 +27,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 PodCase with_annotation(const std::string& name, const std::string& value) {
   PodCase pod = golden_pod("plain");
-  map_at(pod.pod, {"metadata", "annotations"})[name] = value;
+  map_at(pod.pod, "metadata", "annotations")[name] = value;
   return pod;
 }
 
@@ -230,7 +230,7 @@ TEST_SUITE("inject::wants_sidecar") {
       PodCase is = golden_pod("plain");
       is.ns.annotations.clear();
       if (*ns != '\0') is.ns.annotations[std::string(kInjectionAnnotation)] = ns;
-      if (*pod != '\0') map_at(is.pod, {"metadata", "annotations"})[kInjectionAnnotation] = pod;
+      if (*pod != '\0') map_at(is.pod, "metadata", "annotations")[kInjectionAnnotation] = pod;
       CHECK(wanted(is).value_or(!expected) == expected);
     }
   }
