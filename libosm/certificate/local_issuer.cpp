@@ -27,55 +27,53 @@ class LocalIssuer final : public Issuer {
   LocalIssuer(Authority ca, TrustDomain domain, const Clock& clock)
       : ca_(std::move(ca)), domain_(std::move(domain)), clock_(clock) {}
 
-  Result<std::string> sign(const SigningRequest& request) override;
+  Result<std::string> sign(const SigningRequest& request) override {
+    const CleanErrorQueue clean;
+    OSM_TRY(x509::validate(request.subject, domain_));
+    OSM_TRY(const x509::Lifetime lifetime, this->lifetime(request));
+    const auto key = x509::parse_request_key(request.request_pem);
+    if (!key)
+      return key.error().with_context("certificate request for common name \"" +
+                                      request.subject.common_name.str() + "\"");
+    OSM_TRY(const openssl::X509Handle leaf,
+            x509::make_leaf(request.subject, **key, lifetime, *ca_.chain.front(), *ca_.key));
+    OSM_TRY(const std::string pem, x509::to_pem(*leaf));
+    return pem + ca_.sent_pem;
+  }
+
   std::string trust_bundle_pem() const override { return ca_.root_pem; }
   std::string id() const override { return ca_.id; }
   WallTime not_after() const override { return ca_.not_after; }
 
  private:
-  Result<x509::Lifetime> lifetime(const SigningRequest& request) const;
+  Result<x509::Lifetime> lifetime(const SigningRequest& request) const {
+    const std::string& name = request.subject.common_name.str();
+    if (request.validity < std::chrono::seconds(1))
+      return Error{ErrorCode::kInvalidArgument,
+                   "common name \"" + name + "\": the validity must be at least one second"};
+    const WallTime now = clock_.wall_now();
+    // Compare durations: now + validity may overflow.
+    const auto left = std::chrono::floor<std::chrono::seconds>(ca_.not_after - now);
+    if (left < std::chrono::seconds(1))
+      return Error{
+          ErrorCode::kCertificateExpired,
+          "common name \"" + name +
+              "\": the CA certificate has expired; replace the CA and bootstrap every proxy "
+              "anew"};
+    return x509::Lifetime{now - kClockSkew, now + std::min(request.validity, left)};
+  }
 
   const Authority ca_;
   const TrustDomain domain_;
   const Clock& clock_;
 };
 
-Result<x509::Lifetime> LocalIssuer::lifetime(const SigningRequest& request) const {
-  const std::string& name = request.subject.common_name.str();
-  if (request.validity < std::chrono::seconds(1))
-    return Error{ErrorCode::kInvalidArgument,
-                 "common name \"" + name + "\": the validity must be at least one second"};
-  const WallTime now = clock_.wall_now();
-  // Compare durations: now + validity may overflow.
-  const auto left = std::chrono::floor<std::chrono::seconds>(ca_.not_after - now);
-  if (left < std::chrono::seconds(1))
-    return Error{ErrorCode::kCertificateExpired,
-                 "common name \"" + name +
-                     "\": the CA certificate has expired; replace the CA and bootstrap every proxy "
-                     "anew"};
-  return x509::Lifetime{now - kClockSkew, now + std::min(request.validity, left)};
-}
-
-Result<std::string> LocalIssuer::sign(const SigningRequest& request) {
-  const CleanErrorQueue clean;
-  OSM_TRY(x509::validate(request.subject, domain_));
-  OSM_TRY(const x509::Lifetime lifetime, this->lifetime(request));
-  const auto key = x509::parse_request_key(request.request_pem);
-  if (!key)
-    return key.error().with_context("certificate request for common name \"" +
-                                    request.subject.common_name.str() + "\"");
-  OSM_TRY(const openssl::X509Handle leaf,
-          x509::make_leaf(request.subject, **key, lifetime, *ca_.chain.front(), *ca_.key));
-  OSM_TRY(const std::string pem, x509::to_pem(*leaf));
-  return pem + ca_.sent_pem;
-}
-
 Status check_key(const Authority& ca) {
   const auto belongs = [&](const openssl::X509Handle& certificate) {
     return X509_check_private_key(certificate.get(), ca.key.get()) == 1;
   };
   if (belongs(ca.chain.front())) return {};
-  if (std::any_of(ca.chain.begin(), ca.chain.end(), belongs))
+  if (std::ranges::any_of(ca.chain, belongs))
     return Error{ErrorCode::kInvalidCertificate,
                  "the private key belongs to another certificate of the chain than the first: put "
                  "the signing certificate first, its issuers in their order, the root last"};

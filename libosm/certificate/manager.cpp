@@ -1,7 +1,7 @@
 #include "osm/certificate/make_manager.hpp"
 
 #include <algorithm>
-#include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -34,12 +34,6 @@ constexpr WallTime kNever = WallTime::max();
 // First certificates go before renewals, whose old certificates are good for long.
 constexpr WallTime kAtOnce{};
 
-// One issuance that all callers of a name wait for.
-struct Flight {
-  std::condition_variable landed;
-  std::optional<Result<CertificatePtr>> result;
-};
-
 struct Entry {
   explicit Entry(Subject s) : subject(std::move(s)) {}
 
@@ -49,7 +43,8 @@ struct Entry {
   CertificatePtr current;             // null until the first issuance succeeds
   WallTime renew_at = kNever;         // its place in the schedule
   unsigned failures = 0;              // in a row
-  std::shared_ptr<Flight> flight;     // the running issuance
+  // The running issuance, for which all callers of the name wait; invalid: none.
+  std::shared_future<Result<CertificatePtr>> flight;
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -66,17 +61,95 @@ struct Landing {
 
 class CachingManager final : public Manager {
  public:
-  explicit CachingManager(ManagerOptions options);
-  ~CachingManager() override;
+  explicit CachingManager(ManagerOptions options)
+      : issuer_(std::move(options.issuer)),
+        runtime_(options.runtime),
+        key_parameters_(std::move(options.key_parameters)),
+        issuer_id_(issuer_->id()),
+        last_look_(runtime_.clock.wall_now()),
+        trust_bundle_(issuer_->trust_bundle_pem()),
+        announcements_(runtime_.blocking),
+        renewals_(runtime_.blocking) {
+    renewals_.post([this] { look(); });
+    issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
+  }
 
-  Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override;
+  ~CachingManager() override {
+    issuer_changes_.reset();
+    renewals_.stop();
+    announcements_.stop();
+  }
+
+  Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override {
+    if (validity < seconds(1))
+      return Error{ErrorCode::kInvalidArgument, "common name \"" + subject.common_name.str() +
+                                                    "\": a validity of " +
+                                                    std::to_string(validity.count()) +
+                                                    " s cannot be issued: ask for at least 1 s"};
+    Lock lock(mutex_);
+    OSM_TRY(const EntryPtr entry, entry_of(subject));
+    entry->validity = [validity] { return validity; };
+    const CertificatePtr current = entry->current;
+    const bool valid = current && is_valid(*current, runtime_.clock.wall_now());
+    if (valid && runtime_.clock.wall_now() < entry->renew_at) return current;
+    auto issued = fly(std::move(lock), entry);
+    if (!issued && valid) return current;
+    return issued;
+  }
+
   Result<CertificatePtr> keep_certificate(const Subject& subject,
-                                          std::function<seconds()> validity) override;
-  Result<CertificatePtr> rotate_certificate(const CommonName& common_name) override;
+                                          std::function<seconds()> validity) override {
+    const Lock lock(mutex_);
+    OSM_TRY(const EntryPtr entry, entry_of(subject));
+    entry->validity = std::move(validity);
+    if (!std::exchange(entry->kept, true) && !entry->current && !entry->flight.valid())
+      schedule(*entry, kAtOnce);
+    return entry->current;
+  }
+
+  Result<CertificatePtr> rotate_certificate(const CommonName& common_name) override {
+    Lock lock(mutex_);
+    const EntryPtr* found = find_in(entries_, common_name);
+    if (!found || !(*found)->current)
+      return Error{ErrorCode::kNotFound,
+                   "no certificate is held under common name \"" + common_name.str() + "\""};
+    return fly(std::move(lock), EntryPtr(*found));
+  }
+
   Result<CertificatePtr> certify_request(const Subject& subject, const std::string& request_pem,
-                                         seconds validity) override;
-  void release_certificate(const CommonName& common_name) override;
-  std::vector<CertificatePtr> list_certificates() const override;
+                                         seconds validity) override {
+    const SteadyTime start = runtime_.clock.steady_now();
+    auto certified =
+        count(certify(*issuer_, subject, request_pem, validity, runtime_.clock, roots_), start);
+    report(subject, certified, {});
+    return certified;
+  }
+
+  void release_certificate(const CommonName& common_name) override {
+    EntryPtr released;  // outlives the lock: erasing a key takes time
+    const Lock lock(mutex_);
+    const auto found = entries_.find(common_name);
+    if (found == entries_.end()) return;
+    released = found->second;
+    schedule(*released, kNever);
+    if (released->current) expiring_.erase({released->current->not_after, common_name});
+    entries_.erase(found);
+  }
+
+  std::vector<CertificatePtr> list_certificates() const override {
+    std::vector<CertificatePtr> list;
+    {
+      const Lock lock(mutex_);
+      list.reserve(entries_.size());
+      for (const auto& [name, entry] : entries_)
+        if (entry->current) list.push_back(entry->current);
+    }
+    std::ranges::sort(list, [](const CertificatePtr& a, const CertificatePtr& b) {
+      return a->subject.common_name < b->subject.common_name;
+    });
+    return list;
+  }
+
   std::string trust_bundle_pem() const override { return issuer_->trust_bundle_pem(); }
   std::string issuer_id() const override { return issuer_->id(); }
   Subscription subscribe(std::function<void(const CertificatePtr&)> on_issued) override {
@@ -90,22 +163,214 @@ class CachingManager final : public Manager {
   using Lock = std::unique_lock<std::mutex>;
   using ByTime = std::set<std::pair<WallTime, CommonName>>;
 
-  Result<EntryPtr> entry_of(const Subject& subject);
-  Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry);
-  Result<CertificatePtr> issue_new(const Subject& subject, seconds validity);
-  Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start);
-  Landing land(const EntryPtr& entry, const Result<CertificatePtr>& issued);
-  void report(const Subject& subject, const Result<CertificatePtr>& issued, const Landing& landing);
-  void adopt(Entry& entry, CertificatePtr certificate);
-  void set_back(Entry& entry);
-  void replace(Entry& entry, CertificatePtr certificate);
-  void schedule(Entry& entry, WallTime renew_at);
-  bool cached(const EntryPtr& entry) const;
+  // Guarded by mutex_.
+  Result<EntryPtr> entry_of(const Subject& subject) {
+    EntryPtr& entry = entries_[subject.common_name];
+    if (!entry) entry = std::make_shared<Entry>(subject);
+    if (entry->subject == subject) return entry;
+    return Error{ErrorCode::kInvalidArgument,
+                 "common name \"" + subject.common_name.str() + "\" is held by another subject (" +
+                     entry->subject.spiffe_id.str() + "): release it first"};
+  }
 
-  void look();
-  void notice_jump(nanoseconds passed, WallTime now);
-  void notice_ca();
-  void renew_next();
+  // Joins the entry's flight or starts one. Result: the flight's result, whatever the old
+  // certificate is worth.
+  Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry) {
+    if (const auto other = entry->flight; other.valid()) {
+      lock.unlock();
+      return other.get();
+    }
+    std::promise<Result<CertificatePtr>> flight;
+    entry->flight = flight.get_future().share();
+    const std::function<seconds()> validity = entry->validity;
+    lock.unlock();
+    auto issued = issue_new(entry->subject, validity());
+    lock.lock();
+    entry->flight = {};
+    const Landing landing = land(entry, issued);
+    flight.set_value(issued);
+    lock.unlock();
+    report(entry->subject, issued, landing);
+    return issued;
+  }
+
+  Result<CertificatePtr> issue_new(const Subject& subject, seconds validity) {
+    const SteadyTime start = runtime_.clock.steady_now();
+    const seconds life = validity - std::chrono::floor<seconds>(random(validity / 10));
+    return count(
+        issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{},
+              runtime_.clock, roots_),
+        start);
+  }
+
+  Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start) {
+    if (!issued) {
+      runtime_.metrics.add("osm_cert_issue_failed_count", {}, 1);
+      return issued.error();
+    }
+    const std::chrono::duration<double> took = runtime_.clock.steady_now() - start;
+    runtime_.metrics.add("osm_cert_issued_count", {}, 1);
+    runtime_.metrics.observe("osm_cert_issued_time", {}, took.count());
+    return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
+  }
+
+  // Stores a flight's result, unless the name was released meanwhile: then its callers get the
+  // certificate and the cache does not.
+  Landing land(const EntryPtr& entry, const Result<CertificatePtr>& issued) {
+    Landing landing;
+    if (!cached(entry)) return landing;
+    landing.replaced = entry->current != nullptr;
+    if (issued) {
+      adopt(*entry, *issued);
+    } else if (entry->current || entry->kept) {
+      set_back(*entry);
+      landing.failures = entry->failures;
+      landing.still_valid = !entry->current || is_valid(*entry->current, runtime_.clock.wall_now());
+    } else {
+      entries_.erase(entry->subject.common_name);
+    }
+    return landing;
+  }
+
+  void report(const Subject& subject, const Result<CertificatePtr>& issued,
+              const Landing& landing) {
+    const std::string& name = subject.common_name.str();
+    if (issued) {
+      if (landing.replaced) runtime_.metrics.add("osm_cert_rotated_count", {}, 1);
+      runtime_.log.info(landing.replaced ? "certificate renewed" : "certificate issued",
+                        {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
+    } else if (!landing.still_valid) {
+      runtime_.log.error(
+          "certificate is not valid any more and cannot be renewed; its holder is cut off",
+          {{"common_name", name}, {"error", issued.error().text()}});
+    } else if (landing.failures ==
+               1) {  // further ones are counted: a line each would hide the cause
+      runtime_.log.warning(
+          landing.replaced
+              ? "certificate not renewed; the old one stays while renewal is tried again"
+              : "certificate not issued; it is tried again",
+          {{"common_name", name}, {"error", issued.error().text()}});
+    }
+  }
+
+  void adopt(Entry& entry, CertificatePtr certificate) {
+    const WallTime now = runtime_.clock.wall_now();
+    const nanoseconds left = std::max(certificate->not_after - now, nanoseconds::zero());
+    // A certificate of a CA that signs no more is renewed soon.
+    const nanoseconds pause = certificate->issuer_id == issuer_id_
+                                  ? left / 2 + random(left / 6)
+                                  : kBackoff.delay(1, runtime_.rng);
+    entry.failures = 0;
+    replace(entry, std::move(certificate));
+    schedule(entry, now + pause);
+  }
+
+  void set_back(Entry& entry) {
+    const WallTime now = runtime_.clock.wall_now();
+    if (entry.renew_at != kNever && entry.renew_at > now)
+      return;  // this was a rotation before time
+    ++entry.failures;
+    schedule(entry, now + kBackoff.delay(entry.failures, runtime_.rng));
+  }
+
+  void replace(Entry& entry, CertificatePtr certificate) {
+    const CommonName& name = entry.subject.common_name;
+    const bool announce = entry.current != nullptr || entry.kept;
+    if (entry.current) expiring_.erase({entry.current->not_after, name});
+    expiring_.emplace(certificate->not_after, name);
+    entry.current = std::move(certificate);
+    // Post under the lock, so that subscribers get a name's certificates in order.
+    if (announce) announcements_.post([this, current = entry.current] { issued_.notify(current); });
+  }
+
+  void schedule(Entry& entry, WallTime renew_at) {
+    if (entry.renew_at != kNever) due_.erase({entry.renew_at, entry.subject.common_name});
+    entry.renew_at = renew_at;
+    if (renew_at == kNever) return;
+    due_.emplace(renew_at, entry.subject.common_name);
+    if (renew_at >= armed_for_) return;
+    armed_for_ = renew_at;
+    renewals_.post([this] { look(); });
+  }
+
+  bool cached(const EntryPtr& entry) const {
+    const EntryPtr* found = find_in(entries_, entry->subject.common_name);
+    return found && *found == entry;
+  }
+
+  // Runs on the renewals strand at every tick, and when something is due.
+  void look() {
+    const WallTime now = runtime_.clock.wall_now();
+    const nanoseconds passed = now - std::exchange(last_look_, now);
+    if (passed > kForwards || passed < -kBackwards) notice_jump(passed, now);
+    notice_ca();
+
+    Lock lock(mutex_);
+    const WallTime first_end = expiring_.empty() ? kNever : expiring_.begin()->first;
+    const nanoseconds left =
+        due_.empty() ? kTick : std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
+    armed_for_ = now + left;
+    lock.unlock();
+    if (first_end != kNever) {
+      const std::chrono::duration<double> life = first_end - now;
+      runtime_.metrics.set("osm_cert_expiry_seconds", {}, life.count());
+    }
+    if (left == nanoseconds::zero()) {
+      renewals_.post([this] { renew_next(); });
+    } else {
+      timer_ = renewals_.post_after(left, [this] { look(); });
+    }
+  }
+
+  // Certificates that are missing, or not valid on the new calendar, are issued at once. Renewals
+  // that became due unnoticed are spread over a quarter of the time that is left. The rest keeps
+  // its place.
+  void notice_jump(nanoseconds passed, WallTime now) {
+    runtime_.log.warning(
+        "the calendar jumped or the host was suspended; renewals are scheduled anew",
+        {{"seconds", std::to_string(std::chrono::floor<seconds>(passed).count())}});
+    const Lock lock(mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (entry->flight.valid()) continue;  // it schedules when it lands
+      if (!entry->current || !is_valid(*entry->current, now))
+        schedule(*entry, now);
+      else if (entry->renew_at <= now)
+        schedule(*entry, now + random((entry->current->not_after - now) / 4));
+    }
+  }
+
+  // Certificates that another CA signed are renewed, one after another, beginning now.
+  void notice_ca() {
+    std::string bundle = issuer_->trust_bundle_pem();
+    std::string id = issuer_->id();
+    const WallTime now = runtime_.clock.wall_now();
+    const Lock lock(mutex_);
+    const bool other_roots = bundle != trust_bundle_, other_ca = id != issuer_id_;
+    if (!other_roots && !other_ca) return;
+    trust_bundle_ = std::move(bundle);
+    issuer_id_ = std::move(id);
+    announcements_.post([this] { ca_changed_.notify(); });
+    if (other_roots) runtime_.log.info("trust bundle changed");
+    if (!other_ca) return;
+    runtime_.log.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
+    for (const auto& [name, entry] : entries_)
+      if (entry->current && entry->current->issuer_id != issuer_id_ && !entry->flight.valid())
+        schedule(*entry, now);  // adopt() handles a flight's result
+  }
+
+  // Runs on the renewals strand. It renews one certificate per task, so that an executor of one
+  // thread does its other work in between.
+  void renew_next() {
+    Lock lock(mutex_);
+    if (!due_.empty() && due_.begin()->first <= runtime_.clock.wall_now()) {
+      const EntryPtr entry = entries_.at(due_.begin()->second);
+      schedule(*entry, kNever);
+      const SteadyTime start = runtime_.clock.steady_now();
+      (void)fly(std::move(lock), entry);  // which schedules the next attempt and reports a failure
+      last_look_ += runtime_.clock.steady_now() - start;  // a slow CA is not a jump
+    }
+    renewals_.post([this] { look(); });
+  }
 
   nanoseconds random(nanoseconds most) { return random_part(most, runtime_.rng); }
 
@@ -132,300 +397,6 @@ class CachingManager final : public Manager {
   Strand renewals_;
   Subscription issuer_changes_;
 };
-
-CachingManager::CachingManager(ManagerOptions options)
-    : issuer_(std::move(options.issuer)),
-      runtime_(options.runtime),
-      key_parameters_(std::move(options.key_parameters)),
-      issuer_id_(issuer_->id()),
-      last_look_(runtime_.clock.wall_now()),
-      trust_bundle_(issuer_->trust_bundle_pem()),
-      announcements_(runtime_.blocking),
-      renewals_(runtime_.blocking) {
-  renewals_.post([this] { look(); });
-  issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
-}
-
-CachingManager::~CachingManager() {
-  issuer_changes_.reset();
-  renewals_.stop();
-  announcements_.stop();
-}
-
-Result<CertificatePtr> CachingManager::issue_certificate(const Subject& subject, seconds validity) {
-  if (validity < seconds(1))
-    return Error{ErrorCode::kInvalidArgument, "common name \"" + subject.common_name.str() +
-                                                  "\": a validity of " +
-                                                  std::to_string(validity.count()) +
-                                                  " s cannot be issued: ask for at least 1 s"};
-  Lock lock(mutex_);
-  OSM_TRY(const EntryPtr entry, entry_of(subject));
-  entry->validity = [validity] { return validity; };
-  const CertificatePtr current = entry->current;
-  const bool valid = current && is_valid(*current, runtime_.clock.wall_now());
-  if (valid && runtime_.clock.wall_now() < entry->renew_at) return current;
-  auto issued = fly(std::move(lock), entry);
-  if (!issued && valid) return current;
-  return issued;
-}
-
-Result<CertificatePtr> CachingManager::keep_certificate(const Subject& subject,
-                                                        std::function<seconds()> validity) {
-  const Lock lock(mutex_);
-  OSM_TRY(const EntryPtr entry, entry_of(subject));
-  entry->validity = std::move(validity);
-  if (!std::exchange(entry->kept, true) && !entry->current && !entry->flight)
-    schedule(*entry, kAtOnce);
-  return entry->current;
-}
-
-// Guarded by mutex_.
-Result<EntryPtr> CachingManager::entry_of(const Subject& subject) {
-  EntryPtr& entry = entries_[subject.common_name];
-  if (!entry) entry = std::make_shared<Entry>(subject);
-  if (entry->subject == subject) return entry;
-  return Error{ErrorCode::kInvalidArgument,
-               "common name \"" + subject.common_name.str() + "\" is held by another subject (" +
-                   entry->subject.spiffe_id.str() + "): release it first"};
-}
-
-Result<CertificatePtr> CachingManager::rotate_certificate(const CommonName& common_name) {
-  Lock lock(mutex_);
-  const EntryPtr* found = find_in(entries_, common_name);
-  if (!found || !(*found)->current)
-    return Error{ErrorCode::kNotFound,
-                 "no certificate is held under common name \"" + common_name.str() + "\""};
-  return fly(std::move(lock), EntryPtr(*found));
-}
-
-void CachingManager::release_certificate(const CommonName& common_name) {
-  EntryPtr released;  // outlives the lock: erasing a key takes time
-  const Lock lock(mutex_);
-  const auto found = entries_.find(common_name);
-  if (found == entries_.end()) return;
-  released = found->second;
-  schedule(*released, kNever);
-  if (released->current) expiring_.erase({released->current->not_after, common_name});
-  entries_.erase(found);
-}
-
-std::vector<CertificatePtr> CachingManager::list_certificates() const {
-  std::vector<CertificatePtr> list;
-  {
-    const Lock lock(mutex_);
-    list.reserve(entries_.size());
-    for (const auto& [name, entry] : entries_)
-      if (entry->current) list.push_back(entry->current);
-  }
-  std::sort(list.begin(), list.end(), [](const CertificatePtr& a, const CertificatePtr& b) {
-    return a->subject.common_name < b->subject.common_name;
-  });
-  return list;
-}
-
-// Joins the entry's flight or starts one. Result: the flight's result, whatever the old certificate
-// is worth.
-Result<CertificatePtr> CachingManager::fly(Lock lock, const EntryPtr& entry) {
-  if (const std::shared_ptr<Flight> other = entry->flight) {
-    other->landed.wait(lock, [&] { return other->result.has_value(); });
-    return *other->result;
-  }
-  const auto flight = std::make_shared<Flight>();
-  entry->flight = flight;
-  const std::function<seconds()> validity = entry->validity;
-  lock.unlock();
-  auto issued = issue_new(entry->subject, validity());
-  lock.lock();
-  entry->flight.reset();
-  const Landing landing = land(entry, issued);
-  flight->result = issued;
-  flight->landed.notify_all();
-  lock.unlock();
-  report(entry->subject, issued, landing);
-  return issued;
-}
-
-Result<CertificatePtr> CachingManager::issue_new(const Subject& subject, seconds validity) {
-  const SteadyTime start = runtime_.clock.steady_now();
-  const seconds life = validity - std::chrono::floor<seconds>(random(validity / 10));
-  return count(issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{},
-                     runtime_.clock, roots_),
-               start);
-}
-
-Result<CertificatePtr> CachingManager::certify_request(const Subject& subject,
-                                                       const std::string& request_pem,
-                                                       seconds validity) {
-  const SteadyTime start = runtime_.clock.steady_now();
-  auto certified =
-      count(certify(*issuer_, subject, request_pem, validity, runtime_.clock, roots_), start);
-  report(subject, certified, {});
-  return certified;
-}
-
-Result<CertificatePtr> CachingManager::count(Result<Certificate> issued, SteadyTime start) {
-  if (!issued) {
-    runtime_.metrics.add("osm_cert_issue_failed_count", {}, 1);
-    return issued.error();
-  }
-  const std::chrono::duration<double> took = runtime_.clock.steady_now() - start;
-  runtime_.metrics.add("osm_cert_issued_count", {}, 1);
-  runtime_.metrics.observe("osm_cert_issued_time", {}, took.count());
-  return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
-}
-
-// Stores a flight's result, unless the name was released meanwhile: then its callers get the
-// certificate and the cache does not.
-Landing CachingManager::land(const EntryPtr& entry, const Result<CertificatePtr>& issued) {
-  Landing landing;
-  if (!cached(entry)) return landing;
-  landing.replaced = entry->current != nullptr;
-  if (issued) {
-    adopt(*entry, *issued);
-  } else if (entry->current || entry->kept) {
-    set_back(*entry);
-    landing.failures = entry->failures;
-    landing.still_valid = !entry->current || is_valid(*entry->current, runtime_.clock.wall_now());
-  } else {
-    entries_.erase(entry->subject.common_name);
-  }
-  return landing;
-}
-
-void CachingManager::report(const Subject& subject, const Result<CertificatePtr>& issued,
-                            const Landing& landing) {
-  const std::string& name = subject.common_name.str();
-  if (issued) {
-    if (landing.replaced) runtime_.metrics.add("osm_cert_rotated_count", {}, 1);
-    runtime_.log.info(landing.replaced ? "certificate renewed" : "certificate issued",
-                      {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
-  } else if (!landing.still_valid) {
-    runtime_.log.error(
-        "certificate is not valid any more and cannot be renewed; its holder is cut off",
-        {{"common_name", name}, {"error", issued.error().text()}});
-  } else if (landing.failures == 1) {  // further ones are counted: a line each would hide the cause
-    runtime_.log.warning(
-        landing.replaced ? "certificate not renewed; the old one stays while renewal is tried again"
-                         : "certificate not issued; it is tried again",
-        {{"common_name", name}, {"error", issued.error().text()}});
-  }
-}
-
-void CachingManager::adopt(Entry& entry, CertificatePtr certificate) {
-  const WallTime now = runtime_.clock.wall_now();
-  const nanoseconds left = std::max(certificate->not_after - now, nanoseconds::zero());
-  // A certificate of a CA that signs no more is renewed soon.
-  const nanoseconds pause = certificate->issuer_id == issuer_id_ ? left / 2 + random(left / 6)
-                                                                 : kBackoff.delay(1, runtime_.rng);
-  entry.failures = 0;
-  replace(entry, std::move(certificate));
-  schedule(entry, now + pause);
-}
-
-void CachingManager::set_back(Entry& entry) {
-  const WallTime now = runtime_.clock.wall_now();
-  if (entry.renew_at != kNever && entry.renew_at > now) return;  // this was a rotation before time
-  ++entry.failures;
-  schedule(entry, now + kBackoff.delay(entry.failures, runtime_.rng));
-}
-
-void CachingManager::replace(Entry& entry, CertificatePtr certificate) {
-  const CommonName& name = entry.subject.common_name;
-  const bool announce = entry.current != nullptr || entry.kept;
-  if (entry.current) expiring_.erase({entry.current->not_after, name});
-  expiring_.emplace(certificate->not_after, name);
-  entry.current = std::move(certificate);
-  // Post under the lock, so that subscribers get a name's certificates in order.
-  if (announce) announcements_.post([this, current = entry.current] { issued_.notify(current); });
-}
-
-void CachingManager::schedule(Entry& entry, WallTime renew_at) {
-  if (entry.renew_at != kNever) due_.erase({entry.renew_at, entry.subject.common_name});
-  entry.renew_at = renew_at;
-  if (renew_at == kNever) return;
-  due_.emplace(renew_at, entry.subject.common_name);
-  if (renew_at >= armed_for_) return;
-  armed_for_ = renew_at;
-  renewals_.post([this] { look(); });
-}
-
-bool CachingManager::cached(const EntryPtr& entry) const {
-  const EntryPtr* found = find_in(entries_, entry->subject.common_name);
-  return found && *found == entry;
-}
-
-// Runs on the renewals strand at every tick, and when something is due.
-void CachingManager::look() {
-  const WallTime now = runtime_.clock.wall_now();
-  const nanoseconds passed = now - std::exchange(last_look_, now);
-  if (passed > kForwards || passed < -kBackwards) notice_jump(passed, now);
-  notice_ca();
-
-  Lock lock(mutex_);
-  const WallTime first_end = expiring_.empty() ? kNever : expiring_.begin()->first;
-  const nanoseconds left =
-      due_.empty() ? kTick : std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
-  armed_for_ = now + left;
-  lock.unlock();
-  if (first_end != kNever) {
-    const std::chrono::duration<double> life = first_end - now;
-    runtime_.metrics.set("osm_cert_expiry_seconds", {}, life.count());
-  }
-  if (left == nanoseconds::zero()) {
-    renewals_.post([this] { renew_next(); });
-  } else {
-    timer_ = renewals_.post_after(left, [this] { look(); });
-  }
-}
-
-// Certificates that are missing, or not valid on the new calendar, are issued at once. Renewals
-// that became due unnoticed are spread over a quarter of the time that is left. The rest keeps its
-// place.
-void CachingManager::notice_jump(nanoseconds passed, WallTime now) {
-  runtime_.log.warning("the calendar jumped or the host was suspended; renewals are scheduled anew",
-                       {{"seconds", std::to_string(std::chrono::floor<seconds>(passed).count())}});
-  const Lock lock(mutex_);
-  for (const auto& [name, entry] : entries_) {
-    if (entry->flight) continue;  // it schedules when it lands
-    if (!entry->current || !is_valid(*entry->current, now))
-      schedule(*entry, now);
-    else if (entry->renew_at <= now)
-      schedule(*entry, now + random((entry->current->not_after - now) / 4));
-  }
-}
-
-// Certificates that another CA signed are renewed, one after another, beginning now.
-void CachingManager::notice_ca() {
-  std::string bundle = issuer_->trust_bundle_pem();
-  std::string id = issuer_->id();
-  const WallTime now = runtime_.clock.wall_now();
-  const Lock lock(mutex_);
-  const bool other_roots = bundle != trust_bundle_, other_ca = id != issuer_id_;
-  if (!other_roots && !other_ca) return;
-  trust_bundle_ = std::move(bundle);
-  issuer_id_ = std::move(id);
-  announcements_.post([this] { ca_changed_.notify(); });
-  if (other_roots) runtime_.log.info("trust bundle changed");
-  if (!other_ca) return;
-  runtime_.log.info("another CA signs; every certificate is renewed", {{"issuer", issuer_id_}});
-  for (const auto& [name, entry] : entries_)
-    if (entry->current && entry->current->issuer_id != issuer_id_ && !entry->flight)
-      schedule(*entry, now);  // adopt() handles a flight's result
-}
-
-// Runs on the renewals strand. It renews one certificate per task, so that an executor of one
-// thread does its other work in between.
-void CachingManager::renew_next() {
-  Lock lock(mutex_);
-  if (!due_.empty() && due_.begin()->first <= runtime_.clock.wall_now()) {
-    const EntryPtr entry = entries_.at(due_.begin()->second);
-    schedule(*entry, kNever);
-    const SteadyTime start = runtime_.clock.steady_now();
-    (void)fly(std::move(lock), entry);  // which schedules the next attempt and reports a failure
-    last_look_ += runtime_.clock.steady_now() - start;  // a slow CA is not a jump
-  }
-  renewals_.post([this] { look(); });
-}
 
 }  // namespace
 

@@ -167,23 +167,17 @@ bool for_clients(Usage usage) {
 }
 
 Result<openssl::Key> generate_key(const KeyParameters& parameters) {
-  if (parameters.type == KeyType::kEcdsaP256) {
-    openssl::Key key(EVP_EC_gen("P-256"));
-    if (!key) return failure("EVP_EC_gen");
-    return key;
-  }
-  if (parameters.type == KeyType::kEd25519) {
-    openssl::Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
-    if (!key) return failure("EVP_PKEY_Q_keygen");
-    return key;
-  }
-  if (parameters.rsa_bits < 2048 || parameters.rsa_bits > 4096)
+  const bool rsa = parameters.type == KeyType::kRsa;
+  if (rsa && (parameters.rsa_bits < 2048 || parameters.rsa_bits > 4096))
     return Error{ErrorCode::kInvalidArgument,
                  "RSA keys of " + std::to_string(parameters.rsa_bits) +
                      " bits are not issued: set MeshConfig's spec.certificate.certKeyBitSize to "
                      "2048 up to 4096"};
-  openssl::Key key(EVP_RSA_gen(static_cast<unsigned>(parameters.rsa_bits)));
-  if (!key) return failure("EVP_RSA_gen");
+  openssl::Key key(rsa ? EVP_RSA_gen(static_cast<unsigned>(parameters.rsa_bits))
+                   : parameters.type == KeyType::kEd25519
+                       ? EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")
+                       : EVP_EC_gen("P-256"));
+  if (!key) return failure("EVP_PKEY_Q_keygen");
   return key;
 }
 
@@ -306,6 +300,51 @@ std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text.substr(0, 200)) out += (c >= ' ' && c <= '~') ? c : '?';
   return out + (text.size() > 200 ? "...\"" : "\"");
+}
+
+AlternativeNames alternative_names(const GENERAL_NAMES* names) {
+  AlternativeNames all;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
+    // Use the length, since a name may contain NULs.
+    const auto text = [&](const ASN1_IA5STRING* value) {
+      return std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
+                         static_cast<std::size_t>(ASN1_STRING_length(value)));
+    };
+    if (name->type == GEN_URI)
+      all.uris.push_back(text(name->d.uniformResourceIdentifier));
+    else if (name->type == GEN_DNS)
+      all.dns.push_back(text(name->d.dNSName));
+    else
+      all.others = true;
+  }
+  return all;
+}
+
+AlternativeNames alternative_names(const X509& certificate) {
+  const openssl::Names names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
+  return names ? alternative_names(names.get()) : AlternativeNames{};
+}
+
+bool same_names(const AlternativeNames& names, const Subject& subject) {
+  const auto sorted = [](std::vector<std::string> list) {
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  return !names.others && names.uris == std::vector{subject.spiffe_id.str()} &&
+         sorted(names.dns) == sorted(subject.dns_names);
+}
+
+std::optional<std::string> common_name(const X509_NAME& name) {
+  const int first = X509_NAME_get_index_by_NID(&name, NID_commonName, -1);
+  if (first < 0 || X509_NAME_get_index_by_NID(&name, NID_commonName, first) >= 0) return {};
+  unsigned char* utf8 = nullptr;
+  const int size =
+      ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(&name, first)));
+  if (size < 0) return {};
+  const openssl::Buffer owned(utf8);
+  return std::string(reinterpret_cast<const char*>(utf8), static_cast<std::size_t>(size));
 }
 
 std::string serial_number(const X509& certificate) {

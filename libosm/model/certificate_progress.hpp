@@ -22,7 +22,9 @@ struct CertificateProgress {
   std::size_t proxies = 0;     // connected here
   std::size_t bundle_lag = 0;  // proxies that do not have the trust bundle or its domains yet
   std::size_t leaf_lag = 0;    // proxies with a leaf or proxy certificate of another CA or domain
-  std::vector<std::string> lagging;  // some of the lagging proxies: "shop/web-1"
+  std::vector<std::string> lagging{};  // some of the lagging proxies: "shop/web-1"
+
+  friend bool operator==(const CertificateProgress&, const CertificateProgress&) = default;
 };
 
 }  // namespace osm::inline v1::model

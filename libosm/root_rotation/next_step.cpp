@@ -10,14 +10,10 @@
 namespace osm::inline v1::root_rotation {
 namespace {
 
-struct StateName {
-  RootState state;
-  std::string_view text;
-};
-constexpr std::array kStates{
-    StateName{RootState::kInactive, "inactive"},     StateName{RootState::kTrusted, "trusted"},
-    StateName{RootState::kValidating, "validating"}, StateName{RootState::kSigning, "signing"},
-    StateName{RootState::kDraining, "draining"},     StateName{RootState::kClosing, "closing"}};
+// In the order of RootState.
+constexpr std::array<std::string_view, 6> kStates{"inactive", "trusted",  "validating",
+                                                  "signing",  "draining", "closing"};
+static_assert(static_cast<std::size_t>(RootState::kClosing) + 1 == kStates.size());
 
 class Step {
  public:
@@ -242,9 +238,7 @@ class Step {
 }  // namespace
 
 std::string_view root_state_text(RootState state) {
-  for (const StateName& name : kStates)
-    if (name.state == state) return name.text;
-  return "";
+  return kStates.at(static_cast<std::size_t>(state));
 }
 
 bool is_trusted(RootState state) {
@@ -252,9 +246,9 @@ bool is_trusted(RootState state) {
 }
 
 std::optional<RootState> root_state_of(std::string_view text) {
-  for (const StateName& name : kStates)
-    if (name.text == text) return name.state;
-  return std::nullopt;
+  const auto* const at = std::find(kStates.begin(), kStates.end(), text);
+  if (at == kStates.end()) return std::nullopt;
+  return static_cast<RootState>(at - kStates.begin());
 }
 
 RotationStep next_step(const RotationInput& input) { return Step(input).take(); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "model/names.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
 
@@ -28,12 +29,33 @@ class RootSet final : public certificate::Issuer {
 
     friend bool operator==(const Roots&, const Roots&) = default;
   };
-  void set(Roots roots);
+  void set(Roots roots) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (roots_ == roots) return;
+      roots_ = std::move(roots);
+    }
+    changed_.notify();
+  }
 
-  Result<std::string> sign(const certificate::SigningRequest& request) override;
+  Result<std::string> sign(const certificate::SigningRequest& request) override {
+    const Roots now = roots();
+    const TrustDomain domain = model::trust_domain_of(request.subject.spiffe_id);
+    const bool of_the_one_before = domain != now.domain && domain == now.controller_domain;
+    const bool shown_to_proxies = request.subject.usage == certificate::Usage::kController;
+    return (shown_to_proxies || of_the_one_before ? now.controller_signer : now.signer)
+        ->sign(request);
+  }
+
   std::string trust_bundle_pem() const override { return roots().bundle_pem; }
   // The id also changes if only the control plane's own certificates get another signer.
-  std::string id() const override;
+  std::string id() const override {
+    const Roots now = roots();
+    std::string id = now.signer->id();
+    if (now.controller_signer != now.signer) id += " (before: " + now.controller_signer->id() + ")";
+    return id;
+  }
+
   WallTime not_after() const override { return roots().signer->not_after(); }
   Status health() const override { return roots().signer->health(); }
   Subscription subscribe(std::function<void()> on_change) override {
@@ -41,7 +63,10 @@ class RootSet final : public certificate::Issuer {
   }
 
  private:
-  Roots roots() const;
+  Roots roots() const {
+    const std::lock_guard lock(mutex_);
+    return roots_;
+  }
 
   mutable std::mutex mutex_;
   Roots roots_;

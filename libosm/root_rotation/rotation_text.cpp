@@ -95,11 +95,11 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
 
 std::string to_text(const ReplicaView& view) {
   json::array lagging;
-  for (const std::string& name : view.lagging) lagging.emplace_back(name);
+  for (const std::string& name : view.proxies.lagging) lagging.emplace_back(name);
   return json::serialize(json::object{{"follows", view.follows},
-                                      {"proxies", view.proxies},
-                                      {"bundleLag", view.bundle_lag},
-                                      {"leafLag", view.leaf_lag},
+                                      {"proxies", view.proxies.proxies},
+                                      {"bundleLag", view.proxies.bundle_lag},
+                                      {"leafLag", view.proxies.leaf_lag},
                                       {"ownLag", view.own_lag},
                                       {"lagging", std::move(lagging)},
                                       {"young", view.young}});
@@ -108,14 +108,14 @@ std::string to_text(const ReplicaView& view) {
 Result<ReplicaView> parse_view(const std::string& text) {
   OSM_TRY(const json::object object, parse_json_object(text, "a replica's report"));
   ReplicaView view{.follows = text_at(object, "follows"),
-                   .proxies = count_at(object, "proxies"),
-                   .bundle_lag = count_at(object, "bundleLag"),
-                   .leaf_lag = count_at(object, "leafLag"),
+                   .proxies = {.proxies = count_at(object, "proxies"),
+                               .bundle_lag = count_at(object, "bundleLag"),
+                               .leaf_lag = count_at(object, "leafLag"),
+                               .lagging = {}},
                    .own_lag = count_at(object, "ownLag"),
-                   .lagging = {},
                    .young = bool_at(object, "young").value_or(false)};
   for (const json::value& name : list_at(object, "lagging"))
-    if (name.is_string()) view.lagging.emplace_back(name.get_string());
+    if (name.is_string()) view.proxies.lagging.emplace_back(name.get_string());
   return view;
 }
 
@@ -130,11 +130,11 @@ RotationEvidence sum_up(const std::map<std::string, std::string>& views, const s
       seen.waiting_for += (seen.waiting_for.empty() ? "replica " : ", ") + replica;
       continue;
     }
-    for (const std::string& name : view->lagging)
+    for (const std::string& name : view->proxies.lagging)
       seen.lagging += (seen.lagging.empty() ? "" : ", ") + name;
-    connected += view->proxies;
-    seen.bundle_lag += view->bundle_lag;
-    seen.leaf_lag += view->leaf_lag;
+    connected += view->proxies.proxies;
+    seen.bundle_lag += view->proxies.bundle_lag;
+    seen.leaf_lag += view->proxies.leaf_lag;
     seen.own_lag += view->own_lag;
     seen.young = seen.young || view->young;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/certificate_progress.hpp"
 #include "osm/result.hpp"
 #include "osm/values/trust_domains.hpp"
 #include "root_rotation/next_step.hpp"
@@ -26,13 +27,10 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
 
 // One replica's report.
 struct ReplicaView {
-  std::string follows;  // effect_of() the record it acts on
-  std::size_t proxies = 0;
-  std::size_t bundle_lag = 0;
-  std::size_t leaf_lag = 0;
-  std::size_t own_lag = 0;
-  std::vector<std::string> lagging;  // some of the lagging proxies
-  bool young = false;                // it has just started, and proxies may be reconnecting
+  std::string follows;                   // effect_of() the record it acts on
+  model::CertificateProgress proxies{};  // its workloads are not part of the text
+  std::size_t own_lag = 0;               // certificates of the replica itself, of other roots
+  bool young = false;                    // it has just started, and proxies may be reconnecting
 
   friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
 };

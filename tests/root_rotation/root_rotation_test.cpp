@@ -508,7 +508,11 @@ TEST_SUITE("root_rotation::RootRotation") {
          .trust_domain = TrustDomain("new.example")},
         {.name = "b", .state = RootState::kClosing, .trust_domain = TrustDomain("old.example")}};
     CHECK(root_rotation::parse_records(root_rotation::to_text(records)).value() == records);
-    const root_rotation::ReplicaView view{"f", 1, 2, 3, 4, {"shop/web"}, true};
+    const root_rotation::ReplicaView view{
+        .follows = "f",
+        .proxies = {.proxies = 1, .bundle_lag = 2, .leaf_lag = 3, .lagging = {"shop/web"}},
+        .own_lag = 4,
+        .young = true};
     CHECK(root_rotation::parse_view(root_rotation::to_text(view)).value() == view);
     for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
       CHECK_FALSE(root_rotation::parse_records(broken).ok());
