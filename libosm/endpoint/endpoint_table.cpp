@@ -7,17 +7,6 @@
 #include "base/maps.hpp"
 
 namespace osm::inline v1::endpoint {
-namespace {
-
-Problem problem_of(const ProviderStatus& status, ErrorCode code, std::string cause) {
-  return {.code = code,
-          .object = {},
-          .path = "endpoints provider " + status.id,
-          .field = {},
-          .cause = std::move(cause)};
-}
-
-}  // namespace
 
 EndpointTable::EndpointTable(std::vector<ProviderEntry> providers) {
   for (const ProviderEntry& entry : providers) {
@@ -132,16 +121,16 @@ std::vector<Problem> EndpointTable::problems() const {
     out.insert(out.end(), service->problems.begin(), service->problems.end());
   for (const Source& source : sources_) {
     const ProviderStatus& status = source.status;
+    const auto add = [&](ErrorCode code, std::string cause) {
+      out.push_back({code, {}, "endpoints provider " + status.id, 0, {}, std::move(cause)});
+    };
     if (!status.failure.empty()) {
-      out.push_back(problem_of(
-          status, ErrorCode::kInternal,
-          "failed: " + status.failure + "; its last endpoints are kept and it is asked again"));
+      add(ErrorCode::kInternal,
+          "failed: " + status.failure + "; its last endpoints are kept and it is asked again");
     } else if (!status.synced) {
-      out.push_back(problem_of(status, ErrorCode::kNotReady,
-                               "has not listed its endpoints yet; they are left out"));
+      add(ErrorCode::kNotReady, "has not listed its endpoints yet; they are left out");
     } else if (status.stale) {
-      out.push_back(problem_of(status, ErrorCode::kUnavailable,
-                               "its platform cannot be reached; its last endpoints are kept"));
+      add(ErrorCode::kUnavailable, "its platform cannot be reached; its last endpoints are kept");
     }
   }
   std::sort(out.begin(), out.end());

@@ -5,8 +5,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
-#include "osm/detail/api.hpp"
+#include "base/maps.hpp"
 
 namespace osm::inline v1::endpoint {
 
@@ -18,16 +19,35 @@ inline bool selects(const Labels& selector, const Labels& labels) {
          std::includes(labels.begin(), labels.end(), selector.begin(), selector.end());
 }
 
-class OSM_API SelectorIndex {
+class SelectorIndex {
  public:
   // Adds a selector, or replaces the one of that name. An empty selector selects nothing.
-  void set(const std::string& name, const Labels& selector);
+  void set(const std::string& name, const Labels& selector) {
+    if (const auto at = selectors_.find(name); at != selectors_.end()) {
+      remove_member(names_, *at->second.begin(), name);
+      selectors_.erase(at);
+    }
+    if (selector.empty()) return;
+    names_[*selector.begin()].insert(name);
+    selectors_.emplace(name, selector);
+  }
 
   // The selector of that name; empty: none.
-  Labels get(const std::string& name) const;
+  Labels get(const std::string& name) const {
+    const Labels* selector = find_in(selectors_, name);
+    return selector ? *selector : Labels();
+  }
+
   bool empty() const { return selectors_.empty(); }
   // Names of the selectors that select these labels.
-  std::set<std::string> matching(const Labels& labels) const;
+  std::set<std::string> matching(const Labels& labels) const {
+    std::set<std::string> out;
+    for (const Labels::value_type& label : labels)
+      if (const auto* names = find_in(names_, label))
+        for (const std::string& name : *names)
+          if (selects(selectors_.at(name), labels)) out.insert(name);
+    return out;
+  }
 
  private:
   std::map<std::string, Labels> selectors_;
@@ -36,13 +56,19 @@ class OSM_API SelectorIndex {
 };
 
 // The selectors of Services, and their changes.
-class OSM_API ServiceSelectors {
+class ServiceSelectors {
  public:
   // An empty selector selects nothing.
-  void set(const std::string& service, const Labels& selector);
+  void set(const std::string& service, const Labels& selector) {
+    const Labels former = now_.get(service);
+    if (former == selector) return;
+    for (const Labels* one : {&former, &selector}) changed_.set(std::to_string(changes_++), *one);
+    now_.set(service, selector);
+  }
+
   std::set<std::string> matching(const Labels& labels) const { return now_.matching(labels); }
   // Former and present selectors of the Services that changed since the last call.
-  SelectorIndex take_changed();
+  SelectorIndex take_changed() { return std::exchange(changed_, {}); }
 
  private:
   SelectorIndex now_;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "osm/detail/api.hpp"
+#include "base/maps.hpp"
 #include "osm/object.hpp"
 #include "osm/values/endpoint.hpp"
 
@@ -28,17 +28,38 @@ struct ServiceState {
   friend bool operator==(const ServiceState&, const ServiceState&) = default;
 };
 
-class OSM_API ServiceStates {
+class ServiceStates {
  public:
   explicit ServiceStates(std::string ns) : ns_(std::move(ns)) {}
 
   // Sets the recomputed state of a Service; nullopt: it is gone. Notes the effects in `changes`.
-  void set(const std::string& name, std::optional<ServiceState> next, TableChanges& changes);
+  void set(const std::string& name, std::optional<ServiceState> next, TableChanges& changes) {
+    const ServiceState* known = find_in(states_, name);
+    if (next) ++changes.recomputed;
+    if (!known && !next) return;
+    if (!known || !next || known->endpoints != next->endpoints)
+      changes.services.push_back({ns_, name});
+    const std::vector<Problem> none;
+    changes.problems |= (known ? known->problems : none) != (next ? next->problems : none);
+    put_or_erase(states_, name, std::move(next));
+  }
 
   // The Service's endpoints; nullopt: no such Service.
-  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const;
-  std::vector<ServiceName> services() const;
-  void add_problems(std::vector<Problem>& out) const;
+  std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const {
+    const ServiceState* state = find_in(states_, service);
+    return state ? std::optional(state->endpoints) : std::nullopt;
+  }
+
+  std::vector<ServiceName> services() const {
+    std::vector<ServiceName> out;
+    for (const auto& [name, state] : states_) out.push_back({ns_, name});
+    return out;
+  }
+
+  void add_problems(std::vector<Problem>& out) const {
+    for (const auto& [name, state] : states_)
+      out.insert(out.end(), state.problems.begin(), state.problems.end());
+  }
 
  private:
   std::string ns_;

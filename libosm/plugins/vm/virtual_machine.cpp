@@ -58,12 +58,8 @@ class Decoder {
   std::optional<std::string> text(const json::value& map, std::string_view name,
                                   const std::string& path, bool required) {
     const auto* value = member(map, name);
-    if (value == nullptr) {
-      if (required) refuse(path, "required");
-      return std::nullopt;
-    }
-    if (const auto* string = value->if_string()) return std::string(string->data(), string->size());
-    refuse(path, "must be a string");
+    if (value && value->is_string()) return text_at(map, name);
+    if (value || required) refuse(path, value ? "must be a string" : "required");
     return std::nullopt;
   }
 
@@ -100,17 +96,12 @@ class Decoder {
 
   void read_ports(const json::value& value) {
     const auto* list = value.if_array();
-    if (list == nullptr) {
-      refuse("spec.ports", "must be a list of {name, port}");
-      return;
-    }
-    if (list->size() > kMaxPorts) {
-      refuse(
+    if (list == nullptr) return refuse("spec.ports", "must be a list of {name, port}");
+    if (list->size() > kMaxPorts)
+      return refuse(
           "spec.ports",
           "has " + std::to_string(list->size()) + " entries, at most " + std::to_string(kMaxPorts),
           ErrorCode::kTooLarge);
-      return;
-    }
     for (std::size_t i = 0; i < list->size(); ++i) {
       const std::string path = "spec.ports[" + std::to_string(i) + ']';
       const json::value& item = (*list)[i];
