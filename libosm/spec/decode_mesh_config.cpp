@@ -1,13 +1,8 @@
 // Decodes MeshConfig, config.openservicemesh.io/v1alpha2. Fields without effect are reported.
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
 
-#include "model/ip_address.hpp"
 #include "spec/decoder.hpp"
-#include "spec/field_texts.hpp"
-#include "spec/sidecar_fields.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -60,34 +55,28 @@ void read_key(const Field& certificate, MeshConfig& config) {
 
 // Zerolog's names, as in OSM. A level that LogLevel lacks becomes the nearest one.
 std::optional<LogLevel> log_level_of(const Field& field) {
-  struct Name {
-    std::string_view text;
-    LogLevel level;
-  };
-  constexpr std::array kNames{Name{"trace", LogLevel::kDebug},     Name{"debug", LogLevel::kDebug},
-                              Name{"info", LogLevel::kInfo},       Name{"warn", LogLevel::kWarning},
-                              Name{"warning", LogLevel::kWarning}, Name{"error", LogLevel::kError},
-                              Name{"fatal", LogLevel::kError},     Name{"panic", LogLevel::kError},
-                              Name{"disabled", LogLevel::kError}};
-  const auto text = field.text();
-  if (!text || text->empty()) return std::nullopt;
-  for (const Name& name : kNames)
-    if (name.text == *text) return name.level;
-  field.refuse("must be one of trace, debug, info, warn, error, fatal, panic, disabled");
-  return std::nullopt;
+  if (field.text().value_or("").empty()) return std::nullopt;
+  using enum LogLevel;
+  return choice_of<std::optional<LogLevel>>(field,
+                                            {{"trace", kDebug},
+                                             {"debug", kDebug},
+                                             {"info", kInfo},
+                                             {"warn", kWarning},
+                                             {"warning", kWarning},
+                                             {"error", kError},
+                                             {"fatal", kError},
+                                             {"panic", kError},
+                                             {"disabled", kError}},
+                                            std::nullopt);
 }
 
 // Address of a server outside the mesh; "" counts as absent.
 void read_address(const Field& field, std::string& address) {
   const auto text = field.text();
   if (!text || text->empty()) return;
-  if (!model::is_ipv4(*text) && !model::is_ipv6(*text) && !is_dns_subdomain(*text))
+  if (!is_host(*text))
     field.refuse("must be a host name or an IP address, without scheme and port");
   address = *text;
-}
-
-void read_port(const Field& field, Port& port) {
-  if (const auto number = field.integer(1, 65535)) port = static_cast<Port>(*number);
 }
 
 bool is_path(std::string_view text) {
@@ -98,11 +87,10 @@ bool is_path(std::string_view text) {
 TracingConfig tracing_of(const Field& field, const std::string& osm_namespace) {
   TracingConfig tracing;
   tracing.address = "jaeger." + osm_namespace + ".svc.cluster.local";
-  if (!field.present() || !field.required_map()) return tracing;
-  field.only({"enable", "address", "port", "endpoint"});
+  if (!field.optional_map({"enable", "address", "port", "endpoint"})) return tracing;
   tracing.enabled = field["enable"].boolean().value_or(false);
   read_address(field["address"], tracing.address);
-  read_port(field["port"], tracing.port);
+  tracing.port = field["port"].port().value_or(tracing.port);
   const Field endpoint = field["endpoint"];
   if (const std::string path = endpoint.text().value_or(""); !path.empty()) {
     if (!is_path(path)) endpoint.refuse("must be a path, such as /api/v2/spans");
@@ -111,23 +99,18 @@ TracingConfig tracing_of(const Field& field, const std::string& osm_namespace) {
   return tracing;
 }
 
-bool is_stat_prefix(std::string_view text) {
-  return text.size() <= 128 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) || c == '_' || c == '-' || c == '.';
-         });
-}
-
 // Mistyped fields are refused: ignoring one would let requests pass without authorization.
 ExternalAuthorization authorization_of(const Field& field) {
   ExternalAuthorization authorization;
-  if (!field.present() || !field.required_map()) return authorization;
-  field.only({"enable", "address", "port", "statPrefix", "timeout", "failureModeAllow"});
+  if (!field.optional_map(
+          {"enable", "address", "port", "statPrefix", "timeout", "failureModeAllow"}))
+    return authorization;
   authorization.enabled = field["enable"].boolean().value_or(false);
   read_address(field["address"], authorization.address);
-  read_port(field["port"], authorization.port);
+  authorization.port = field["port"].port().value_or(Port{});
   const Field prefix = field["statPrefix"];
   if (const std::string text = prefix.text().value_or(""); !text.empty()) {
-    if (!is_stat_prefix(text))
+    if (text.size() > 128 || !consists_of(text, "_-."))
       prefix.refuse("must be at most 128 letters, digits, '_', '-' and '.'");
     authorization.stat_prefix = text;
   }
@@ -142,17 +125,15 @@ ExternalAuthorization authorization_of(const Field& field) {
 }
 
 std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) {
-  if (!field.present() || !field.required_map()) return std::nullopt;
-  field.only({"subjectAltNames", "validityDuration", "secret"});
+  if (!field.optional_map({"subjectAltNames", "validityDuration", "secret"})) return std::nullopt;
   IngressGatewayCertificate gateway;
   const Field names = field["subjectAltNames"];
-  for (const Field& name : names.required_list())
+  for (const Field& name : names.required().list())
     gateway.subject_alt_names.push_back(required_subdomain(name));
   if (names.present() && names.list().empty()) names.refuse("must have at least one host name");
   read_duration(field["validityDuration"], kValidity, gateway.validity);
   const Field secret = field["secret"];
-  if (secret.required_map()) {
-    secret.only({"name", "namespace"});
+  if (secret.required_map({"name", "namespace"})) {
     gateway.secret_name = required_subdomain(secret["name"]);
     gateway.secret_namespace = required_label(secret["namespace"]);
   }
@@ -234,7 +215,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   MeshConfig config;
   const Field spec = reader.root()["spec"];
-  if (spec.present() && spec.required_map()) {
+  if (spec.optional_map()) {
     const Field traffic = spec["traffic"];
     config.proxy.permissive =
         traffic["enablePermissiveTrafficPolicyMode"].boolean().value_or(false);

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <set>
 
-#include "spec/choice.hpp"
 #include "spec/decoder.hpp"
-#include "spec/field_texts.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -15,28 +12,6 @@ namespace {
 constexpr std::string_view kRouteGroupApi = "specs.smi-spec.io/v1alpha4";
 constexpr std::string_view kPolicyApi = "policy.openservicemesh.io/v1alpha1";
 constexpr std::int64_t kMostRetries = 1024;
-
-// Refuses absence and any other word.
-template <class T, std::size_t N>
-T required_choice(const Field& field, const std::array<Choice<T>, N>& choices, T fallback) {
-  if (!field.present()) field.refuse("required");
-  return choice_of(field, choices, fallback);
-}
-
-void check_account(const Field& field) {
-  if (!field.required_map()) return;
-  field.only({"kind", "name", "namespace"});
-  const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != kinds::kServiceAccount.kind)
-    field["kind"].refuse("must be ServiceAccount");
-  required_label(field["namespace"]);
-  required_label(field["name"]);
-}
-
-std::int64_t required_port(const Field& field) {
-  if (!field.present()) field.refuse("required");
-  return field.integer(1, 65535).value_or(0);
-}
 
 // Host names as clients use them, in any case: "example.com", "*.example.com", "example.com:8443".
 void check_host(const Field& field) {
@@ -63,19 +38,15 @@ struct Reference {
 
 // One of spec.matches.
 Reference reference_of(const Field& field) {
-  if (!field.required_map()) return {};
-  field.only({"apiGroup", "kind", "name"});
+  if (!field.required_map({"apiGroup", "kind", "name"})) return {};
   required_subdomain(field["name"]);
   return {field["apiGroup"].required_text(), field["kind"].required_text()};
 }
 
 void check_egress_port(const Field& field) {
-  if (!field.required_map()) return;
-  field.only({"number", "protocol"});
-  required_port(field["number"]);
-  constexpr std::array kProtocols{Choice<int>{"http", 0}, Choice<int>{"https", 1},
-                                  Choice<int>{"tcp", 2}, Choice<int>{"tcp-server-first", 3}};
-  required_choice(field["protocol"], kProtocols, 0);
+  if (!field.required_map({"number", "protocol"})) return;
+  field["number"].required().port();
+  choice_of(field["protocol"].required(), {"http", "https", "tcp", "tcp-server-first"});
 }
 
 void check_egress_matches(const Field& matches) {
@@ -96,21 +67,20 @@ void check_egress_matches(const Field& matches) {
 enum class SourceKind { kService, kIpRange, kPrincipal };
 
 SourceKind check_ingress_source(const Field& field) {
-  if (!field.required_map()) return SourceKind::kService;
-  field.only({"kind", "name", "namespace"});
-  constexpr std::array kKinds{Choice<SourceKind>{kinds::kService.kind, SourceKind::kService},
-                              Choice<SourceKind>{"IPRange", SourceKind::kIpRange},
-                              Choice<SourceKind>{"AuthenticatedPrincipal", SourceKind::kPrincipal}};
-  const SourceKind kind = required_choice(field["kind"], kKinds, SourceKind::kPrincipal);
-  const Field name = field["name"];
+  if (!field.required_map({"kind", "name", "namespace"})) return SourceKind::kService;
+  const SourceKind kind = choice_of(field["kind"].required(),
+                                    {{kinds::kService.kind, SourceKind::kService},
+                                     {"IPRange", SourceKind::kIpRange},
+                                     {"AuthenticatedPrincipal", SourceKind::kPrincipal}},
+                                    SourceKind::kPrincipal);
   if (kind == SourceKind::kService) {
-    required_label(name);
+    required_label(field["name"]);
     required_label(field["namespace"]);
-    return kind;
+  } else if (kind == SourceKind::kIpRange) {
+    required_network(field["name"]);
+  } else {
+    field["name"].required_text();
   }
-  const std::string text = name.required_text();
-  if (kind == SourceKind::kIpRange && !text.empty() && !is_network(text))
-    name.refuse("must be an IPv4 network such as 10.0.0.0/8");
   return kind;
 }
 
@@ -122,26 +92,23 @@ struct IngressTls {
 // Refuses names that occur twice; adds the others to `claims`.
 IngressTls check_backend(const Field& field, std::vector<CheckedPolicy::Claim>& claims) {
   IngressTls tls;
-  if (!field.required_map()) return tls;
-  field.only({"name", "port", "tls"});
+  if (!field.required_map({"name", "port", "tls"})) return tls;
   const std::string name = required_label(field["name"]);
   const Field port = field["port"];
-  std::int64_t number = 0;
-  if (port.required_map()) {
-    port.only({"number", "protocol"});
-    number = required_port(port["number"]);
-    constexpr std::array kProtocols{Choice<bool>{"http", false}, Choice<bool>{"https", true}};
-    tls.https = required_choice(port["protocol"], kProtocols, false);
+  std::optional<Port> port_number;
+  if (port.required_map({"number", "protocol"})) {
+    port_number = port["number"].required().port();
+    tls.https = choice_of(port["protocol"].required(), {"http", "https"}) == 1;
   }
-  if (const Field settings = field["tls"]; settings.present() && settings.required_map()) {
-    settings.only({"skipClientCertValidation", "sniHosts"});
-    const Field skip = settings["skipClientCertValidation"];
-    if (!skip.present()) skip.refuse("required");
-    tls.asks_for_certificate = !skip.boolean().value_or(false);
+  const Field settings = field["tls"];
+  if (settings.optional_map({"skipClientCertValidation", "sniHosts"})) {
+    tls.asks_for_certificate =
+        !settings["skipClientCertValidation"].required().boolean().value_or(false);
     for (const Field& host : settings["sniHosts"].list()) check_host(host);
   }
-  if (name.empty() || number == 0) return tls;
-  CheckedPolicy::Claim claim{field.path(), "backend " + name + " port " + std::to_string(number)};
+  if (name.empty() || !port_number) return tls;
+  CheckedPolicy::Claim claim{field.path(),
+                             "backend " + name + " port " + std::to_string(number(*port_number))};
   const bool twice = std::any_of(claims.begin(), claims.end(),
                                  [&](const auto& other) { return other.what == claim.what; });
   if (twice) {
@@ -150,15 +117,6 @@ IngressTls check_backend(const Field& field, std::vector<CheckedPolicy::Claim>& 
     claims.push_back(std::move(claim));
   }
   return tls;
-}
-
-void check_service(const Field& field) {
-  if (!field.required_map()) return;
-  field.only({"kind", "name", "namespace"});
-  const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != kinds::kService.kind) field["kind"].refuse("must be Service");
-  required_label(field["namespace"]);
-  required_label(field["name"]);
 }
 
 // Envoy's retry conditions, separated by commas.
@@ -184,36 +142,24 @@ void check_retry_on(const Field& field) {
   }
 }
 
-void require_duration(const Field& field) {
-  const std::string text = field.required_text();
-  if (text.empty()) return;
-  if (seconds_of(text).value_or(0) <= 0)
-    field.refuse("must be a duration above 0, such as 25ms or 1s");
-}
-
-}  // namespace
-
 CheckedPolicy check_egress(const Field& spec) {
-  spec.only({"sources", "hosts", "ipAddresses", "ports", "matches"});
-  for (const Field& field : spec["sources"].required_list()) check_account(field);
+  if (!spec.required_map({"sources", "hosts", "ipAddresses", "ports", "matches"})) return {};
+  for (const Field& field : spec["sources"].required().list())
+    required_reference(field, kinds::kServiceAccount);
   for (const Field& field : spec["hosts"].list()) check_host(field);
-  for (const Field& field : spec["ipAddresses"].list()) {
-    const std::string network = field.required_text();
-    if (!network.empty() && !is_network(network))
-      field.refuse("must be an IPv4 network such as 10.0.0.0/8");
-  }
-  for (const Field& field : spec["ports"].required_list()) check_egress_port(field);
+  for (const Field& field : spec["ipAddresses"].list()) required_network(field);
+  for (const Field& field : spec["ports"].required().list()) check_egress_port(field);
   check_egress_matches(spec["matches"]);
   return {};
 }
 
 CheckedPolicy check_ingress_backend(const Field& spec) {
-  spec.only({"backends", "sources", "matches"});
+  if (!spec.required_map({"backends", "sources", "matches"})) return {};
   bool principal = false;
-  for (const Field& field : spec["sources"].required_list())
+  for (const Field& field : spec["sources"].required().list())
     principal = check_ingress_source(field) == SourceKind::kPrincipal || principal;
   CheckedPolicy policy;
-  for (const Field& field : spec["backends"].required_list()) {
+  for (const Field& field : spec["backends"].required().list()) {
     const IngressTls tls = check_backend(field, policy.claims);
     if (tls.https && tls.asks_for_certificate && !principal)
       field.refuse(
@@ -225,30 +171,30 @@ CheckedPolicy check_ingress_backend(const Field& spec) {
 }
 
 CheckedPolicy check_retry(const Field& spec) {
-  spec.only({"source", "destinations", "retryPolicy"});
-  check_account(spec["source"]);
-  for (const Field& field : spec["destinations"].required_list()) check_service(field);
+  if (!spec.required_map({"source", "destinations", "retryPolicy"})) return {};
+  required_reference(spec["source"], kinds::kServiceAccount);
+  for (const Field& field : spec["destinations"].required().list())
+    required_reference(field, kinds::kService);
   const Field retry = spec["retryPolicy"];
-  if (!retry.required_map()) return {};
-  retry.only({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"});
+  if (!retry.required_map({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"}))
+    return {};
   check_retry_on(retry["retryOn"]);
-  require_duration(retry["perTryTimeout"]);
-  if (!retry["numRetries"].present()) retry["numRetries"].refuse("required");
-  static_cast<void>(retry["numRetries"].integer(0, kMostRetries));
-  require_duration(retry["retryBackoffBaseInterval"]);
+  check_duration(retry["perTryTimeout"].required());
+  retry["numRetries"].required().integer(0, kMostRetries);
+  check_duration(retry["retryBackoffBaseInterval"].required());
   return {};
 }
+
+}  // namespace
 
 Decoded<CheckedPolicy> decode_policy(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   CheckedPolicy policy;
-  if (const Field spec = reader.root()["spec"]; spec.required_map()) {
-    if (object.key.is(kinds::kEgress)) policy = check_egress(spec);
-    if (object.key.is(kinds::kIngressBackend)) policy = check_ingress_backend(spec);
-    if (object.key.is(kinds::kRetry)) policy = check_retry(spec);
-    if (object.key.is(kinds::kUpstreamTrafficSetting))
-      policy = check_upstream_traffic_setting(spec);
-  }
+  const Field spec = reader.root()["spec"];
+  if (object.key.is(kinds::kEgress)) policy = check_egress(spec);
+  if (object.key.is(kinds::kIngressBackend)) policy = check_ingress_backend(spec);
+  if (object.key.is(kinds::kRetry)) policy = check_retry(spec);
+  if (object.key.is(kinds::kUpstreamTrafficSetting)) policy = check_upstream_traffic_setting(spec);
   if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key));
   return std::move(reader).finish(std::move(policy));
 }

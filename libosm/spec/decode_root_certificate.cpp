@@ -1,9 +1,7 @@
 // MeshRootCertificate, config.openservicemesh.io/v1alpha2.
 #include <algorithm>
-#include <array>
 
 #include "model/ip_address.hpp"
-#include "spec/choice.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -19,15 +17,9 @@ bool is_loopback(std::string_view host) {
          (model::is_ipv4(host) && host.substr(0, 4) == "127.");
 }
 
-bool is_key_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '_' || c == '.';
-}
-
 // True for one part of a path. The part goes into a URL, so parts that lead elsewhere are refused.
 bool is_segment(std::string_view text) {
-  return !text.empty() && text != "." && text != ".." &&
-         std::all_of(text.begin(), text.end(), is_key_char);
+  return !text.empty() && text != "." && text != ".." && consists_of(text, "-_.");
 }
 
 bool is_relative_path(std::string_view text) {
@@ -60,14 +52,11 @@ std::string relative_path_of(const Field& field, std::string fallback) {
 
 TresorProvider tresor_of(const Field& field) {
   TresorProvider tresor;
-  if (!field.required_map()) return tresor;
-  field.only({"ca"});
   const Field ca = field["ca"];
-  if (!ca.required_map()) return tresor;
-  ca.only({"secretRef"});
   const Field secret = ca["secretRef"];
-  if (!secret.required_map()) return tresor;
-  secret.only({"name", "namespace"});
+  if (!field.required_map({"ca"}) || !ca.required_map({"secretRef"}) ||
+      !secret.required_map({"name", "namespace"}))
+    return tresor;
   tresor.secret_name = required_subdomain(secret["name"]);
   tresor.secret_namespace = required_label(secret["namespace"]);
   return tresor;
@@ -75,24 +64,19 @@ TresorProvider tresor_of(const Field& field) {
 
 void read_server(const Field& field, VaultProvider& vault) {
   vault.host = field["host"].required_text();
-  if (!vault.host.empty() && !is_dns_subdomain(vault.host) && !model::is_ipv4(vault.host) &&
-      !model::is_ipv6(vault.host))
+  if (!vault.host.empty() && !is_host(vault.host))
     field["host"].refuse("must be a DNS name or an IP address, without scheme and port");
-  vault.port = static_cast<Port>(field["port"].integer(1, 65535).value_or(number(vault.port)));
-  constexpr std::array kProtocols{Choice<const char*>{"https", "https"},
-                                  Choice<const char*>{"http", "http"}};
-  vault.protocol = choice_of(field["protocol"], kProtocols, "https");
+  vault.port = field["port"].port().value_or(vault.port);
+  if (choice_of(field["protocol"], {"https", "http"}) == 1) vault.protocol = "http";
   if (vault.protocol == "http" && !vault.host.empty() && !is_loopback(vault.host))
     field["protocol"].refuse(
         "http would show the token to the network; use https (http is for a loopback host)");
 }
 
 void read_token(const Field& field, VaultProvider& vault) {
-  if (!field.required_map()) return;
-  field.only({"secretKeyRef"});
   const Field secret = field["secretKeyRef"];
-  if (!secret.required_map()) return;
-  secret.only({"name", "key", "namespace"});
+  if (!field.required_map({"secretKeyRef"}) || !secret.required_map({"name", "key", "namespace"}))
+    return;
   vault.token_secret_name = required_subdomain(secret["name"]);
   vault.token_secret_namespace = required_label(secret["namespace"]);
   vault.token_secret_key = segment_of(secret["key"]);
@@ -107,8 +91,7 @@ void read_token_file(const Field& field, VaultProvider& vault) {
 }
 
 void read_auth(const Field& field, VaultProvider& vault) {
-  if (!field.required_map()) return;
-  field.only({"mount", "role"});
+  if (!field.required_map({"mount", "role"})) return;
   vault.auth_mount = relative_path_of(field["mount"], std::move(vault.auth_mount));
   vault.auth_role = segment_of(field["role"]);
 }
@@ -147,9 +130,9 @@ std::string ca_pem_of(const Field& field) {
 
 VaultProvider vault_of(const Field& field) {
   VaultProvider vault;
-  if (!field.required_map()) return vault;
-  field.only({"host", "port", "protocol", "mount", "role", "namespace", "token", "tokenFile",
-              "auth", "caBundle"});
+  if (!field.required_map({"host", "port", "protocol", "mount", "role", "namespace", "token",
+                           "tokenFile", "auth", "caBundle"}))
+    return vault;
   read_server(field, vault);
   vault.mount = relative_path_of(field["mount"], std::move(vault.mount));
   vault.role = segment_of(field["role"]);
@@ -161,20 +144,17 @@ VaultProvider vault_of(const Field& field) {
 
 CertManagerProvider cert_manager_of(const Field& field) {
   CertManagerProvider issuer;
-  if (!field.required_map()) return issuer;
-  field.only({"issuerName", "issuerKind", "issuerGroup"});
+  if (!field.required_map({"issuerName", "issuerKind", "issuerGroup"})) return issuer;
   issuer.issuer_name = required_subdomain(field["issuerName"]);
-  constexpr std::array kKinds{Choice<const char*>{"Issuer", "Issuer"},
-                              Choice<const char*>{"ClusterIssuer", "ClusterIssuer"}};
-  issuer.issuer_kind = choice_of(field["issuerKind"], kKinds, "Issuer");
+  if (choice_of(field["issuerKind"], {"Issuer", "ClusterIssuer"}) == 1)
+    issuer.issuer_kind = "ClusterIssuer";
   if (const Field group = field["issuerGroup"]; group.present())
     issuer.issuer_group = required_subdomain(group);
   return issuer;
 }
 
 void read_provider(const Field& field, MeshRootCertificate& root) {
-  if (!field.required_map()) return;
-  field.only({"tresor", "vault", "certManager"});
+  if (!field.required_map({"tresor", "vault", "certManager"})) return;
   const Field tresor = field["tresor"];
   const Field vault = field["vault"];
   const Field cert_manager = field["certManager"];
@@ -193,14 +173,14 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
   root.name = object.key.name;
   root.generation = reader.root()["metadata"]["generation"].integer(0, INT64_MAX).value_or(0);
   const Field spec = reader.root()["spec"];
-  if (spec.required_map()) {
-    spec.only({"trustDomain", "role", "provider", "spiffeEnabled"});
+  if (spec.required_map({"trustDomain", "role", "provider", "spiffeEnabled"})) {
     const Field domain = spec["trustDomain"];
     root.trust_domain = domain.present() ? TrustDomain(required_subdomain(domain)) : TrustDomain();
-    constexpr std::array kRoles{Choice<RootRole>{"active", RootRole::kActive},
-                                Choice<RootRole>{"passive", RootRole::kPassive},
-                                Choice<RootRole>{"inactive", RootRole::kInactive}};
-    root.role = choice_of(spec["role"], kRoles, RootRole::kActive);
+    root.role = choice_of(spec["role"],
+                          {{"active", RootRole::kActive},
+                           {"passive", RootRole::kPassive},
+                           {"inactive", RootRole::kInactive}},
+                          RootRole::kActive);
     if (const Field spiffe = spec["spiffeEnabled"]; spiffe.present()) {
       static_cast<void>(spiffe.boolean());
       spiffe.note("has no effect: certificates of this mesh always carry SPIFFE ids");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/json.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
 #include "spec/decoder.hpp"
@@ -54,7 +55,7 @@ std::variant<Port, std::string> target_port_of(const Field& field, Port fallback
           "'-', with a letter");
     return text;
   }
-  return static_cast<Port>(field.integer(1, 65535).value_or(0));
+  return field.port().value_or(Port{});
 }
 
 // Nullopt: refused, or left out because the mesh does not support it.
@@ -64,8 +65,7 @@ std::optional<ServicePort> port_of(const Field& field) {
   const Field name = field["name"];
   port.name = name.text().value_or("");
   if (!port.name.empty() && !is_dns_label(port.name)) name.refuse(kNotALabel);
-  if (!field["port"].present()) field["port"].refuse("required");
-  port.port = static_cast<Port>(field["port"].integer(1, 65535).value_or(0));
+  port.port = field["port"].required().port().value_or(Port{});
   port.target_port = target_port_of(field["targetPort"], port.port);
 
   const std::string transport = field["protocol"].text().value_or("TCP");
@@ -121,9 +121,7 @@ std::vector<ServicePort> ports_of(const Field& field) {
   }
   for (const Field& item : items) {
     // Names are unique over all ports, numbers over those of one transport protocol.
-    const std::string name = item["name"].value() != nullptr && item["name"].value()->is_string()
-                                 ? item["name"].text().value_or("")
-                                 : "";
+    const std::string name = text_at(*item.value(), "name");
     if (items.size() > 1 && name.empty()) item["name"].refuse("required with several ports");
     if (!name.empty() && !names.insert(name).second)
       item["name"].refuse("two ports have this name");

@@ -7,15 +7,12 @@
 #include <set>
 
 #include "spec/decoder.hpp"
-#include "spec/field_texts.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::size_t kMaxRegexBytes = 1024;
 constexpr int kMaxRegexProgram = 1000;
-// Limit for all expressions of one HTTPRouteGroup: every concerned proxy compiles them.
-constexpr int kMaxGroupProgram = 50'000;
 // Limit for matches named by all rules of one TrafficTarget.
 constexpr std::size_t kMaxTargetMatches = 1024;
 constexpr std::array<std::string_view, 9> kMethods{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS",
@@ -25,17 +22,6 @@ template <class Char>
 std::string mapped(std::string text, Char change) {
   for (char& c : text) c = static_cast<char>(change(static_cast<unsigned char>(c)));
   return text;
-}
-
-// `cost`: sum over the object's expressions so far. Beyond the limit no more expressions are
-// compiled. An expression that does not compile also has a cost, since finding that out takes time.
-std::string checked_regex(const Field& field, std::string regex, int& cost) {
-  if (cost > kMaxGroupProgram) return regex;
-  if (auto cause = why_bad_regex(regex, &cost)) {
-    field.refuse(*std::move(cause), ErrorCode::kInvalidRegex);
-    cost += kMaxRegexProgram;
-  }
-  return regex;
 }
 
 std::vector<std::string> methods_of(const Field& field) {
@@ -62,7 +48,8 @@ void add_headers(const Field& map, std::map<std::string, std::string>& headers, 
   for (const auto& [key, field] : map.members()) {
     const std::string name = mapped(key, [](unsigned char c) { return std::tolower(c); });
     if (!is_header_name(name)) field.refuse("not an HTTP header name");
-    auto regex = checked_regex(field, field.required_text(), cost);
+    std::string regex = field.required_text();
+    check_regex(field, regex, cost);
     if (!headers.emplace(name, std::move(regex)).second) field.refuse("the header is given twice");
   }
 }
@@ -83,47 +70,37 @@ std::map<std::string, std::string> headers_of(const Field& field, int& cost) {
 
 smi::HttpMatch match_of(const Field& field, int& cost) {
   smi::HttpMatch match;
-  if (!field.required_map()) return match;
-  field.only({"name", "pathRegex", "methods", "headers"});
+  if (!field.required_map({"name", "pathRegex", "methods", "headers"})) return match;
   match.name = field["name"].required_text();
   const Field path = field["pathRegex"];
-  if (auto regex = path.text(); regex && !regex->empty())
-    match.path_regex = checked_regex(path, *std::move(regex), cost);
+  if (auto regex = path.text(); regex && !regex->empty()) {
+    match.path_regex = *std::move(regex);
+    check_regex(path, match.path_regex, cost);
+  }
   match.methods = methods_of(field["methods"]);
   match.headers = headers_of(field["headers"], cost);
   return match;
 }
 
-void require_account_kind(const Field& field) {
-  const std::string kind = field["kind"].required_text();
-  if (!kind.empty() && kind != kinds::kServiceAccount.kind)
-    field["kind"].refuse("must be ServiceAccount: only accounts are identities in the mesh");
-}
-
-ServiceAccount source_of(const Field& field) {
-  if (!field.required_map()) return {};
-  field.only({"kind", "name", "namespace"});
-  require_account_kind(field);
-  // Never fill in an empty namespace: it would match nothing, or too much.
-  return {required_label(field["namespace"]), required_label(field["name"])};
+// Never fills in an empty namespace: it would match nothing, or too much.
+ServiceAccount account_of(const Field& field) {
+  const auto [ns, name] = required_reference(field, kinds::kServiceAccount,
+                                             ": only accounts are identities in the mesh");
+  return {ns, name};
 }
 
 ServiceAccount destination_of(const Field& field, const std::string& own_namespace) {
-  if (!field.required_map()) return {};
-  field.only({"kind", "name", "namespace"});
-  require_account_kind(field);
-  const std::string ns = required_label(field["namespace"]);
-  if (!ns.empty() && ns != own_namespace)
+  ServiceAccount account = account_of(field);
+  if (!account.ns.empty() && account.ns != own_namespace)
     field["namespace"].refuse("must be the TrafficTarget's own namespace, " + own_namespace +
                                   ": nobody grants access to another namespace's accounts",
                               ErrorCode::kCrossNamespace);
-  return {ns, required_label(field["name"])};
+  return account;
 }
 
 smi::TrafficTargetRule rule_of(const Field& field) {
   smi::TrafficTargetRule rule;
-  if (!field.required_map()) return rule;
-  field.only({"kind", "name", "matches"});
+  if (!field.required_map({"kind", "name", "matches"})) return rule;
   const std::string kind = field["kind"].required_text();
   rule.name = required_subdomain(field["name"]);
   const Field matches = field["matches"];
@@ -158,23 +135,30 @@ std::optional<std::string> why_bad_regex(const std::string& regex, int* cost) {
   return std::nullopt;
 }
 
+void check_regex(const Field& field, const std::string& regex, int& cost) {
+  if (cost > kMaxObjectProgram) return;
+  if (auto cause = why_bad_regex(regex, &cost)) {
+    field.refuse(*std::move(cause), ErrorCode::kInvalidRegex);
+    cost += kMaxRegexProgram;
+  }
+}
+
 Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::HttpRouteGroup group{{object.key.ns, object.key.name}, {}};
   const Field spec = reader.root()["spec"];
-  if (spec.required_map()) {
-    spec.only({"matches"});
+  if (spec.required_map({"matches"})) {
     std::set<std::string> names;
     int cost = 0;
-    for (const Field& field : spec["matches"].required_list()) {
+    for (const Field& field : spec["matches"].required().list()) {
       smi::HttpMatch match = match_of(field, cost);
       if (!match.name.empty() && !names.insert(match.name).second)
         field["name"].refuse("two matches have this name");
       group.matches.push_back(std::move(match));
     }
-    if (cost > kMaxGroupProgram)
+    if (cost > kMaxObjectProgram)
       spec["matches"].refuse("the expressions together are too costly (RE2 program size above " +
-                                 std::to_string(kMaxGroupProgram) +
+                                 std::to_string(kMaxObjectProgram) +
                                  "); simplify them, or split the HTTPRouteGroup",
                              ErrorCode::kInvalidRegex);
   }
@@ -185,22 +169,10 @@ Decoded<smi::TcpRoute> decode_tcp_route(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::TcpRoute route{{object.key.ns, object.key.name}, {}};
   const Field spec = reader.root()["spec"];
-  if (spec.present() && spec.required_map()) {
-    spec.only({"matches"});
-    const Field matches = spec["matches"];
-    if (matches.present() && matches.required_map()) {
-      matches.only({"name", "ports"});
-      static_cast<void>(matches["name"].text());  // SMI has it; nothing refers to it
-      std::set<Port> ports;
-      for (const Field& field : matches["ports"].list()) {
-        if (auto port = field.integer(1, 65535)) {
-          ports.insert(static_cast<Port>(*port));
-        } else if (!field.present()) {
-          field.refuse("must be a port number");
-        }
-      }
-      route.ports.assign(ports.begin(), ports.end());
-    }
+  const Field matches = spec["matches"];
+  if (spec.optional_map({"matches"}) && matches.optional_map({"name", "ports"})) {
+    matches["name"].text();  // SMI has it; nothing refers to it
+    route.ports = matches["ports"].ports();
   }
   return std::move(reader).finish(std::move(route));
 }
@@ -210,13 +182,12 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object) {
   smi::TrafficTarget target;
   target.name = {object.key.ns, object.key.name};
   const Field spec = reader.root()["spec"];
-  if (spec.required_map()) {
-    spec.only({"destination", "sources", "rules"});
+  if (spec.required_map({"destination", "sources", "rules"})) {
     target.destination = destination_of(spec["destination"], object.key.ns);
     std::set<ServiceAccount> sources;
-    for (const Field& field : spec["sources"].required_list()) sources.insert(source_of(field));
+    for (const Field& field : spec["sources"].required().list()) sources.insert(account_of(field));
     target.sources.assign(sources.begin(), sources.end());
-    const auto rules = spec["rules"].required_list();
+    const auto rules = spec["rules"].required().list();
     for (const Field& field : rules) target.rules.push_back(rule_of(field));
     if (spec["rules"].present() && rules.empty())
       spec["rules"].refuse("must name at least one HTTPRouteGroup or TCPRoute");

@@ -65,15 +65,14 @@ Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object) {
   smi::TrafficSplit split;
   split.name = {object.key.ns, object.key.name};
   const Field spec = reader.root()["spec"];
-  if (!spec.required_map()) return std::move(reader).finish(std::move(split));
-  spec.only({"service", "backends"});
+  if (!spec.required_map({"service", "backends"}))
+    return std::move(reader).finish(std::move(split));
   split.service = apex_of(spec["service"], object.key.ns);
   const Field backends = spec["backends"];
   std::set<std::string> names;
   std::int64_t sum = 0;
-  for (const Field& field : backends.required_list()) {
-    if (!field.required_map()) continue;
-    field.only({"service", "weight"});
+  for (const Field& field : backends.required().list()) {
+    if (!field.required_map({"service", "weight"})) continue;
     smi::SplitBackend backend{required_label(field["service"]), weight_of(field["weight"])};
     if (!backend.service.empty() && !names.insert(backend.service).second)
       field["service"].refuse("two backends name this service; add their weights up");

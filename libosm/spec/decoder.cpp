@@ -1,8 +1,32 @@
 #include "spec/decoder.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/numbers.hpp"
+#include "model/ip_address.hpp"
 #include "model/names.hpp"
 
 namespace osm::inline v1::spec {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double seconds;
+};
+constexpr std::array kUnits{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3},
+                            Unit{"s", 1},     Unit{"m", 60},    Unit{"h", 3600}};
+
+bool is_network(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos || !model::is_ipv4(text.substr(0, slash))) return false;
+  const std::string_view bits = text.substr(slash + 1);
+  const auto length = number_of<unsigned>(bits);
+  return length && *length <= 32 && (bits.size() == 1 || bits[0] != '0');
+}
+
+}  // namespace
 
 ObjectReader::ObjectReader(const Object& object, NameRule rule) : object_(object) {
   if (auto cause = why_unknown(object))
@@ -28,6 +52,71 @@ std::string required_subdomain(const Field& field) {
   std::string name = field.required_text();
   if (!name.empty() && !is_dns_subdomain(name)) field.refuse(kNotASubdomain);
   return name;
+}
+
+std::string required_network(const Field& field) {
+  std::string network = field.required_text();
+  if (!network.empty() && !is_network(network))
+    field.refuse("must be an IPv4 network such as 10.0.0.0/8");
+  return network;
+}
+
+std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,
+                                                       std::string_view why) {
+  if (!field.required_map({"kind", "name", "namespace"})) return {};
+  const std::string text = field["kind"].required_text();
+  if (!text.empty() && text != kind.kind)
+    field["kind"].refuse(std::string("must be ").append(kind.kind).append(why));
+  std::string ns = required_label(field["namespace"]);
+  return {std::move(ns), required_label(field["name"])};
+}
+
+std::optional<std::size_t> choice_of(const Field& field,
+                                     const std::vector<std::string_view>& words) {
+  const auto text = field.text();
+  if (!text) return std::nullopt;
+  const auto at = std::find(words.begin(), words.end(), *text);
+  if (at != words.end()) return at - words.begin();
+  field.refuse("must be one of " + joined(words));
+  return std::nullopt;
+}
+
+std::optional<double> seconds_of(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  double sum = 0;
+  while (!text.empty()) {
+    const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    const auto amount = number_of<double>(text.substr(0, digits));
+    text.remove_prefix(digits);
+    const auto letters = std::min(text.find_first_of("0123456789."), text.size());
+    const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& candidate) {
+      return candidate.name == text.substr(0, letters);
+    });
+    if (!amount || unit == kUnits.end()) return std::nullopt;
+    sum += *amount * unit->seconds;
+    text.remove_prefix(letters);
+  }
+  return sum;
+}
+
+void check_duration(const Field& field) {
+  const auto text = field.text();
+  if (text && seconds_of(*text).value_or(0) <= 0)
+    field.refuse("must be a duration above 0, such as 25ms or 1s");
+}
+
+bool consists_of(std::string_view text, std::string_view marks) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || marks.find(c) != marks.npos;
+  });
+}
+
+bool is_host(std::string_view text) {
+  return model::is_ipv4(text) || model::is_ipv6(text) || is_dns_subdomain(text);
+}
+
+bool is_header_name(std::string_view text) {
+  return !text.empty() && consists_of(text, "!#$%&'*+-.^_`|~");
 }
 
 }  // namespace osm::inline v1::spec

@@ -2,7 +2,12 @@
 #pragma once
 
 #include <boost/json/value.hpp>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "spec/decode.hpp"
 #include "spec/fields.hpp"
@@ -41,11 +46,50 @@ class ObjectReader {
 // The DNS label in `field`. Absence and invalid text are refused.
 std::string required_label(const Field& field);
 std::string required_subdomain(const Field& field);
+// The IPv4 network in `field`, "10.0.0.0/8". Absence and other text are refused.
+std::string required_network(const Field& field);
+// Namespace and name of an object of `kind`, from a map with these and the kind. Another kind is
+// refused: "must be <kind><why>".
+std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,
+                                                       std::string_view why = "");
 
-// The parts of decode_policy(), one per kind; `spec` is a map.
-CheckedPolicy check_egress(const Field& spec);
-CheckedPolicy check_ingress_backend(const Field& spec);
-CheckedPolicy check_retry(const Field& spec);
+// The place in `words` of the text in `field`; nullopt if it is absent. Any other text is refused.
+std::optional<std::size_t> choice_of(const Field& field,
+                                     const std::vector<std::string_view>& words);
+// The value of the word in `field`; `fallback` if it is absent or refused.
+template <class T>
+T choice_of(const Field& field, std::initializer_list<std::pair<std::string_view, T>> choices,
+            T fallback) {
+  std::vector<std::string_view> words;
+  for (const auto& [word, value] : choices) words.push_back(word);
+  const auto at = choice_of(field, words);
+  return at ? choices.begin()[*at].second : fallback;
+}
+
+// Parses Go's duration text: "48h", "1h30m", "1.5h". Nullopt: invalid or negative.
+// https://pkg.go.dev/time#ParseDuration
+std::optional<double> seconds_of(std::string_view text);
+// Refuses all but durations above 0.
+void check_duration(const Field& field);
+// True if the text consists of ASCII letters, digits and `marks`.
+bool consists_of(std::string_view text, std::string_view marks);
+// An IP address or a DNS name.
+bool is_host(std::string_view text);
+// A token of RFC 9110: "x-user", never empty.
+bool is_header_name(std::string_view text);
+
+// Limit for the RE2 programs of all expressions of one object: every concerned proxy compiles them.
+inline constexpr int kMaxObjectProgram = 50'000;
+// Refuses an expression that cannot be used. `cost`: sum over the object's expressions so far.
+// Beyond the limit no more expressions are compiled. An expression that does not compile also has a
+// cost, since finding that out takes time.
+void check_regex(const Field& field, const std::string& regex, int& cost);
+
+// Parts of other files: of decode_policy(), and of decode_mesh_config() the sections that affect
+// sidecars.
 CheckedPolicy check_upstream_traffic_setting(const Field& spec);
+SidecarConfig sidecar_of(const Field& sidecar);         // spec.sidecar
+TlsSettings tls_settings_of(const Field& sidecar);      // the TLS fields of spec.sidecar
+TrafficExclusions exclusions_of(const Field& traffic);  // spec.traffic
 
 }  // namespace osm::inline v1::spec

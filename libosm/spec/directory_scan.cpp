@@ -31,60 +31,43 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-class Walk {
- public:
-  Walk(const std::string& root, const std::function<void(const std::string&)>& on_directory)
-      : root_(root), on_directory_(on_directory) {}
-
-  DirectoryScan run() && {
-    visit("");
-    return std::move(scan_);
-  }
-
- private:
-  using DirectoryId = std::pair<dev_t, ino_t>;
-
-  void unreadable(const std::string& below, const std::string& why) {
-    scan_.unreadable.emplace_back(below, why);
-  }
+struct Walk {
+  const std::string& root;
+  const std::function<void(const std::string&)>& on_directory;
+  DirectoryScan scan{};
+  std::vector<std::pair<dev_t, ino_t>> ancestors{};
 
   void visit(const std::string& below) {
-    on_directory_(below);
-    const std::string path = below.empty() ? root_ : root_ + '/' + below;
+    on_directory(below);
+    const std::string path = below.empty() ? root : root + '/' + below;
     const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
     struct stat info {};
     if (!directory || fstat(dirfd(directory.get()), &info) != 0) {
-      unreadable(below, std::strerror(errno));
+      scan.unreadable.emplace_back(below, std::strerror(errno));
       return;
     }
-    const DirectoryId id{info.st_dev, info.st_ino};
-    if (below.empty()) scan_.root = {info.st_dev, info.st_ino};
-    if (std::find(ancestors_.begin(), ancestors_.end(), id) != ancestors_.end()) return;
-    if (ancestors_.size() >= kMaxDirectoryDepth) {
-      unreadable(below, "more than 16 directories deep");
+    const std::pair id{info.st_dev, info.st_ino};
+    if (below.empty()) scan.root = id;
+    if (std::find(ancestors.begin(), ancestors.end(), id) != ancestors.end()) return;
+    if (ancestors.size() >= kMaxDirectoryDepth) {
+      scan.unreadable.emplace_back(below, "more than 16 directories deep");
       return;
     }
-    ancestors_.push_back(id);
+    ancestors.push_back(id);
     while (const dirent* entry = readdir(directory.get())) visit_entry(below, path, entry->d_name);
-    ancestors_.pop_back();
+    ancestors.pop_back();
   }
 
   void visit_entry(const std::string& below, const std::string& path, const std::string& name) {
-    if (name.starts_with('.')) return;
     struct stat info {};
-    if (stat((path + '/' + name).c_str(), &info) != 0) return;
+    if (name.starts_with('.') || stat((path + '/' + name).c_str(), &info) != 0) return;
     const std::string inner = below.empty() ? name : below + '/' + name;
     if (S_ISDIR(info.st_mode)) {
       visit(inner);
     } else if (S_ISREG(info.st_mode) && is_object_file_name(name)) {
-      scan_.files.emplace(inner, signature(info));
+      scan.files.emplace(inner, signature(info));
     }
   }
-
-  const std::string& root_;
-  const std::function<void(const std::string&)>& on_directory_;
-  DirectoryScan scan_;
-  std::vector<DirectoryId> ancestors_;
 };
 
 Error unreadable_error(const char* what) {
@@ -102,7 +85,9 @@ bool is_object_file_name(std::string_view name) {
 
 DirectoryScan scan_directory(const std::string& root,
                              const std::function<void(const std::string&)>& on_directory) {
-  return Walk(root, on_directory).run();
+  Walk walk{root, on_directory};
+  walk.visit("");
+  return std::move(walk.scan);
 }
 
 std::optional<FileSignature> signature_of(const std::string& path) {

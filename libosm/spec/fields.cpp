@@ -1,6 +1,7 @@
 #include "spec/fields.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/json.hpp"
 #include "spec/yaml.hpp"
@@ -10,19 +11,22 @@ namespace {
 
 constexpr std::size_t kMaxCauseBytes = 1024;
 
-std::string join(std::initializer_list<std::string_view> names) {
-  std::string out;
-  for (std::string_view name : names) out.append(out.empty() ? "" : ", ").append(name);
-  return out;
-}
-
-void refuse_length(const Field& field, std::size_t entries) {
+// Refuses a list or map that is too long.
+bool may_read(const Field& field, std::size_t entries) {
+  if (entries <= kMaxEntries) return true;
   field.refuse("has " + std::to_string(entries) + " entries, at most " +
                    std::to_string(kMaxEntries) + "; split the object",
                ErrorCode::kTooLarge);
+  return false;
 }
 
 }  // namespace
+
+std::string joined(std::span<const std::string_view> words) {
+  std::string out;
+  for (const std::string_view word : words) out.append(out.empty() ? "" : ", ").append(word);
+  return out;
+}
 
 void Findings::refuse(std::string field, std::string cause, ErrorCode code) {
   valid_ = false;
@@ -86,46 +90,36 @@ std::optional<std::int64_t> Field::integer(std::int64_t least, std::int64_t most
 
 std::vector<Field> Field::list() const {
   std::vector<Field> out;
-  if (!present()) return out;
-  const auto* items = value_->if_array();
+  const auto* items = present() ? value_->if_array() : nullptr;
   if (items == nullptr) {
-    refuse("must be a list");
-    return out;
+    if (present()) refuse("must be a list");
+  } else if (may_read(*this, items->size())) {
+    for (std::size_t i = 0; i < items->size(); ++i)
+      out.emplace_back(&(*items)[i], field_path(path_, i), *findings_);
   }
-  if (items->size() > kMaxEntries) {
-    refuse_length(*this, items->size());
-    return out;
-  }
-  for (std::size_t i = 0; i < items->size(); ++i)
-    out.emplace_back(&(*items)[i], field_path(path_, i), *findings_);
   return out;
 }
 
 std::vector<std::pair<std::string, Field>> Field::members() const {
   std::vector<std::pair<std::string, Field>> out;
-  if (!present()) return out;
-  const auto* map = value_->if_object();
+  const auto* map = present() ? value_->if_object() : nullptr;
   if (map == nullptr) {
-    refuse("must be a map");
-    return out;
+    if (present()) refuse("must be a map");
+  } else if (may_read(*this, map->size())) {
+    for (const auto& [key, item] : *map)
+      out.emplace_back(std::string(key),
+                       Field(&item, field_path(path_, std::string_view(key)), *findings_));
   }
-  if (map->size() > kMaxEntries) {
-    refuse_length(*this, map->size());
-    return out;
-  }
-  for (const auto& [key, item] : *map)
-    out.emplace_back(std::string(key),
-                     Field(&item, field_path(path_, std::string_view(key)), *findings_));
   return out;
 }
 
 std::map<std::string, std::string> Field::text_map() const {
   std::map<std::string, std::string> out;
   for (const auto& [key, field] : members()) {
-    if (auto text = field.text()) {
-      out.emplace(key, *std::move(text));
-    } else if (!field.present()) {
-      field.refuse("must be a string");
+    if (const auto* text = field.value()->if_string()) {
+      out.emplace(key, std::string(text->data(), text->size()));
+    } else {
+      field.refuse("must be a string; quote it");
     }
   }
   return out;
@@ -138,33 +132,44 @@ std::vector<std::string> Field::text_list() const {
 }
 
 std::string Field::required_text() const {
-  if (!present()) {
-    refuse("required");
-    return {};
-  }
-  auto value = text();
+  const auto value = required().text();
   if (value && value->empty()) refuse("must not be empty");
   return value.value_or("");
 }
 
-std::vector<Field> Field::required_list() const {
+const Field& Field::required() const {
   if (!present()) refuse("required");
-  return list();
+  return *this;
 }
 
-bool Field::required_map() const {
-  if (present() && value_->is_object()) return true;
-  refuse(present() ? "must be a map" : "required");
-  return false;
-}
-
-void Field::only(std::initializer_list<std::string_view> names) const {
-  const auto* map = value_ == nullptr ? nullptr : value_->if_object();
-  if (map == nullptr) return;
-  for (const auto& [key, item] : *map) {
-    if (std::find(names.begin(), names.end(), std::string_view(key)) != names.end()) continue;
-    (*this)[key].refuse("no such field; known here: " + join(names));
+bool Field::required_map(std::initializer_list<std::string_view> names) const {
+  const auto* map = required().present() ? value_->if_object() : nullptr;
+  if (map == nullptr) {
+    if (present()) refuse("must be a map");
+    return false;
   }
+  for (const auto& [key, item] : *map)
+    if (names.size() > 0 &&
+        std::find(names.begin(), names.end(), std::string_view(key)) == names.end())
+      (*this)[key].refuse("no such field; known here: " + joined(names));
+  return true;
+}
+
+std::optional<Port> Field::port() const {
+  const auto number = integer(1, 65535);
+  return number ? std::optional(static_cast<Port>(*number)) : std::nullopt;
+}
+
+std::vector<Port> Field::ports() const {
+  std::set<Port> ports;
+  for (const Field& field : list()) {
+    if (const auto port = field.port()) {
+      ports.insert(*port);
+    } else if (!field.present()) {
+      field.refuse("must be a port number");
+    }
+  }
+  return {ports.begin(), ports.end()};
 }
 
 }  // namespace osm::inline v1::spec

@@ -7,11 +7,13 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "osm/ids.hpp"
 #include "osm/object.hpp"
 
 namespace osm::inline v1::spec {
@@ -22,6 +24,9 @@ inline constexpr std::size_t kMaxEntries = 1024;
 inline constexpr std::size_t kMaxProblemsPerObject = 100;
 inline constexpr std::size_t kMaxFieldBytes =
     512;  // limit of a problem's field; keys are part of it
+
+// "a, b, c"
+std::string joined(std::span<const std::string_view> words);
 
 // Faults that a decoder found in one object. Lines are added when problems are listed: they move
 // when the file is edited elsewhere.
@@ -68,13 +73,18 @@ class Field {
 
   // As text(), but refuses absence and "" too.
   std::string required_text() const;
-  // As list(), but refuses absence.
-  std::vector<Field> required_list() const;
-  // Refuses absence and anything but a map.
-  bool required_map() const;
+  // Refuses absence and anything but a map, and members that are not in `names` (empty: any): a
+  // mistyped field must not widen a policy unnoticed. Result: true for a map.
+  bool required_map(std::initializer_list<std::string_view> names = {}) const;
+  // As required_map(), but absence is no fault.
+  bool optional_map(std::initializer_list<std::string_view> names = {}) const {
+    return present() && required_map(names);
+  }
+  std::optional<Port> port() const;
+  std::vector<Port> ports() const;  // of a list: ordered, unique
 
-  // Refuses other members: a mistyped field must not widen a policy unnoticed.
-  void only(std::initializer_list<std::string_view> names) const;
+  // Refuses absence. Result: itself, to be read by the functions above.
+  const Field& required() const;
 
   void refuse(std::string cause, ErrorCode code = ErrorCode::kInvalidField) const;
   void note(std::string cause, ErrorCode code = ErrorCode::kUnusedField) const;

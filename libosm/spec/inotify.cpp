@@ -26,10 +26,8 @@ Result<std::unique_ptr<Inotify>> Inotify::open() {
   return std::unique_ptr<Inotify>(new Inotify(fd));
 }
 
-Inotify::~Inotify() { close(fd_); }
-
 Result<int> Inotify::add(const std::string& directory) {
-  const int watch = inotify_add_watch(fd_, directory.c_str(), kMask);
+  const int watch = inotify_add_watch(fd(), directory.c_str(), kMask);
   if (watch < 0)
     return Error{ErrorCode::kUnavailable,
                  directory + ": cannot be watched: " + std::strerror(errno) +
@@ -37,7 +35,7 @@ Result<int> Inotify::add(const std::string& directory) {
   return watch;
 }
 
-void Inotify::remove(int watch) { inotify_rm_watch(fd_, watch); }
+void Inotify::remove(int watch) { inotify_rm_watch(fd(), watch); }
 
 void Inotify::read_available() {
   std::lock_guard lock(mutex_);
@@ -53,7 +51,7 @@ std::vector<Inotify::Event> Inotify::take() {
 void Inotify::read_locked() {
   alignas(inotify_event) std::array<char, 16 * 1024> buffer;
   for (;;) {
-    const ssize_t size = ::read(fd_, buffer.data(), buffer.size());
+    const ssize_t size = ::read(fd(), buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return;
     for (ssize_t at = 0; at < size;) {

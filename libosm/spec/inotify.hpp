@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::spec {
@@ -20,11 +21,8 @@ class Inotify {
   };
 
   static Result<std::unique_ptr<Inotify>> open();
-  ~Inotify();
-  Inotify(const Inotify&) = delete;
-  Inotify& operator=(const Inotify&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
   // Result: the directory's watch; equal inodes have equal watches. Failure: kUnavailable.
   Result<int> add(const std::string& directory);
@@ -39,7 +37,7 @@ class Inotify {
   explicit Inotify(int fd) : fd_(fd) {}
   void read_locked();
 
-  const int fd_;
+  const Descriptor fd_;
   std::mutex mutex_;
   std::vector<Event> events_;
 };

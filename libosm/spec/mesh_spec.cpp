@@ -32,8 +32,8 @@ class StoreMeshSpec final : public MeshSpec {
     const bool store_synced = store_.has_synced();
     for (const auto& object : store_.list(kinds::kNamespace)) read_namespace(object->key);
     read_all(nullptr);
-    for (const auto& object : store_.list(kinds::kMeshConfig)) read_mesh_config(object->key);
-    for (const auto& object : store_.list(kinds::kMeshRootCertificate)) read_root(object->key);
+    for (const GroupKind& kind : {kinds::kMeshConfig, kinds::kMeshRootCertificate})
+      for (const auto& object : store_.list(kind)) read_declared(object->key);
     publish(store_synced);
   }
 
@@ -127,18 +127,14 @@ class StoreMeshSpec final : public MeshSpec {
         if (key.is(kinds::kNamespace) && read_namespace(key)) turned.insert(key.name);
       if (!turned.empty()) read_all(&turned);
       for (const ObjectKey& key : keys) {
-        if (key.is(kinds::kMeshConfig)) read_mesh_config(key);
-        if (key.is(kinds::kMeshRootCertificate)) read_root(key);
+        read_declared(key);
         const Kind* kind = find_kind(kinds_, key.group_kind());
         if (kind != nullptr && kind->scope == Scope::kMesh) read_object(*kind, key);
       }
       const auto told = publish(store_synced);
-      if (!told) {
-        // No decoded value changed. An empty list means that problems or has_synced() may have.
-        if (!keys.empty()) return;
-      } else {
-        changed = *told;
-      }
+      // No decoded value changed. An empty list means that problems or has_synced() may have.
+      if (!told && !keys.empty()) return;
+      if (told) changed = *told;
     }
     notifier_.notify(changed);
   }
@@ -219,49 +215,34 @@ class StoreMeshSpec final : public MeshSpec {
     return static_cast<bool>(decoded.value);
   }
 
-  // An invalid CA keeps its last valid value: a typing error must not change the signer.
-  void read_root(const ObjectKey& key) {
+  // A MeshConfig or a CA. An invalid one keeps its last valid value: a typing error must neither
+  // make the mesh less strict nor change the signer.
+  template <class T, class Decode>
+  void read_declared(const ObjectKey& key, bool ours, DecodedKind<T>& kind, Decode decode) {
     const auto object = store_.get(key);
-    const bool ours = key.ns == config_key_.ns;
     if (object && ours) {
-      read_entry(object, objects_.roots.entries[key], decode_root_certificate);
+      read_entry(object, kind.entries[key], decode);
     } else {
-      objects_.roots.entries.erase(key);
+      kind.entries.erase(key);
     }
     if (object && !ours) {
-      idle_roots_.insert(key);
+      idle_.insert(key);
     } else {
-      idle_roots_.erase(key);
+      idle_.erase(key);
     }
   }
-
-  bool has_unread_root() const {
-    const auto& entries = objects_.roots.entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [](const auto& entry) { return entry.second.value == nullptr; });
+  void read_declared(const ObjectKey& key) {
+    if (key.is(kinds::kMeshConfig))
+      read_declared(key, key == config_key_, objects_.configs, decode_mesh_config);
+    if (key.is(kinds::kMeshRootCertificate))
+      read_declared(key, key.ns == config_key_.ns, objects_.roots, decode_root_certificate);
   }
 
-  void read_mesh_config(const ObjectKey& key) {
-    const auto object = store_.get(key);
-    if (key != config_key_) {
-      if (object) {
-        idle_configs_.insert(key);
-      } else {
-        idle_configs_.erase(key);
-      }
-      return;
-    }
-    config_problems_.clear();
-    config_broken_ = false;
-    if (!object) {
-      config_ = MeshConfig{};
-      return;
-    }
-    Decoded<MeshConfig> decoded = decode_mesh_config(*object);
-    metrics_.add("osm_spec_decoded_total", {{"kind", kinds::kMeshConfig.kind}}, 1);
-    config_problems_ = std::move(decoded.problems);
-    config_broken_ = !decoded.value;
-    if (decoded.value) config_ = *decoded.value;
+  // True if every object has had a valid value.
+  template <class T>
+  static bool are_read(const DecodedKind<T>& kind) {
+    return std::all_of(kind.entries.begin(), kind.entries.end(),
+                       [](const auto& entry) { return entry.second.value != nullptr; });
   }
 
   void report_ignored(std::vector<Problem>& problems) const {
@@ -273,15 +254,14 @@ class StoreMeshSpec final : public MeshSpec {
                               " policies are ignored; label a Namespace object with " +
                               kMonitoredByLabel + ": " + mesh_name_});
     }
-    for (const ObjectKey& key : idle_configs_)
-      problems.push_back({ErrorCode::kUnusedField, key, "", 0, "",
-                          "has no effect: the mesh reads " + config_key_.str()});
-    for (const ObjectKey& key : idle_roots_)
+    for (const ObjectKey& key : idle_) {
+      const bool config = key.is(kinds::kMeshConfig);
       problems.push_back(
-          {ErrorCode::kUnusedField, key, "", 0, "metadata.namespace",
-           "has no effect: CAs of the mesh are declared in namespace " + config_key_.ns});
+          {ErrorCode::kUnusedField, key, "", 0, config ? "" : "metadata.namespace",
+           config ? "has no effect: the mesh reads " + config_key_.str()
+                  : "has no effect: CAs of the mesh are declared in namespace " + config_key_.ns});
+    }
     for (const auto& [key, problem] : namespace_problems_) problems.push_back(problem);
-    problems.insert(problems.end(), config_problems_.begin(), config_problems_.end());
   }
 
   // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
@@ -291,9 +271,8 @@ class StoreMeshSpec final : public MeshSpec {
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
     // defaults might be less strict than intended; nor if a CA is invalid, since another one would
     // sign in its place. Later the last valid ones stay.
-    settled_ = settled_ || (store_synced && !config_broken_ && !has_unread_root());
+    settled_ = settled_ || (store_synced && are_read(objects_.configs) && are_read(objects_.roots));
     next->synced = store_synced && settled_;
-    next->config = config_;
     report_ignored(next->problems);
     resolve(objects_, *next);
 
@@ -324,11 +303,7 @@ class StoreMeshSpec final : public MeshSpec {
   std::set<std::string> foreign_namespaces_;  // namespaces of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
   std::map<std::string, std::set<ObjectKey>> ignored_;  // policies of namespaces outside the mesh
-  std::set<ObjectKey> idle_configs_;
-  MeshConfig config_;
-  std::vector<Problem> config_problems_;
-  bool config_broken_ = false;
-  std::set<ObjectKey> idle_roots_;
+  std::set<ObjectKey> idle_;                            // MeshConfigs and CAs in other places
   bool settled_ = false;
 
   SnapshotCell<MeshView> view_;

@@ -137,6 +137,10 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
   list_valid(objects.tcp_routes, view.tcp_routes, view.problems);
   list_valid(objects.targets, view.targets, view.problems);
   list_valid(objects.splits, view.splits, view.problems);
+  for (const auto& [key, entry] : objects.configs.entries) {
+    if (entry.value) view.config = *entry.value;
+    view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
+  }
   for (const auto& [key, entry] : objects.roots.entries) {
     if (entry.value) view.roots.emplace(key, entry.value);
     view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());

@@ -31,6 +31,7 @@ struct DecodedObjects {
   DecodedKind<smi::TcpRoute> tcp_routes;
   DecodedKind<smi::TrafficTarget> targets;
   DecodedKind<smi::TrafficSplit> splits;
+  DecodedKind<MeshConfig> configs;  // one at most
   DecodedKind<MeshRootCertificate> roots;
   DecodedKind<Policy> policies;         // policies of several kinds
   DecodedKind<CheckedPolicy> unobeyed;  // as policies

@@ -30,7 +30,7 @@ Problem duplicate(const Object& loser, const Object& winner) {
 
 void ObjectIndex::touch(const ObjectKey& key) { before_.try_emplace(key, get(key)); }
 
-void ObjectIndex::withdraw(const std::string& path, const File& file) {
+void ObjectIndex::withdraw(const std::string& path, const ObjectFile& file) {
   for (std::size_t i = 0; i < file.objects.size(); ++i) {
     const ObjectKey& key = file.objects[i]->key;
     touch(key);
@@ -42,7 +42,7 @@ void ObjectIndex::withdraw(const std::string& path, const File& file) {
 }
 
 void ObjectIndex::put(const std::string& path, ObjectFile file) {
-  File& known = files_[path];
+  ObjectFile& known = files_[path];
   if (!file.readable()) {
     known.broken = std::move(file.broken);
     broken_.insert(path);
@@ -61,7 +61,7 @@ void ObjectIndex::put(const std::string& path, ObjectFile file) {
     claims.emplace(Place{path, i}, object);
     if (claims.size() > 1) contested_.insert(object->key);
   }
-  known = {std::move(file.objects), std::move(file.problems), {}};
+  known = std::move(file);
 }
 
 void ObjectIndex::remove(const std::string& path) {

@@ -43,16 +43,11 @@ class ObjectIndex {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   using Claims = std::map<Place, std::shared_ptr<const Object>>;
-  struct File {
-    std::vector<std::shared_ptr<const Object>> objects;
-    std::vector<Problem> problems;
-    std::vector<Problem> broken;
-  };
 
-  void withdraw(const std::string& path, const File& file);
+  void withdraw(const std::string& path, const ObjectFile& file);
   void touch(const ObjectKey& key);
 
-  std::map<std::string, File> files_;
+  std::map<std::string, ObjectFile> files_;
   std::map<ObjectKey, Claims> claims_;
   std::set<ObjectKey> contested_;
   std::set<std::string> broken_;

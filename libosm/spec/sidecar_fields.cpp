@@ -1,14 +1,11 @@
-#include "spec/sidecar_fields.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <set>
 
 #include "base/json.hpp"
-#include "spec/choice.hpp"
-#include "spec/field_texts.hpp"
+#include "base/numbers.hpp"
+#include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -29,17 +26,14 @@ constexpr std::array kSuffixes{
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 std::optional<double> quantity_of(std::string_view text) {
   const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  double amount = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + digits, amount);
-  if (fault != std::errc{} || stop != text.data() + digits) return std::nullopt;
-  std::string_view suffix = text.substr(digits);
+  const auto amount = number_of<double>(text.substr(0, digits));
+  if (!amount) return std::nullopt;
+  const std::string_view suffix = text.substr(digits);
   for (const Suffix& known : kSuffixes)
-    if (known.text == suffix) return amount * known.factor;
-  if (suffix.size() < 2 || std::toupper(static_cast<unsigned char>(suffix[0])) != 'E')
-    return std::nullopt;
-  const bool all = std::from_chars(text.data(), text.data() + text.size(), amount).ptr ==
-                   text.data() + text.size();
-  return all ? std::optional(amount) : std::nullopt;
+    if (known.text == suffix) return *amount * known.factor;
+  const bool exponent =
+      suffix.size() > 1 && std::toupper(static_cast<unsigned char>(suffix[0])) == 'E';
+  return exponent ? number_of<double>(text) : std::nullopt;
 }
 
 std::map<std::string, std::string> quantities_of(const Field& field) {
@@ -59,8 +53,7 @@ std::map<std::string, std::string> quantities_of(const Field& field) {
 }
 
 void read_resources(const Field& field, SidecarConfig& config) {
-  if (!field.present() || !field.required_map()) return;
-  field.only({"limits", "requests"});
+  if (!field.optional_map({"limits", "requests"})) return;
   config.limits = quantities_of(field["limits"]);
   config.requests = quantities_of(field["requests"]);
   for (const auto& [resource, request] : config.requests) {
@@ -78,11 +71,8 @@ std::vector<std::string> tls_names_of(const Field& field) {
   std::vector<std::string> names;
   for (const Field& item : field.list()) {
     std::string name = item.required_text();
-    const bool good = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-      return std::isalnum(c) ||
-             std::string_view("-_+|[]").find(static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (!good) item.refuse("must be a name such as ECDHE-ECDSA-AES128-GCM-SHA256 or X25519");
+    if (!consists_of(name, "-_+|[]"))
+      item.refuse("must be a name such as ECDHE-ECDSA-AES128-GCM-SHA256 or X25519");
     names.push_back(std::move(name));
   }
   return names;
@@ -90,36 +80,15 @@ std::vector<std::string> tls_names_of(const Field& field) {
 
 std::vector<std::string> networks_of(const Field& field) {
   std::set<std::string> networks;
-  for (const Field& item : field.list()) {
-    std::string network = item.required_text();
-    if (!network.empty() && !is_network(network))
-      item.refuse("must be an IPv4 network such as 10.0.0.0/8");
-    networks.insert(std::move(network));
-  }
+  for (const Field& item : field.list()) networks.insert(required_network(item));
   return {networks.begin(), networks.end()};
-}
-
-std::vector<Port> ports_of(const Field& field) {
-  std::set<Port> ports;
-  for (const Field& item : field.list()) {
-    if (const auto port = item.integer(1, 65535)) {
-      ports.insert(static_cast<Port>(*port));
-    } else if (!item.present()) {
-      item.refuse("must be a port number");
-    }
-  }
-  return {ports.begin(), ports.end()};
 }
 
 std::vector<std::string> interfaces_of(const Field& field) {
   std::set<std::string> interfaces;
   for (const Field& item : field.list()) {
     std::string name = item.required_text();
-    const bool good =
-        name.size() <= kMaxInterfaceBytes && std::all_of(name.begin(), name.end(), [](char c) {
-          return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
-        });
-    if (!good)
+    if (name.size() > kMaxInterfaceBytes || !consists_of(name, "-_."))
       item.refuse(
           "must be a network interface such as eth1: at most 15 letters, digits, '-', '_', '.'");
     interfaces.insert(std::move(name));
@@ -130,37 +99,31 @@ std::vector<std::string> interfaces_of(const Field& field) {
 }  // namespace
 
 SidecarConfig sidecar_of(const Field& sidecar) {
-  constexpr std::array kLogLevels{Choice<std::string_view>{"trace", "trace"},
-                                  Choice<std::string_view>{"debug", "debug"},
-                                  Choice<std::string_view>{"info", "info"},
-                                  Choice<std::string_view>{"warning", "warning"},
-                                  Choice<std::string_view>{"warn", "warning"},
-                                  Choice<std::string_view>{"error", "error"},
-                                  Choice<std::string_view>{"critical", "critical"},
-                                  Choice<std::string_view>{"off", "off"}};
-  constexpr std::array kModes{Choice<LocalProxyMode>{"Localhost", LocalProxyMode::kLocalhost},
-                              Choice<LocalProxyMode>{"PodIP", LocalProxyMode::kPodIp}};
   SidecarConfig config;
   config.envoy_image = sidecar["envoyImage"].text().value_or("");
   config.init_container_image = sidecar["initContainerImage"].text().value_or("");
-  config.log_level = choice_of(sidecar["logLevel"], kLogLevels, std::string_view(config.log_level));
+  const Field level = sidecar["logLevel"];
+  if (choice_of(level, {"trace", "debug", "info", "warning", "warn", "error", "critical", "off"}))
+    config.log_level = *level.text() == "warn" ? "warning" : *level.text();
   config.privileged_init_container =
       sidecar["enablePrivilegedInitContainer"].boolean().value_or(false);
-  config.local_proxy_mode =
-      choice_of(sidecar["localProxyMode"], kModes, LocalProxyMode::kLocalhost);
+  if (choice_of(sidecar["localProxyMode"], {"Localhost", "PodIP"}) == 1)
+    config.local_proxy_mode = LocalProxyMode::kPodIp;
   read_resources(sidecar["resources"], config);
   return config;
 }
 
 TlsSettings tls_settings_of(const Field& sidecar) {
   // RFC 8996: versions before 1.2 must not be negotiated.
-  constexpr std::array kVersions{Choice<TlsVersion>{"TLS_AUTO", TlsVersion::kAuto},
-                                 Choice<TlsVersion>{"TLSv1_2", TlsVersion::kTls12},
-                                 Choice<TlsVersion>{"TLSv1_3", TlsVersion::kTls13}};
   TlsSettings tls;
+  const auto version_of = [](const Field& field, TlsVersion fallback) {
+    using enum TlsVersion;
+    return choice_of(field, {{"TLS_AUTO", kAuto}, {"TLSv1_2", kTls12}, {"TLSv1_3", kTls13}},
+                     fallback);
+  };
   const Field least = sidecar["tlsMinProtocolVersion"];
-  tls.minimum = choice_of(least, kVersions, tls.minimum);
-  tls.maximum = choice_of(sidecar["tlsMaxProtocolVersion"], kVersions, tls.maximum);
+  tls.minimum = version_of(least, tls.minimum);
+  tls.maximum = version_of(sidecar["tlsMaxProtocolVersion"], tls.maximum);
   // Envoy's clients treat TLS_AUTO as "at most 1.2".
   if (tls.minimum == TlsVersion::kTls13 && tls.maximum != TlsVersion::kTls13)
     least.refuse("is above spec.sidecar.tlsMaxProtocolVersion; set that to TLSv1_3");
@@ -172,8 +135,8 @@ TlsSettings tls_settings_of(const Field& sidecar) {
 TrafficExclusions exclusions_of(const Field& traffic) {
   return {.outbound_ip_ranges = networks_of(traffic["outboundIPRangeExclusionList"]),
           .outbound_included_ip_ranges = networks_of(traffic["outboundIPRangeInclusionList"]),
-          .outbound_ports = ports_of(traffic["outboundPortExclusionList"]),
-          .inbound_ports = ports_of(traffic["inboundPortExclusionList"]),
+          .outbound_ports = traffic["outboundPortExclusionList"].ports(),
+          .inbound_ports = traffic["inboundPortExclusionList"].ports(),
           .network_interfaces = interfaces_of(traffic["networkInterfaceExclusionList"])};
 }
 

@@ -1,5 +1,6 @@
 #include "spec/yaml.hpp"
 
+#include <re2/re2.h>
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -9,6 +10,9 @@
 #include <cstdint>
 #include <optional>
 #include <sstream>
+
+#include "base/numbers.hpp"
+#include "base/utf8.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
@@ -22,10 +26,6 @@ struct Refused {
   YamlError error;
 };
 
-bool all_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 std::optional<json::value> integer_of(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::string_view digits = text;
@@ -34,8 +34,6 @@ std::optional<json::value> integer_of(std::string_view text) {
   if (digits == text && (digits.starts_with("0x") || digits.starts_with("0o"))) {
     base = digits[1] == 'x' ? 16 : 8;
     digits.remove_prefix(2);
-  } else if (!all_digits(digits)) {
-    return std::nullopt;
   }
   std::uint64_t magnitude = 0;
   const char* const end = digits.data() + digits.size();
@@ -50,29 +48,11 @@ std::optional<json::value> integer_of(std::string_view text) {
   return json::value(magnitude);
 }
 
-// [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
 std::optional<json::value> float_of(std::string_view text) {
-  std::string_view rest = text;
-  if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
-  const auto exponent = rest.find_first_of("eE");
-  std::string_view mantissa = rest.substr(0, exponent);
-  if (exponent != std::string_view::npos) {
-    std::string_view power = rest.substr(exponent + 1);
-    if (power.starts_with('-') || power.starts_with('+')) power.remove_prefix(1);
-    if (!all_digits(power)) return std::nullopt;
-  }
-  const auto point = mantissa.find('.');
-  const std::string_view whole = mantissa.substr(0, point);
-  const std::string_view part =
-      point == std::string_view::npos ? std::string_view{} : mantissa.substr(point + 1);
-  if (whole.empty() ? !all_digits(part) : !all_digits(whole) || !(part.empty() || all_digits(part)))
-    return std::nullopt;
-  std::string_view number = text;
-  if (number.starts_with('+')) number.remove_prefix(1);
-  double value = 0;
-  const auto [stop, fault] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (fault != std::errc{}) return std::nullopt;
-  return json::value(value);
+  static const RE2 kFloat(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
+  if (!RE2::FullMatch(re2::StringPiece(text.data(), text.size()), kFloat)) return std::nullopt;
+  const auto value = number_of<double>(text.starts_with('+') ? text.substr(1) : text);
+  return value ? std::optional(json::value(*value)) : std::nullopt;
 }
 
 json::value plain_scalar(const std::string& text) {
@@ -299,18 +279,11 @@ std::optional<YamlResult> parse_document(std::string_view text, int first_line) 
 // protos cannot contain them.
 int line_of_bad_text(std::string_view text) {
   int line = 1;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    if (lead == '\n') ++line;
-    const int length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (length == 0 || lead > 0xf4 || at + length > text.size() || lead == 0) return line;
-    for (int i = 1; i < length; ++i)
-      if ((static_cast<unsigned char>(text[at + i]) & 0xc0) != 0x80) return line;
-    const auto second = length > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
-    const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-    const bool outside = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
-    if (overlong || outside) return line;
-    at += static_cast<std::size_t>(length);
+  while (!text.empty()) {
+    const std::size_t length = text.front() == '\0' ? 0 : utf8_length(text);
+    if (length == 0) return line;
+    line += text.front() == '\n';
+    text.remove_prefix(length);
   }
   return 0;
 }
