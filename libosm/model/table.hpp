@@ -31,26 +31,9 @@ class Table {
   }
 
   Entry find(const Key& key) const {
-    const auto at = lower_bound(key);
+    const auto at = std::lower_bound(begin(), end(), key,
+                                     [](const Entry& a, const Key& k) { return a->key() < k; });
     return at != end() && (*at)->key() == key ? *at : nullptr;
-  }
-
-  // This table with `value` added, or in place of the entry with its key.
-  Table with(Entry value) const {
-    const auto at = lower_bound(value->key());
-    const bool replaces = at != end() && (*at)->key() == value->key();
-    std::vector<Entry> entries(begin(), at);
-    entries.push_back(std::move(value));
-    entries.insert(entries.end(), replaces ? at + 1 : at, end());
-    return sorted(std::move(entries));
-  }
-
-  Table without(const Key& key) const {
-    const auto at = lower_bound(key);
-    if (at == end() || (*at)->key() != key) return *this;
-    std::vector<Entry> entries(begin(), at);
-    entries.insert(entries.end(), at + 1, end());
-    return sorted(std::move(entries));
   }
 
   auto begin() const { return entries().begin(); }
@@ -66,11 +49,6 @@ class Table {
     static const std::vector<Entry> kNone;
     return entries_ ? *entries_ : kNone;
   }
-  auto lower_bound(const Key& key) const {
-    return std::lower_bound(begin(), end(), key,
-                            [](const Entry& a, const Key& k) { return a->key() < k; });
-  }
-
   std::shared_ptr<const std::vector<Entry>> entries_;  // null: empty
 };
 

@@ -14,6 +14,7 @@
 
 #include "certificate/issuance.hpp"
 #include "certificate/local_issuer.hpp"
+#include "lib/tables.hpp"
 #include "model/names.hpp"
 #include "model/secret_source.hpp"
 #include "osm/mesh_cataloger.hpp"
@@ -173,8 +174,8 @@ class TestMesh {
 
   void put(model::WorkloadEntry entry) {
     changes_.workloads.insert(entry.proxy);
-    mesh_.snapshot.workloads = mesh_.snapshot.workloads.with(
-        std::make_shared<const model::WorkloadEntry>(std::move(entry)));
+    mesh_.snapshot.workloads = with(mesh_.snapshot.workloads,
+                                    std::make_shared<const model::WorkloadEntry>(std::move(entry)));
   }
   void set_domains(const std::vector<std::string>& accepted,
                    const std::vector<std::string>& allowed) {
@@ -186,7 +187,7 @@ class TestMesh {
   void set_max_proxies(std::size_t most) { mesh_.snapshot.config.max_proxies = most; }
   void remove_workload(const model::ProxyKey& key) {
     changes_.workloads.insert(key);
-    mesh_.snapshot.workloads = mesh_.snapshot.workloads.without(key);
+    mesh_.snapshot.workloads = without(mesh_.snapshot.workloads, key);
   }
   void set_endpoints(std::vector<std::string> addresses) {
     model::ServiceEndpoints endpoints{translate_test::kServerService, {}};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/tables.hpp"
 #include "mesh_values.hpp"
 
 using namespace osm;
@@ -35,11 +36,12 @@ struct Mesh {
     entry.name = service_name(name);
     for (const std::string& account : accounts) entry.identities.push_back(identity(account));
     entry.split = std::move(split);
-    services = services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
+    services = with(services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
   }
   void add_target(const smi::TrafficTarget& target) {
-    targets = targets.with(
-        std::make_shared<const model::TargetEntry>(resolve_target(target, route_objects())));
+    targets =
+        with(targets,
+             std::make_shared<const model::TargetEntry>(resolve_target(target, route_objects())));
   }
   void allow(const std::string& source, const std::string& destination) {
     add_target(
