@@ -1,9 +1,10 @@
 #include "catalog/mesh_builder.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <tuple>
 #include <utility>
+
+#include "base/guarded.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -17,22 +18,13 @@ bool matters_to_policy(const std::shared_ptr<const ServiceEntry>& before,
   return before->identities != after->identities || before->split != after->split;
 }
 
-bool has_synced(const WorkloadProvider& provider) {
-  try {
-    return provider.workloads_synced();
-  } catch (...) {  // foreign code may throw
-    return false;
-  }
-}
-
 // The provider's id, if it also lists endpoints; else its place in the options: "#1".
 std::string name_of(const WorkloadProvider& provider, std::size_t position) {
-  try {
-    if (const auto* endpoints = dynamic_cast<const EndpointsProvider*>(&provider))
-      return endpoints->id();
-  } catch (...) {  // foreign code may throw
-  }
-  return '#' + std::to_string(position + 1);
+  const std::string id = guarded([&]() -> std::string {
+                           const auto* named = dynamic_cast<const EndpointsProvider*>(&provider);
+                           return named ? named->id() : "";
+                         }).value_or("");
+  return id.empty() ? '#' + std::to_string(position + 1) : id;
 }
 
 ObjectKey key_of(const Workload& workload) {
@@ -65,7 +57,7 @@ std::vector<std::string> MeshBuilder::waiting_for() const {
   if (!spec_.spec().has_synced()) out.push_back("mesh specification");
   for (std::string& provider : endpoints_.waiting_for()) out.push_back(std::move(provider));
   for (std::size_t i = 0; i < workload_providers_.size(); ++i)
-    if (!has_synced(*workload_providers_[i]))
+    if (!guarded([&] { return workload_providers_[i]->workloads_synced(); }).value_or(false))
       out.push_back("workload provider " + name_of(*workload_providers_[i], i));
   return out;
 }
@@ -222,26 +214,20 @@ void MeshBuilder::refresh_permissive() {
 void MeshBuilder::read_workloads(std::size_t provider, bool all,
                                  const std::set<WorkloadName>& names) {
   const WorkloadProvider& asked = *workload_providers_[provider];
-  std::string failure;
-  try {
-    if (all) {
-      claims_.replace(provider, asked.list_workloads());
-    } else {
+  const auto read = guarded([&]() -> Status {
+    if (all) claims_.replace(provider, asked.list_workloads());
+    if (!all)
       for (const WorkloadName& name : names) claims_.set(provider, name, asked.find_workload(name));
-    }
-    return;
-  } catch (const std::exception& error) {
-    failure = error.what();
-  } catch (...) {
-    failure = "an exception that is no std::exception";
-  }
+    return {};
+  });
+  if (read.ok()) return;
   resync_workloads_ = true;
-  provider_problems_.push_back(
-      {.code = ErrorCode::kInternal,
-       .object = {},
-       .path = "workload provider " + name_of(asked, provider),
-       .field = {},
-       .cause = "failed: " + failure + "; its last workloads are kept and it is asked again"});
+  provider_problems_.push_back({.code = ErrorCode::kInternal,
+                                .object = {},
+                                .path = "workload provider " + name_of(asked, provider),
+                                .field = {},
+                                .cause = "failed: " + read.error().message +
+                                         "; its last workloads are kept and it is asked again"});
 }
 
 void MeshBuilder::refresh_workloads(const SpecChanges& spec) {

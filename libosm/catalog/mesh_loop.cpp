@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/guarded.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
 #include "catalog/object_records.hpp"
@@ -72,6 +72,8 @@ std::vector<ServiceName> services_of(const model::MeshSnapshot& snapshot,
 // Tasks hold a weak pointer and lock it while they run. If a subscriber of the loop's snapshots
 // destroys the loop, it lives until that task returns.
 class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
+  friend MeshLoop;
+
  public:
   explicit Impl(const MeshLoopOptions& options)
       : spec_(options.spec),
@@ -106,10 +108,6 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     fold(weak, [](Events&) {});
   }
 
-  void set_trust_domains(const TrustDomains& trust_domains) {
-    fold(weak_from_this(), [&](Events& events) { events.trust_domains = trust_domains; });
-  }
-
   void stop() {
     stopped_ = true;
     std::vector<Subscription> subscriptions;
@@ -119,18 +117,6 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     }
     subscriptions.clear();  // waits for callbacks, which take mutex_
     strand_.stop();
-  }
-
-  SnapshotCell<model::MeshSnapshot>& snapshots() { return snapshots_; }
-
-  std::vector<std::string> waiting_for() const {
-    std::lock_guard lock(mutex_);
-    return waiting_for_;
-  }
-
-  std::vector<ProviderStatus> providers() const {
-    std::lock_guard lock(mutex_);
-    return providers_;
   }
 
   ObjectState object_state(const ObjectKey& object) const {
@@ -154,10 +140,6 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     state.scope = scope_of(object, *state.snapshot, *index);
     state.scope.merge(record->before);
     return state;
-  }
-
-  Subscription subscribe_looks(std::function<void()> on_look) {
-    return looks_.subscribe(std::move(on_look));
   }
 
  private:
@@ -194,19 +176,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   // Providers are foreign code: if subscribing throws, the provider is still read, only later.
   template <class Subscribe>
   void subscribe(std::string_view to, Subscribe call) {
-    std::string cause;
-    try {
-      Subscription subscription = call();
-      std::lock_guard lock(mutex_);
-      subscriptions_.push_back(std::move(subscription));
-      return;
-    } catch (const std::exception& error) {
-      cause = error.what();
-    } catch (...) {
-      cause = "an exception that is no std::exception";
-    }
-    log_.error("subscribing to a provider failed; its changes are seen late",
-               {{"to", std::string(to)}, {"cause", cause}});
+    Result<Subscription> subscribed = guarded(call);
+    if (!subscribed.ok())
+      return log_.error("subscribing to a provider failed; its changes are seen late",
+                        {{"to", std::string(to)}, {"cause", subscribed.error().message}});
+    std::lock_guard lock(mutex_);
+    subscriptions_.push_back(*std::move(subscribed));
   }
 
   void wake() {
@@ -392,17 +367,23 @@ MeshLoop::MeshLoop(const MeshLoopOptions& options) : impl_(std::make_shared<Impl
 
 MeshLoop::~MeshLoop() { stop(); }
 
-SnapshotCell<model::MeshSnapshot>& MeshLoop::snapshots() { return impl_->snapshots(); }
-std::vector<std::string> MeshLoop::waiting_for() const { return impl_->waiting_for(); }
-std::vector<ProviderStatus> MeshLoop::providers() const { return impl_->providers(); }
+SnapshotCell<model::MeshSnapshot>& MeshLoop::snapshots() { return impl_->snapshots_; }
+std::vector<std::string> MeshLoop::waiting_for() const {
+  std::lock_guard lock(impl_->mutex_);
+  return impl_->waiting_for_;
+}
+std::vector<ProviderStatus> MeshLoop::providers() const {
+  std::lock_guard lock(impl_->mutex_);
+  return impl_->providers_;
+}
 ObjectState MeshLoop::object_state(const ObjectKey& object) const {
   return impl_->object_state(object);
 }
 Subscription MeshLoop::subscribe_looks(std::function<void()> on_look) {
-  return impl_->subscribe_looks(std::move(on_look));
+  return impl_->looks_.subscribe(std::move(on_look));
 }
 void MeshLoop::set_trust_domains(const TrustDomains& trust_domains) {
-  impl_->set_trust_domains(trust_domains);
+  Impl::fold(impl_, [&](Events& events) { events.trust_domains = trust_domains; });
 }
 void MeshLoop::stop() { impl_->stop(); }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
 bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObjects& read) {
   if (object.is(kinds::kMeshConfig)) return now.get_mesh_config() == read.config;
@@ -33,13 +35,8 @@ void ObjectRecords::note(const ObjectKey& object, std::uint64_t generation, bool
 void ObjectRecords::note_endpoints(const std::set<ServiceName>& services,
                                    const model::Table<model::ServiceEndpoints>& now,
                                    std::uint64_t generation) {
-  for (const ServiceName& service : services) {
-    if (now.find(service)) {
-      endpoints_[service] = generation;
-    } else {
-      endpoints_.erase(service);
-    }
-  }
+  for (const ServiceName& service : services)
+    put_or_erase(endpoints_, service, now.find(service) ? std::optional(generation) : std::nullopt);
 }
 
 void ObjectRecords::forget(std::uint64_t now) {
@@ -57,14 +54,13 @@ void ObjectRecords::forget(std::uint64_t now) {
 }
 
 std::optional<ObjectRecord> ObjectRecords::find(const ObjectKey& object) const {
-  const auto at = records_.find(object);
-  if (at == records_.end()) return std::nullopt;
-  return at->second;
+  const ObjectRecord* known = find_in(records_, object);
+  return known ? std::optional(*known) : std::nullopt;
 }
 
 std::uint64_t ObjectRecords::endpoints_changed(const ServiceName& service) const {
-  const auto at = endpoints_.find(service);
-  return at == endpoints_.end() ? 0 : at->second;
+  const std::uint64_t* changed = find_in(endpoints_, service);
+  return changed ? *changed : 0;
 }
 
 }  // namespace osm::inline v1::catalog

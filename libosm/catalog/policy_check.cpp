@@ -1,5 +1,7 @@
 #include "catalog/policy_check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -12,12 +14,7 @@ using model::TargetEntry;
 constexpr std::size_t kNearest = 3;  // number of targets that a denial names
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (!out.empty()) out += separator;
-    out += part;
-  }
-  return out;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string describe(const RoutePolicy& route) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
 namespace {
 
@@ -12,60 +14,18 @@ using model::ServiceEntry;
 using model::TargetEntry;
 using model::Upstream;
 
-class TargetResolver {
- public:
-  TargetResolver(const smi::TrafficTarget& target, const RouteObjects& routes)
-      : target_(target), routes_(routes) {
-    policy_.target = target.name;
-    for (const ServiceAccount& source : target.sources)
-      policy_.sources.push_back(identity_of(source));
-    std::sort(policy_.sources.begin(), policy_.sources.end());
-    policy_.sources.erase(std::unique(policy_.sources.begin(), policy_.sources.end()),
-                          policy_.sources.end());
+// Adds the matches that the rule names, each once.
+void add_matches(const smi::TrafficTargetRule& rule, const smi::HttpRouteGroup& group,
+                 std::vector<RoutePolicy>& routes) {
+  for (const std::string& name : rule.matches) {
+    const auto match =
+        std::find_if(group.matches.begin(), group.matches.end(),
+                     [&](const smi::HttpMatch& candidate) { return candidate.name == name; });
+    if (match != group.matches.end() &&
+        std::find(routes.begin(), routes.end(), *match) == routes.end())
+      routes.push_back(*match);
   }
-
-  TargetEntry resolve() && {
-    for (const smi::TrafficTargetRule& rule : target_.rules) {
-      if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
-        add_http(rule);
-      } else {
-        add_tcp(rule);
-      }
-    }
-    // A TCPRoute without a port list means any port; so does its union with others.
-    if (!any_port_) policy_.tcp_ports.assign(ports_.begin(), ports_.end());
-    return {.destination = identity_of(target_.destination), .policy = std::move(policy_)};
-  }
-
- private:
-  void add_http(const smi::TrafficTargetRule& rule) {
-    const auto group = routes_.http.find({target_.name.ns, rule.name});
-    if (group == routes_.http.end()) return;
-    const auto& matches = group->second->matches;
-    auto& routes = policy_.http_routes;
-    for (const std::string& name : rule.matches) {
-      const auto match =
-          std::find_if(matches.begin(), matches.end(),
-                       [&](const smi::HttpMatch& candidate) { return candidate.name == name; });
-      if (match != matches.end() && std::find(routes.begin(), routes.end(), *match) == routes.end())
-        routes.push_back(*match);
-    }
-  }
-
-  void add_tcp(const smi::TrafficTargetRule& rule) {
-    const auto route = routes_.tcp.find({target_.name.ns, rule.name});
-    if (route == routes_.tcp.end()) return;
-    policy_.tcp = true;
-    any_port_ |= route->second->ports.empty();
-    ports_.insert(route->second->ports.begin(), route->second->ports.end());
-  }
-
-  const smi::TrafficTarget& target_;
-  const RouteObjects& routes_;
-  InboundTrafficPolicy policy_;
-  std::set<Port> ports_;
-  bool any_port_ = false;
-};
+}
 
 // `allowed`: the destinations that the client may call.
 Upstream upstream_to(const ServiceEntry& service, const std::set<ServiceIdentity>& allowed,
@@ -81,14 +41,34 @@ Upstream upstream_to(const ServiceEntry& service, const std::set<ServiceIdentity
 template <class Map>
 const typename Map::mapped_type& at_or_none(const Map& map, const ServiceIdentity& identity) {
   static const typename Map::mapped_type kNone;
-  const auto at = map.find(identity);
-  return at == map.end() ? kNone : at->second;
+  const auto* found = find_in(map, identity);
+  return found ? *found : kNone;
 }
 
 }  // namespace
 
 TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes) {
-  return TargetResolver(target, routes).resolve();
+  InboundTrafficPolicy policy;
+  policy.target = target.name;
+  std::set<ServiceIdentity> sources;
+  for (const ServiceAccount& source : target.sources) sources.insert(identity_of(source));
+  policy.sources.assign(sources.begin(), sources.end());
+  std::set<Port> ports;
+  bool any_port = false;
+  for (const smi::TrafficTargetRule& rule : target.rules) {
+    const smi::ObjectName name{target.name.ns, rule.name};
+    if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
+      if (const auto* group = find_in(routes.http, name))
+        add_matches(rule, **group, policy.http_routes);
+    } else if (const auto* route = find_in(routes.tcp, name)) {
+      policy.tcp = true;
+      any_port |= (*route)->ports.empty();
+      ports.insert((*route)->ports.begin(), (*route)->ports.end());
+    }
+  }
+  // A TCPRoute without a port list means any port; so does its union with others.
+  if (!any_port) policy.tcp_ports.assign(ports.begin(), ports.end());
+  return {.destination = identity_of(target.destination), .policy = std::move(policy)};
 }
 
 PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
 namespace {
 
@@ -48,9 +50,7 @@ void WorkloadClaims::set(std::size_t provider, const WorkloadName& name,
     if (workload && held->second == *workload) return;
     const model::ProxyKey key = key_of(held->second);
     touched_.insert(key);
-    auto claim = claims_.find(key);
-    claim->second.erase({name, provider});
-    if (claim->second.empty()) claims_.erase(claim);
+    remove_member(claims_, key, std::pair(name, provider));
     listed.erase(held);
   }
   if (!workload) return;
@@ -105,31 +105,23 @@ void PortConflicts::update(const model::Changes& changes,
                            const model::Table<model::WorkloadEntry>& now,
                            const model::Table<model::ServiceEntry>& services) {
   for (const model::ProxyKey& proxy : changes.workloads) {
-    conflicts_.erase(proxy);
     if (const auto old = before.find(proxy))
-      for (const ServiceName& service : old->workload.services) {
-        const auto at = of_service_.find(service);
-        if (at == of_service_.end()) continue;
-        at->second.erase(proxy);
-        if (at->second.empty()) of_service_.erase(at);
-      }
+      for (const ServiceName& service : old->workload.services)
+        remove_member(of_service_, service, proxy);
     if (const auto fresh = now.find(proxy))
       for (const ServiceName& service : fresh->workload.services)
         of_service_[service].insert(proxy);
   }
   std::set<model::ProxyKey> concerned = changes.workloads;
   for (const ServiceName& service : changes.services)
-    if (const auto at = of_service_.find(service); at != of_service_.end())
-      concerned.insert(at->second.begin(), at->second.end());
+    if (const auto* workloads = find_in(of_service_, service))
+      concerned.insert(workloads->begin(), workloads->end());
   for (const model::ProxyKey& proxy : concerned) {
     const auto entry = now.find(proxy);
-    auto found = entry ? model::own_ports_of(services, entry->workload).conflicts
-                       : std::vector<model::PortConflict>();
-    if (found.empty()) {
-      conflicts_.erase(proxy);
-    } else {
-      conflicts_[proxy] = std::move(found);
-    }
+    conflicts_.erase(proxy);
+    if (!entry) continue;
+    auto found = model::own_ports_of(services, entry->workload).conflicts;
+    if (!found.empty()) conflicts_[proxy] = std::move(found);
   }
 }
 
