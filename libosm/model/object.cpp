@@ -1,5 +1,9 @@
 #include "osm/object.hpp"
 
+#include <array>
+
+#include "osm/values/object_status.hpp"
+
 namespace osm::inline v1 {
 
 std::string ObjectKey::str() const {
@@ -30,6 +34,11 @@ std::string Problem::text() const {
 void Problem::locate(const ObjectSource& source) {
   path = source.path;
   line = source.line_of(field);
+}
+
+std::string_view object_phase_text(ObjectPhase phase) {
+  constexpr std::array kTexts{"Rejected", "Pending", "Refused", "Applied"};
+  return kTexts.at(static_cast<std::size_t>(phase));
 }
 
 }  // namespace osm::inline v1

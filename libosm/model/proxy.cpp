@@ -1,5 +1,7 @@
 #include "osm/values/proxy.hpp"
 
+#include <array>
+
 namespace osm::inline v1 {
 namespace {
 
@@ -41,17 +43,8 @@ std::optional<XdsVariant> xds_variant_of(std::string_view text) {
 }
 
 std::string_view sync_state_text(SyncState state) {
-  switch (state) {
-    case SyncState::kNotSubscribed:
-      return "NOT SENT";
-    case SyncState::kSynced:
-      return "SYNCED";
-    case SyncState::kPending:
-      return "PENDING";
-    case SyncState::kStale:
-      return "STALE";
-  }
-  return "";
+  constexpr std::array kTexts{"NOT SENT", "SYNCED", "PENDING", "STALE"};
+  return kTexts.at(static_cast<std::size_t>(state));
 }
 
 }  // namespace osm::inline v1

@@ -9,22 +9,40 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/check.hpp"
+
 namespace osm::inline v1::nack_provenance {
 
 class Bisection {
  public:
   // With `likely_last`, the first trial has all candidates but the last one. The search then takes
   // one trial if the last is the only refused candidate, and one trial more than usual if not.
-  explicit Bisection(std::size_t candidates, bool likely_last = false);
+  explicit Bisection(std::size_t candidates, bool likely_last = false)
+      : refused_(candidates), likely_last_(likely_last) {}
 
   // Number of candidates that the next trial has at their new version; none: the search is over.
-  std::optional<std::size_t> next() const;
+  std::optional<std::size_t> next() const {
+    if (accepted_ == refused_) return std::nullopt;
+    if (likely_last_ && trials_ == 0) return refused_ - 1;
+    return accepted_ + (refused_ - accepted_) / 2;
+  }
   // Result of the trial next(). Precondition: next() has a value.
-  void answered(bool accepted);
+  void answered(bool accepted) {
+    const std::optional<std::size_t> trial = next();
+    OSM_CHECK(trial.has_value());
+    ++trials_;
+    if (accepted) {
+      accepted_ = *trial + 1;
+    } else {
+      refused_ = *trial;
+    }
+  }
 
   // Index of the refused candidate once the search is over; none: the proxy refuses even the mesh
   // with all candidates at their old version, so none of them is the cause.
-  std::optional<std::size_t> found() const;
+  std::optional<std::size_t> found() const {
+    return next() || refused_ == 0 ? std::nullopt : std::optional(refused_ - 1);
+  }
 
   // At most floor(log2(candidates)) + 1; with `likely_last` one more.
   std::size_t trials() const { return trials_; }

@@ -1,6 +1,7 @@
 #include "nack_provenance/nack_provenance.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "nack_provenance/refusal_words.hpp"
 #include "nack_provenance/still_allowed.hpp"
@@ -14,19 +15,8 @@ constexpr std::chrono::seconds kReleaseBound{5};
 constexpr const char* kKeepsTooMuch =
     "; the configuration that it keeps is of a mode that the MeshConfig has turned off";
 
-const char* outcome_text(ads::TrialResult::Outcome outcome) {
-  switch (outcome) {
-    case ads::TrialResult::Outcome::kAccepted:
-      return "accepted";
-    case ads::TrialResult::Outcome::kRefused:
-      return "refused";
-    case ads::TrialResult::Outcome::kGone:
-      return "gone";
-    case ads::TrialResult::Outcome::kTimedOut:
-      return "timed-out";
-  }
-  return "";
-}
+// In the order of TrialResult::Outcome.
+constexpr std::array kOutcomes{"accepted", "refused", "gone", "timed-out"};
 
 bool same_in_both(const model::SpecObjects& now, const model::SpecObjects& then,
                   const ObjectKey& object) {
@@ -198,8 +188,9 @@ void NackProvenance::end_round() {
 
 void NackProvenance::on_trial(const ads::TrialResult& result) {
   using Outcome = ads::TrialResult::Outcome;
-  options_.runtime.metrics.add("osm_nack_trials_total", {{"outcome", outcome_text(result.outcome)}},
-                               1);
+  options_.runtime.metrics.add(
+      "osm_nack_trials_total",
+      {{"outcome", kOutcomes.at(static_cast<std::size_t>(result.outcome))}}, 1);
   switch (result.outcome) {
     case Outcome::kRefused:
       search_->refusal.type = result.type;

@@ -1,17 +1,15 @@
 #include "translate/config_dump.hpp"
 
 #include <google/protobuf/struct.pb.h>
-#include <openssl/evp.h>
+#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
 
-#include "base/base64.hpp"
-#include "base/hex.hpp"
+#include "base/openssl.hpp"
 #include "envoy/admin/v3/config_dump_shared.pb.h"
 #include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
 #include "translate/json.hpp"
@@ -25,13 +23,8 @@ namespace tls = envoy::extensions::transport_sockets::tls::v3;
 using google::protobuf::Struct;
 
 google::protobuf::Timestamp timestamp(WallTime time) {
-  const auto since_epoch = time.time_since_epoch();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
-  google::protobuf::Timestamp out;
-  out.set_seconds(seconds.count());
-  out.set_nanos(static_cast<std::int32_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch - seconds).count()));
-  return out;
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
 admin::ClientResourceStatus status_of(const DumpedResource& resource) {
@@ -120,33 +113,16 @@ admin::EndpointsConfigDump endpoints(const Resources& resources) {
   return dump;
 }
 
-// SHA-256 of each certificate in a PEM text, in lower-case hex, as openssl prints it. Other content
-// of the text is skipped.
-std::vector<std::string> certificate_fingerprints(std::string_view pem) {
-  constexpr std::string_view kBegin = "-----BEGIN CERTIFICATE-----";
-  constexpr std::string_view kEnd = "-----END CERTIFICATE-----";
-  std::vector<std::string> fingerprints;
-  for (auto begin = pem.find(kBegin); begin != pem.npos; begin = pem.find(kBegin)) {
-    pem.remove_prefix(begin + kBegin.size());
-    const auto end = pem.find(kEnd);
-    if (end == pem.npos) break;
-    std::string text(pem.substr(0, end));
-    std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned int size = 0;
-    const auto der = from_base64(text);
-    if (der && EVP_Digest(der->data(), der->size(), digest.data(), &size, EVP_sha256(), nullptr))
-      fingerprints.push_back(hex_of({digest.data(), size}));
-    pem.remove_prefix(end + kEnd.size());
-  }
-  return fingerprints;
-}
-
+// SHA-256 of each certificate in a PEM text, in lower-case hex, as openssl prints it.
 std::string fingerprint_text(const std::string& pem) {
+  const openssl::CleanErrorQueue clean;
+  const auto certificates = openssl::parse_certificates(pem);
+  if (!certificates.ok()) return "no readable certificate";
   std::string text;
-  for (const std::string& fingerprint : certificate_fingerprints(pem))
-    text += (text.empty() ? "sha256:" : " sha256:") + fingerprint;
-  return text.empty() ? "no readable certificate" : text;
+  for (const openssl::X509Handle& certificate : *certificates)
+    text += (text.empty() ? "sha256:" : " sha256:") +
+            openssl::fingerprint(*certificate).value_or("unknown");
+  return text;
 }
 
 // An encoded secret in the JSON form of an Any, with fingerprints instead of certificates and

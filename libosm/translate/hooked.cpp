@@ -1,10 +1,10 @@
 #include "translate/hooked.hpp"
 
-#include <exception>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "base/guarded.hpp"
 #include "osm/resource_hook.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/references.hpp"
@@ -48,19 +48,6 @@ std::vector<EncodedPtr> encode(XdsType type, const std::vector<Message>& message
   return out;
 }
 
-Status call(const ResourceHook& hook, const ProxyGroup& group, EnvoyResources& into) {
-  const auto failed = [](const std::string& why) {
-    return Error{ErrorCode::kInternal, "the resource hook threw: " + why};
-  };
-  try {
-    return hook.apply(group, into);
-  } catch (const std::exception& error) {  // foreign code may throw
-    return failed(error.what());
-  } catch (...) {
-    return failed("something that is no std::exception");
-  }
-}
-
 }  // namespace
 
 Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy_class,
@@ -72,8 +59,11 @@ Result<ResourcesByType> hooked(const ResourceHook& hook, const ProxyClass& proxy
   EnvoyResources typed{decode<Cluster>(resources[at(XdsType::kCluster)]),
                        decode<Listener>(resources[at(XdsType::kListener)]),
                        decode<RouteConfiguration>(resources[at(XdsType::kRoute)])};
-  if (Status applied = call(hook, group, typed); !applied.ok())
-    return std::move(applied).error().with_context("proxies of " + proxy_class.identity.str());
+  const Result<Status> called = guarded([&] { return hook.apply(group, typed); });
+  const Status applied =
+      called.ok() ? *called : called.error().with_context("the resource hook threw");
+  if (!applied.ok())
+    return applied.error().with_context("proxies of " + proxy_class.identity.str());
   ResourcesByType out = resources;
   const auto put = [&](XdsType type, const auto& messages) {
     out[at(type)] = encode(type, messages, resources[at(type)]);
