@@ -4,7 +4,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <charconv>
+#include <algorithm>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -15,6 +15,7 @@
 #include "ads/hub.hpp"
 #include "ads/renewals.hpp"
 #include "base/may_wait.hpp"
+#include "base/numbers.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
@@ -69,16 +70,11 @@ class SnapshotInbox {
 
 // "HOST:PORT" → HOST.
 Result<std::string> host_of(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  unsigned port = 0;
-  const char* end = address.data() + address.size();
-  const bool valid = colon != std::string::npos && colon > 0 && colon + 1 < address.size();
-  const auto parsed = valid ? std::from_chars(address.data() + colon + 1, end, port)
-                            : std::from_chars_result{nullptr, std::errc::invalid_argument};
-  if (parsed.ec != std::errc{} || parsed.ptr != end || port > 65535)
-    return Error{ErrorCode::kInvalidArgument,
-                 "ADS address \"" + address + "\": write HOST:PORT, such as 0.0.0.0:15128"};
-  return address.substr(0, colon);
+  const std::size_t colon = std::min(address.rfind(':'), address.size());
+  if (colon > 0 && number_of<std::uint16_t>(address.substr(std::min(colon + 1, address.size()))))
+    return address.substr(0, colon);
+  return Error{ErrorCode::kInvalidArgument,
+               "ADS address \"" + address + "\": write HOST:PORT, such as 0.0.0.0:15128"};
 }
 
 void add_dumped(const Hub::View& view, XdsType type, std::vector<translate::DumpedResource>& out) {

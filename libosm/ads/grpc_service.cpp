@@ -1,7 +1,9 @@
 #include "ads/grpc_service.hpp"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/support/slice.h>
 
+#include <atomic>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -42,7 +44,131 @@ PeerCertificate certificate_of(const grpc::GenericCallbackServerContext& context
   return certificate;
 }
 
+// A certificate request has at most 16 kB.
+constexpr std::size_t kMaxRequest = 32 * 1024;
+
+// gRPC keeps room in a connection for as many slices as its largest message had (measured: 20 kB
+// after one of 200 clusters). Below this size, copying is cheaper.
+constexpr std::size_t kWorthSharing = 32 * 1024;
+
+// A slice over bytes that `owner` keeps alive, without a copy.
+template <class Owner>
+grpc::Slice slice_of(const std::string& bytes, Owner owner) {
+  return grpc::Slice(
+      const_cast<char*>(bytes.data()), bytes.size(),
+      [](void* holder) { delete static_cast<Owner*>(holder); }, new Owner(std::move(owner)));
+}
+
+grpc::Slice slice_of(std::string bytes) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return slice_of(*owner, owner);
+}
+
+grpc::ByteBuffer to_buffer(const Response& response) {
+  std::vector<grpc::Slice> slices;
+  std::string copied = response_head(response);
+  for (const EncodedPtr& resource : response.resources) {
+    copied += resource_prefix(response.variant, *resource);
+    if (resource->any.size() < kWorthSharing) {
+      copied += resource->any;
+      continue;
+    }
+    slices.push_back(slice_of(std::exchange(copied, {})));
+    slices.push_back(slice_of(resource->any, resource));
+  }
+  if (!copied.empty()) slices.push_back(slice_of(std::move(copied)));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+std::string to_string(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices)
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
+}
+
 }  // namespace
+
+// Copies bytes between gRPC's threads and the strand, and takes no decisions. Only the strand
+// starts operations (after Strand::stop(), only its caller), and gRPC calls OnDone() only after
+// close(). So no operation can start on a destroyed stream.
+class GrpcStream final : public grpc::ServerGenericBidiReactor, public ProxyStream {
+ public:
+  GrpcStream(StreamId id, XdsVariant variant, grpc::GenericCallbackServerContext& context,
+             StreamHost& host, GrpcService& service)
+      : ProxyStream(variant), id_(id), context_(context), host_(host), service_(service) {}
+
+  void read_next() override { StartRead(&incoming_); }
+  void write(const Response& response) override {
+    outgoing_ = to_buffer(response);
+    StartWrite(&outgoing_);
+  }
+  void close(CloseCode code, const std::string& text, bool cut) override {
+    if (finished_.exchange(true)) return;
+    if (cut) context_.TryCancel();  // Finish queues behind a write
+    Finish(grpc::Status(static_cast<grpc::StatusCode>(code), text));
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return host_.on_closed(id_);
+    host_.on_request(id_, to_string(std::exchange(incoming_, {})));
+  }
+  void OnWriteDone(bool ok) override {
+    outgoing_.Clear();
+    ok ? host_.on_write_done(id_) : host_.on_closed(id_);
+  }
+  void OnCancel() override { host_.on_closed(id_); }
+  void OnDone() override { service_.leave(id_); }
+
+  const StreamId id_;
+  grpc::GenericCallbackServerContext& context_;
+  StreamHost& host_;
+  GrpcService& service_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  std::atomic<bool> finished_ = false;
+};
+
+// One unary call: reads one request and sends one answer.
+class GrpcCall final : public grpc::ServerGenericBidiReactor,
+                       public UnaryCall,
+                       public std::enable_shared_from_this<GrpcCall> {
+ public:
+  GrpcCall(StreamId id, PeerCertificate peer, StreamHost& host, GrpcService& service)
+      : id_(id), peer_(std::move(peer)), host_(host), service_(service) {}
+
+  void start() { StartRead(&incoming_); }
+  void finish(CloseCode code, const std::string& text, const std::string& bytes) override {
+    if (finished_.exchange(true)) return;
+    if (code != CloseCode::kOk) return Finish({static_cast<grpc::StatusCode>(code), text});
+    const grpc::Slice slice(bytes);
+    outgoing_ = grpc::ByteBuffer(&slice, 1);
+    StartWriteAndFinish(&outgoing_, {}, grpc::Status::OK);
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return finish(CloseCode::kInvalidArgument, "no request came", {});
+    if (incoming_.Length() > kMaxRequest)
+      return finish(CloseCode::kInvalidArgument,
+                    "the request has more than " + std::to_string(kMaxRequest) + " bytes", {});
+    host_.on_call(std::move(peer_), to_string(std::exchange(incoming_, {})), shared_from_this());
+  }
+  void OnCancel() override { finish(CloseCode::kCancelled, "the caller left", {}); }
+  void OnDone() override { service_.leave(id_); }
+
+  const StreamId id_;
+  PeerCertificate peer_;
+  StreamHost& host_;
+  GrpcService& service_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  std::atomic<bool> finished_ = false;
+};
 
 void GrpcService::leave(StreamId id) {
   Open last;  // destroyed after the lock is released

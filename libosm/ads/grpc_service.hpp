@@ -13,10 +13,12 @@
 #include <string>
 #include <utility>
 
-#include "ads/grpc_stream.hpp"
 #include "ads/stream_host.hpp"
 
 namespace osm::inline v1::ads {
+
+class GrpcStream;
+class GrpcCall;
 
 // A proxy has one stream, and a second one while the first ends. Streams and calls count until gRPC
 // has released them. HTTP/2's own limit does not count those that are reset faster than they are

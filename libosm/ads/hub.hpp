@@ -96,7 +96,7 @@ class Hub {
   std::vector<Proxy> list() const;  // ordered by workload
   std::vector<View> find(const std::string& name) const;
 
-  // Progress: as ProgressHost. hub_progress.cpp, hub_certificates.cpp
+  // Progress: as ProgressHost. hub_progress.cpp
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const;
   model::CertificateProgress certificate_progress(const model::CertificateGoal& goal) const;
   void recall(const std::string& issuer_key_id);
