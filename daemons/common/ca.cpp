@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "base/read_file.hpp"
+#include "daemon.hpp"
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/cert_manager.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/etcd_ca.hpp"
-#include "vault_ca.hpp"
+#include "osm/certificate/vault.hpp"
+#include "osm/runtime/threads.hpp"
 
 namespace osm::daemon {
 namespace {
@@ -100,6 +102,58 @@ Result<IssuerPtr> use_store(certificate::CaStore& store, const TrustDomain& trus
   OSM_TRY(IssuerPtr issuer, certificate::load_or_create_ca(
                                 {.store = store, .trust_domain = trust_domain, .clock = clock}));
   return issuer;
+}
+
+// The token of a pod's ServiceAccount, which the kubelet renews.
+constexpr const char* kServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+// An issuer with the threads that look after its token: when Vault is away they wait, and nobody
+// else does.
+struct VaultCa {
+  net::Threads threads{2};
+  std::unique_ptr<certificate::Issuer> issuer;
+};
+
+// Reads Secrets of the mesh's own namespace only, so that a declared root cannot reach other
+// Secrets.
+Result<vault::Source> token_in_secret(const LoadCaOptions& with, const VaultProvider& described) {
+  if (!with.cluster)
+    return Error{ErrorCode::kInvalidArgument,
+                 "Vault: token.secretKeyRef: the mesh is not on Kubernetes; use tokenFile"};
+  if (described.token_secret_namespace != with.options.osm_namespace)
+    return Error{ErrorCode::kInvalidArgument,
+                 "Vault: token.secretKeyRef.namespace: only a Secret of " +
+                     with.options.osm_namespace + " is read; put the token there"};
+  return vault::Source([cluster = with.cluster, described] {
+    return kubernetes::read_secret(*cluster, described.token_secret_namespace,
+                                   described.token_secret_name, described.token_secret_key);
+  });
+}
+
+// `ca_pem`: the roots that Vault's certificate is verified with; none: the system's. A token in a
+// Secret of the mesh's namespace is read through the API, again when it is refused.
+Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& described,
+                                vault::Source ca_pem) {
+  const auto ca = std::make_shared<VaultCa>();
+  vault::IssuerOptions options{
+      .address = {described.host, number(described.port), ""},
+      .tls = described.protocol != "http",
+      .ca_pem = std::move(ca_pem),
+      .vault_namespace = described.vault_namespace,
+      .mount = described.mount,
+      .role = described.role,
+      .io = with.runtime.asio(),
+      .runtime = with_executors(with.runtime, with.runtime.executor, ca->threads.executor())};
+  if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
+  if (!described.token_secret_name.empty()) {
+    OSM_TRY(options.token, token_in_secret(with, described));
+  }
+  if (!described.auth_role.empty())
+    options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
+                                                .role = described.auth_role,
+                                                .jwt = vault::from_file(kServiceAccountToken)};
+  OSM_TRY(ca->issuer, vault::make_vault_issuer(options));
+  return IssuerPtr(ca, ca->issuer.get());
 }
 
 // Our own CA: where the object says, and where there are no Secrets as this daemon's own is kept.

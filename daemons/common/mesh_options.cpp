@@ -16,6 +16,85 @@ std::string check_tcp_address(const std::string& text) {
   return address->is_unix() ? "a Unix socket is not supported here; write HOST:PORT" : "";
 }
 
+void add_etcd_options(CLI::App& app, CaOptions& options) {
+  const auto group = app.add_option_group("The CA in etcd (--ca-store etcd)");
+  group
+      ->add_option("--etcd-endpoints", options.etcd_endpoints,
+                   "https://HOST:2379 of each member, separated by commas; tried in turn")
+      ->delimiter(',')
+      ->default_str("");
+  group->add_option("--etcd-key", options.etcd_key,
+                    "Key that holds the CA; later roots are in keys below it");
+  group->add_option("--etcd-ca-file", options.etcd_ca_file,
+                    "PEM file: roots to verify etcd's certificate; default: the system's");
+  group->add_option("--etcd-cert-file", options.etcd_cert_file,
+                    "PEM file: client certificate for etcd");
+  group->add_option("--etcd-key-file", options.etcd_key_file, "PEM file: its private key");
+  group->add_option("--etcd-user", options.etcd_user,
+                    "User of etcd, with read and write access to --etcd-key and the keys below it");
+  group->add_option("--etcd-password-file", options.etcd_password_file,
+                    "File with that user's password");
+}
+
+void add_cert_manager_options(CLI::App& app, CaOptions& options) {
+  const auto group = app.add_option_group("cert-manager (--certificate-manager cert-manager)");
+  group
+      ->add_option("--cert-manager-issuer-name", options.cert_manager.issuer_name,
+                   "The issuer that signs")
+      ->check(names(is_dns_subdomain, "an issuer's name"));
+  group->add_option("--cert-manager-issuer-kind", options.cert_manager.issuer_kind,
+                    "Issuer (in --osm-namespace), ClusterIssuer, or an external issuer's kind");
+  group
+      ->add_option("--cert-manager-issuer-group", options.cert_manager.issuer_group,
+                   "API group of that kind")
+      ->check(names(is_dns_subdomain, "an API group"));
+  group->add_option("--cert-manager-ca-file", options.cert_manager_ca_file,
+                    "PEM file: root of the issuer; default: from the issuer's answers");
+}
+
+void add_vault_options(CLI::App& app, CaOptions& options) {
+  VaultProvider& vault = options.vault;
+  const auto group = app.add_option_group("Vault (--certificate-manager vault)");
+  group->add_option("--vault-host", vault.host, "Host of Vault: a DNS name or an IP address");
+  group->add_option("--vault-port", vault.port, "Its port")->type_name("PORT");
+  group->add_option("--vault-protocol", vault.protocol, "https; or http, to this machine only")
+      ->check(CLI::IsMember({"https", "http"}));
+  group->add_option("--vault-mount", vault.mount, "Mount of the PKI secrets engine");
+  group->add_option("--vault-role", vault.role, "Role of the engine that signs");
+  group->add_option("--vault-token-file", vault.token_file,
+                    "File with a token; read again when it changes");
+  group->add_option(
+      "--vault-auth-role", vault.auth_role,
+      "Instead of a token: role of Vault's Kubernetes auth for this pod's ServiceAccount");
+  group->add_option("--vault-auth-mount", vault.auth_mount, "Mount of that auth method");
+  group->add_option("--vault-ca-file", options.vault_ca_file,
+                    "PEM file: roots to verify Vault's certificate; default: the system's");
+  group->add_option("--vault-namespace", vault.vault_namespace, "A namespace of Vault Enterprise");
+}
+
+void add_ca_options(CLI::App& app, CaOptions& options) {
+  app.add_option("--certificate-manager", options.certificate_manager,
+                 "CA that signs: tresor (the mesh's own), vault, or cert-manager (Kubernetes only)")
+      ->check(CLI::IsMember({"tresor", "vault", "cert-manager"}));
+  app.add_option(
+         "--ca-store", options.ca_store,
+         "Store of the mesh's own CA, which the first daemon makes: directory (--state-dir), "
+         "kubernetes (a Secret) or etcd; default: the kind of store that the mesh has")
+      ->check(CLI::IsMember({"directory", "kubernetes", "etcd"}));
+  app.add_option("--ca-bundle-secret-name", options.ca_secret,
+                 "Secret in --osm-namespace that holds the CA (Kubernetes only)")
+      ->check(names(is_dns_subdomain, "a Secret's name"));
+  auto* cert = app.add_option("--ca-cert", options.ca_cert_file,
+                              "PEM file: a CA to import into an empty --ca-store: its certificate, "
+                              "then those above it, the root last");
+  auto* key = app.add_option("--ca-key", options.ca_key_file, "PEM file: that CA's private key");
+  cert->needs(key);
+  key->needs(cert);
+  add_etcd_options(app, options);
+  add_cert_manager_options(app, options);
+  add_vault_options(app, options);
+}
+
 }  // namespace
 
 CLI::Validator names(bool (*valid)(std::string_view), const char* what) {

@@ -4,15 +4,40 @@
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "ca_options.hpp"
 #include "osm/ids.hpp"
 #include "osm/log.hpp"
 #include "osm/net/address.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::daemon {
 
 inline constexpr int kUsage = 2;  // the exit code of wrong usage
+
+// The CA that signs for the mesh, and the store of its key.
+struct CaOptions {
+  std::string certificate_manager = "tresor";  // or "cert-manager", "vault"
+  // Store of the tresor CA: "directory", "kubernetes" or "etcd"; empty: the same as the mesh's.
+  std::string ca_store;
+  std::string ca_secret = "osm-ca-bundle";
+  std::string ca_cert_file;  // an operator's CA for an empty store, with its key; both or neither
+  std::string ca_key_file;
+
+  std::vector<std::string> etcd_endpoints;
+  std::string etcd_key = "/osm/ca";
+  std::string etcd_ca_file;
+  std::string etcd_cert_file;
+  std::string etcd_key_file;
+  std::string etcd_user;
+  std::string etcd_password_file;
+
+  CertManagerProvider cert_manager{.issuer_name = "osm-ca"};
+  std::string cert_manager_ca_file;
+
+  VaultProvider vault{.role = "openservicemesh"};
+  std::string vault_ca_file;
+};
 
 struct MeshOptions {
   net::Address http_address;

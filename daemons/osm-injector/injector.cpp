@@ -1,11 +1,13 @@
-#include "injector.hpp"
-
+// The wiring of osm-injector: the webhook and what it needs. Constructed top to bottom, destroyed
+// bottom to top.
 #include <atomic>
 #include <utility>
 
 #include "ca.hpp"
+#include "daemon.hpp"
 #include "daemons/version.hpp"
 #include "http_side.hpp"
+#include "options.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
@@ -243,12 +245,22 @@ class Injector final : public daemon::Daemon {
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
 };
 
-}  // namespace
-
+// Starts everything; pods are injected once namespaces and MeshConfig have been read, which
+// readiness tells. Failure: what is wrong and what to do. Blocking: until the API server has
+// answered.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
   auto injector = std::make_unique<Injector>(options, runtime);
   OSM_TRY(injector->start());
   return std::unique_ptr<daemon::Daemon>(std::move(injector));
 }
 
+}  // namespace
 }  // namespace osm::injector
+
+int main(int argc, char** argv) {
+  osm::injector::Options options;
+  if (const int code = osm::injector::parse_options(argc, argv, options); code >= 0) return code;
+  return osm::daemon::run("osm-injector", options.log_level, [&](osm::OwnRuntime& runtime) {
+    return osm::injector::start(options, runtime);
+  });
+}

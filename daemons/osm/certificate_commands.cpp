@@ -1,17 +1,150 @@
 // `osm certificate`: what is issued, which roots there are, and to replace either.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <ctime>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <thread>
+#include <vector>
 
+#include "base/json.hpp"
+#include "base/read_file.hpp"
 #include "command.hpp"
-#include "rotate_root.hpp"
+#include "machine_files.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/ids.hpp"
 #include "show.hpp"
-#include "status.hpp"
 
 namespace osm::cli {
+namespace {
 
 namespace json = boost::json;
+using std::chrono::steady_clock;
+
+constexpr const char* kFile = "osm-root-certificates.yaml";
+constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
+constexpr std::chrono::milliseconds kPoll{500};
+
+// `osm certificate rotate` without a name: the next root of the mesh, on machines.
+struct RotateRootOptions {
+  std::string mesh_dir;  // of the controller; this command's file is written there
+  std::string name;      // of the next root; empty: one from the time
+  std::string osm_namespace;
+  std::string trust_domain;             // of the next root; empty: the one that signs now
+  std::chrono::milliseconds timeout{};  // how long to follow it
+};
+
+struct Root {
+  std::string name;
+  std::string state;
+  std::string role;
+  std::string waiting_for;
+  std::string trust_domain;
+};
+
+Result<std::vector<Root>> list_roots(const AdminClient& client) {
+  OSM_TRY(const json::value answer, client.get("/v1/roots"));
+  const json::value* list = member(answer, "roots");
+  if (!list || !list->is_array())
+    return Error{ErrorCode::kInternal, "the controller's answer is not understood"};
+  std::vector<Root> roots;
+  for (const json::value& root : list->get_array())
+    roots.push_back({text_at(root, "name"), text_at(root, "state"), text_at(root, "role"),
+                     text_at(root, "waiting_for"), text_at(root, "trust_domain")});
+  return roots;
+}
+
+std::string document(const RotateRootOptions& options, const std::string& name,
+                     std::string_view role, const std::string& trust_domain) {
+  return fmt::format(R"(---
+apiVersion: config.openservicemesh.io/v1alpha2
+kind: MeshRootCertificate
+metadata: {{name: {0}, namespace: {1}}}
+spec:
+  role: {2}
+  trustDomain: {3}
+  provider: {{tresor: {{ca: {{secretRef: {{name: {0}, namespace: {1}}}}}}}}}
+)",
+                     name, options.osm_namespace, role, trust_domain);
+}
+
+// The whole file anew: the next root active, the one that signs now no more wanted.
+Status declare(const RotateRootOptions& options, const std::string& next,
+               const std::vector<Root>& roots) {
+  const std::string path = options.mesh_dir + '/' + kFile;
+  const std::string before = read_file(path, kMaxBytes).value_or("");
+  std::string domain = options.trust_domain;
+  std::string text =
+      "# Written by `osm certificate rotate`: the roots of the mesh, the newest last.\n";
+  for (const Root& root : roots) {
+    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
+    if (root.name == kOwnRoot || root.role.empty()) continue;
+    if (before.find("name: " + root.name + ",") == std::string::npos) {
+      if (root.role == "inactive") continue;  // its author's business
+      return Error{ErrorCode::kInvalidArgument,
+                   "MeshRootCertificate " + root.name + " is wished " + root.role +
+                       " by another file than " + path +
+                       ": set its spec.role to inactive there, and add an active one"};
+    }
+    if (root.state != "inactive")
+      text += document(options, root.name, "inactive", root.trust_domain);
+  }
+  text += document(options, next, "active", domain);
+  return write_file({kFile, 0644, false, text}, {options.mesh_dir, {}});
+}
+
+bool finished(const std::vector<Root>& roots, const std::string& next) {
+  return std::all_of(roots.begin(), roots.end(), [&](const Root& root) {
+    return root.name == next ? root.state == "signing" : root.state == "inactive";
+  });
+}
+
+// Declares the next root in <mesh-dir>/osm-root-certificates.yaml, this command's own file, and
+// follows the rotation; a line for each step. Result: the exit code: 0 the next root signs and the
+// one before is forgotten; 1 failed; 2 not in time, and it goes on. Blocking: up to the time-out.
+int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
+  const std::string next =
+      options.name.empty() ? fmt::format("root-{:%Y%m%d-%H%M%S}", fmt::gmtime(std::time(nullptr)))
+                           : options.name;
+  if (!options.trust_domain.empty() && !is_dns_subdomain(options.trust_domain))
+    return fail({ErrorCode::kInvalidArgument,
+                 "--trust-domain " + options.trust_domain +
+                     ": use a DNS name: lower-case letters, digits, '-' and '.'"});
+  if (!is_dns_label(next))
+    return fail({ErrorCode::kInvalidArgument,
+                 "--name " + next + ": use lower-case letters, digits and '-'"});
+  Result<std::vector<Root>> roots = list_roots(client);
+  if (!roots.ok()) return fail(roots.error());
+  if (Status declared = declare(options, next, *roots); !declared.ok())
+    return fail(declared.error());
+  std::cout << "root " << next << " is declared in " << options.mesh_dir << '/' << kFile
+            << "; it signs once every proxy trusts it" << std::endl;
+
+  const auto deadline = steady_clock::now() + options.timeout;
+  std::map<std::string, std::string> told;
+  do {
+    roots = list_roots(client);
+    if (!roots.ok() && roots.error().code != ErrorCode::kUnavailable) return fail(roots.error());
+    for (const Root& root : roots.ok() ? *roots : std::vector<Root>()) {
+      std::string text = root.state;
+      if (!root.waiting_for.empty()) text += ": " + root.waiting_for;
+      if (std::exchange(told[root.name], text) != text)
+        std::cout << printable(root.name + ": " + text) << std::endl;
+    }
+    if (roots.ok() && told.contains(next) && finished(*roots, next)) return 0;
+    std::this_thread::sleep_for(kPoll);
+  } while (steady_clock::now() < deadline);
+  std::cerr << "osm: not done yet, and it goes on; `osm certificate status` shows how far it is. A "
+               "machine's own\ncertificate is renewed by `osm vm renew` on that machine.\n";
+  return 2;
+}
+
+}  // namespace
 
 void add_certificate(CLI::App& root, Flags& flags) {
   CLI::App* group =

@@ -1,10 +1,12 @@
 #include "command.hpp"
 
+#include <algorithm>
+#include <array>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
-
-#include "table.hpp"
 
 namespace osm::cli {
 
@@ -13,10 +15,6 @@ namespace osm::cli {
 std::string default_state_dir() {
   const char* named = std::getenv("OSM_STATE_DIR");
   return named && *named ? named : "/var/lib/osm";
-}
-
-AdminClient Flags::client() const {
-  return {state_dir, std::chrono::milliseconds(static_cast<long>(timeout_seconds * 1000))};
 }
 
 int fail(const Error& error) {
@@ -53,6 +51,24 @@ void query(CLI::App& parent, Flags& flags, const char* name, const char* what, c
   command(parent, flags, name, what, example)->callback([&flags, path, show] {
     flags.exit_code = print(flags, flags.client().get(path), show);
   });
+}
+
+Result<std::chrono::milliseconds> parse_duration(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+      {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"", 1000}}};
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const auto at =
+      std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return u.first == unit; });
+  if (error != std::errc{} || at == kUnits.end() || !(value >= 0 && value <= 86400))
+    return Error{ErrorCode::kInvalidArgument, "'" + text + "' is no time; write 500ms, 30s or 2m"};
+  return std::chrono::milliseconds(static_cast<long>(value * at->second));
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
 }  // namespace osm::cli

@@ -3,9 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json/value.hpp>
+#include <chrono>
 #include <string>
+#include <string_view>
 
 #include "admin_client.hpp"
+#include "base/utf8.hpp"
 #include "osm/result.hpp"
 
 namespace osm::cli {
@@ -22,7 +25,10 @@ struct Flags {
   int exit_code = kDone;  // result of the command that ran
 
   bool as_json() const { return output == "json"; }
-  AdminClient client() const;
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(static_cast<long>(timeout_seconds * 1000));
+  }
+  AdminClient client() const { return {state_dir, timeout()}; }
 };
 
 // Tells people what went wrong. Result: the exit code.
@@ -40,7 +46,20 @@ CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* 
 void query(CLI::App& parent, Flags& flags, const char* name, const char* what, const char* example,
            const char* path, std::string (*show)(const boost::json::value&));
 
-// `osm certificate ...`; certificate_commands.cpp.
+// "500ms", "30s", "2m", or seconds without a unit. Failure: kInvalidArgument.
+Result<std::chrono::milliseconds> parse_duration(const std::string& text);
+
+// `path` from the root directory on, without "." and "..".
+std::string absolute(const std::string& path);
+
+// Foreign text (a proxy's refusal, a key of a file) for a terminal: control characters, which
+// could move its cursor or write its clipboard, become "\\x1b".
+inline std::string printable(std::string_view text) { return escape_controls(text, "\\x"); }
+
+// The commands with files of their own.
+void add_vm_bootstrap(CLI::App& vm, Flags& flags);
+void add_vm_renew(CLI::App& vm, Flags& flags);
+void add_status(CLI::App& root, Flags& flags);
 void add_certificate(CLI::App& root, Flags& flags);
 
 }  // namespace osm::cli

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -15,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/openssl.hpp"
 #include "base/read_file.hpp"
-#include "base/times.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::cli {
@@ -73,32 +72,21 @@ Result<std::string> read_text(const std::string& path) {
                            path)};
 }
 
-using X509Handle = std::unique_ptr<X509, decltype(&X509_free)>;
-using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-
 // Result: when the certificate ends, whose key the other file must hold.
 Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& files) {
-  const auto open = [](const std::string& pem) {
-    return std::unique_ptr<BIO, decltype(&BIO_free)>(
-        BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
-  };
-  const X509Handle leaf(PEM_read_bio_X509(open(files.chain_pem).get(), nullptr, nullptr, nullptr),
-                        X509_free);
-  const KeyHandle key(
-      PEM_read_bio_PrivateKey(open(files.key.pem()).get(), nullptr, nullptr, nullptr),
-      EVP_PKEY_free);
-  const bool pair = leaf && key && X509_check_private_key(leaf.get(), key.get()) == 1;
-  // An error left in the queue would fail the thread's next TLS handshake.
-  ERR_clear_error();
-  const auto ends = time_of(leaf ? X509_get0_notAfter(leaf.get()) : nullptr);
-  if (!ends)
+  const openssl::CleanErrorQueue clean;
+  const auto chain = openssl::parse_certificates(files.chain_pem);
+  if (!chain.ok())
     return Error{ErrorCode::kInvalidSyntax,
                  fmt::format("{}/{}: holds no certificate. {}", directory, kCertificate, kRepeat)};
-  if (!pair)
+  X509* const leaf = chain->front().get();
+  const openssl::Key key(PEM_read_bio_PrivateKey(openssl::reader_of(files.key.pem()).get(), nullptr,
+                                                 openssl::no_passphrase, nullptr));
+  if (!key || X509_check_private_key(leaf, key.get()) != 1)
     return Error{
         ErrorCode::kInvalidCertificate,
         fmt::format("{}/{}: is not the key of {}. {}", directory, kKey, kCertificate, kRepeat)};
-  return *ends;
+  return openssl::not_after(*leaf);
 }
 
 // The SPIFFE ids that a file takes for the controller.

@@ -1,21 +1,21 @@
-#include "status.hpp"
-
+// `osm status`: asks once, or until every proxy has applied an object.
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cctype>
-#include <charconv>
 #include <csignal>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/json.hpp"
+#include "command.hpp"
 #include "osm/spec/kinds.hpp"
 #include "show.hpp"
-#include "table.hpp"
 
 namespace osm::cli {
 namespace {
@@ -24,7 +24,7 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-enum ExitCode { kApplied = 0, kFailed = 1, kNotApplied = 2 };
+constexpr int kApplied = 0, kNotApplied = 2;  // kFailed: rejected, refused or failed
 
 constexpr milliseconds kPoll{200};
 constexpr std::string_view kEraseLine = "\r\x1b[K";
@@ -49,11 +49,8 @@ const Kind* find_kind(const std::string& text) {
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-std::string member(const json::value& object, std::string_view name) {
-  const json::object* fields = object.if_object();
-  const json::value* value = fields ? fields->if_contains(name) : nullptr;
-  if (!value) return {};
-  return value->is_string() ? std::string(value->as_string()) : json::serialize(*value);
+std::string count_at(const json::value& object, std::string_view name) {
+  return std::to_string(number_at(object, name));
 }
 
 // True for errors that may pass by themselves.
@@ -95,8 +92,7 @@ int exit_code_of(const std::string& phase) {
   return phase == "Pending" ? kNotApplied : kFailed;
 }
 
-}  // namespace
-
+// The kinds and their short forms, for the help.
 std::string status_kinds() {
   std::string text;
   for (const Kind& kind : spec::mesh_kinds()) {
@@ -107,6 +103,7 @@ std::string status_kinds() {
   return text;
 }
 
+// KIND in any case, plural or short; NAME with or without its namespace. Failure: kInvalidArgument.
 Result<ObjectKey> parse_status_object(const std::string& kind, const std::string& ns,
                                       const std::string& name) {
   const Kind* known = find_kind(kind);
@@ -128,21 +125,11 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
   return object;
 }
 
-Result<milliseconds> parse_duration(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
-      {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"", 1000}}};
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const auto at =
-      std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return u.first == unit; });
-  if (error != std::errc{} || at == kUnits.end() || !(value >= 0 && value <= 86400))
-    return invalid("'" + text + "' is no time; write 500ms, 30s or 2m");
-  return milliseconds(static_cast<long>(value * at->second));
-}
-
-int run_status(const AdminClient& client, const ObjectKey& object, const StatusOptions& options) {
-  const auto deadline = steady_clock::now() + options.timeout;
+// Prints the last answer. Result: the exit code: 0 applied; 1 rejected, refused or failed; 2 not
+// applied. Blocking: up to the time-out and one request more. A terminal is told how it goes.
+int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseconds timeout) {
+  const AdminClient client = flags.client();
+  const auto deadline = steady_clock::now() + timeout;
   std::optional<Result<json::value>> answer;
   std::string phase;
   {
@@ -152,28 +139,58 @@ int run_status(const AdminClient& client, const ObjectKey& object, const StatusO
                                          {"kind", object.kind},
                                          {"namespace", object.ns},
                                          {"name", object.name}});
-      phase = answer->ok() ? member(**answer, "phase") : "";
+      phase = answer->ok() ? text_at(**answer, "phase") : "";
       const bool over =
           answer->ok() ? phase == "Applied" || phase == "Rejected" : !may_pass(answer->error());
       const auto left = deadline - steady_clock::now();
-      if (over || !options.wait || left <= steady_clock::duration::zero()) break;
+      if (over || !wait || left <= steady_clock::duration::zero()) break;
       progress.show(answer->ok() ? object.str() + ": " + phase + ", applied by " +
-                                       member(**answer, "applied") + " of " +
-                                       member(**answer, "concerned") + " proxies"
+                                       count_at(**answer, "applied") + " of " +
+                                       count_at(**answer, "concerned") + " proxies"
                                  : answer->error().message);
       std::this_thread::sleep_for(std::min<steady_clock::duration>(kPoll, left));
     }
   }
-  if (!answer->ok()) {
-    std::cerr << "osm: " << printable(answer->error().message) << '\n';
-    return kFailed;
-  }
-  std::cout << (options.as_json ? json::serialize(**answer) + '\n' : show_status(**answer));
+  if (!answer->ok()) return fail(answer->error());
+  std::cout << (flags.as_json() ? json::serialize(**answer) + '\n' : show_status(**answer));
   if (!std::cout.flush()) return kFailed;
   const int code = exit_code_of(phase);
-  if (options.wait && code == kNotApplied)
-    std::cerr << "osm: not applied everywhere within " << options.timeout.count() << " ms\n";
+  if (wait && code == kNotApplied)
+    std::cerr << "osm: not applied everywhere within " << timeout.count() << " ms\n";
   return code;
+}
+
+}  // namespace
+
+void add_status(CLI::App& root, Flags& flags) {
+  struct Options {
+    std::string kind, name, ns, timeout = "30s";
+    bool wait = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* app =
+      command(root, flags, "status", "Progress of an object: the proxies that have applied it",
+              "osm status traffictarget shop/web-api --wait\n"
+              "  osm status vm web-1 -n shop -o json");
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 applied; 1 rejected, refused or failed; 2 not applied (in time), "
+              "or wrong usage");
+  app->remove_option(app->get_option("--timeout"));
+  app->add_option("KIND", options->kind, status_kinds())->required();
+  app->add_option("NAME", options->name, "[NAMESPACE/]NAME of the object")->required();
+  app->add_option("-n,--namespace", options->ns, "Its namespace, if NAME has none");
+  app->add_flag("--wait", options->wait, "Wait until it is applied, or --timeout has passed");
+  app->add_option("--timeout", options->timeout, "Longest wait: 500ms, 30s, 2m")
+      ->capture_default_str();
+  app->callback([&flags, options] {
+    const auto object = parse_status_object(options->kind, options->ns, options->name);
+    const auto timeout = parse_duration(options->timeout);
+    if (!object.ok() || !timeout.ok()) {
+      flags.exit_code = fail(object.ok() ? timeout.error() : object.error());
+      return;
+    }
+    flags.exit_code = run_status(flags, *object, options->wait, *timeout);
+  });
 }
 
 }  // namespace osm::cli

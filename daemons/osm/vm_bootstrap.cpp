@@ -1,20 +1,34 @@
-#include "vm_bootstrap.hpp"
+// `osm vm bootstrap`: a machine's key, made here and sent nowhere, and what the controller makes
+// for it: written as files, each atomically, with its mode and owner.
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <filesystem>
+#include <iostream>
+#include <memory>
 #include <system_error>
 
 #include "base/json.hpp"
+#include "command.hpp"
+#include "machine_files.hpp"
 #include "osm/certificate/request.hpp"
+#include "osm/ids.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
+
+struct BootstrapOptions {
+  WorkloadName machine;
+  std::string controller;  // "HOST:PORT"
+  std::string xds = "delta";
+  WriteOptions write;
+};
 
 Error malformed_answer() {
   return {ErrorCode::kInternal, "the controller's answer is not of this version"};
@@ -88,20 +102,56 @@ Result<std::string> write_bootstrap(const json::value& answer, const certificate
   return next_steps(answer, options, names);
 }
 
-}  // namespace
-
-Result<std::string> bootstrap_machine(const AdminClient& client, const BootstrapOptions& options,
-                                      const WriteOptions& write) {
+// Makes a key, has the controller certify it, and writes everything. The directory itself and what
+// root runs stay the caller's, so that the proxy's user cannot replace them. A file is there whole
+// or not at all. Failure: the controller's; kStorage naming the file and the remedy.
+// Result: what to do next, for people.
+Result<std::string> bootstrap_machine(const AdminClient& client, const BootstrapOptions& options) {
   OSM_TRY(const certificate::KeyAndRequest made, make_key(client, options.machine));
   OSM_TRY(const json::value answer, client.post("/v1/vm/bootstrap", {},
                                                 json::object{{"name", options.machine.name},
                                                              {"namespace", options.machine.ns},
                                                              {"request", made.request_pem},
                                                              {"controller", options.controller},
-                                                             {"directory", write.directory},
-                                                             {"proxy_uid", options.proxy_uid},
+                                                             {"directory", options.write.directory},
+                                                             {"proxy_uid", *options.write.owner},
                                                              {"xds", options.xds}}));
-  return write_bootstrap(answer, made.key, write);
+  return write_bootstrap(answer, made.key, options.write);
+}
+
+}  // namespace
+
+void add_vm_bootstrap(CLI::App& vm, Flags& flags) {
+  auto options = std::make_shared<BootstrapOptions>();
+  CLI::App* app =
+      command(vm, flags, "bootstrap", "Write the files with which a machine joins the mesh",
+              "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
+              "    --controller 192.0.2.1:15128 --out /etc/osm/web-1",
+              false);
+  app->add_option("NAME", options->machine.name, "Name of the VirtualMachine object")->required();
+  app->add_option("-n,--namespace", options->machine.ns, "Its namespace")->required();
+  app->add_option("--controller", options->controller,
+                  "HOST:PORT of the controller's ADS server, as the machine reaches it")
+      ->required();
+  app->add_option("--out", options->write.directory,
+                  "Directory to write; the machine must have it at the same path")
+      ->required();
+  app->add_option("--owner", options->write.owner,
+                  "User id that Envoy runs as (default: 1500 for root, else the current user)");
+  app->add_option("--xds", options->xds,
+                  "Variant of xDS: delta (only changed resources), or sotw (state of the world:\n"
+                  "all clusters or all listeners each time)")
+      ->check(CLI::IsMember({"delta", "sotw"}))
+      ->capture_default_str();
+  app->callback([&flags, options] {
+    WriteOptions& write = options->write;
+    write.directory = absolute(write.directory);
+    // Envoy's user: it owns the files, and interception leaves its traffic alone.
+    if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
+    const Result<std::string> written = bootstrap_machine(flags.client(), *options);
+    if (written.ok()) std::cout << *written;
+    flags.exit_code = written.ok() ? kDone : fail(written.error());
+  });
 }
 
 }  // namespace osm::cli

@@ -1,5 +1,4 @@
-#include "vm_renew.hpp"
-
+// `osm vm renew`: a machine replaces its own certificate, with a key that it makes itself.
 #include <openssl/sha.h>
 #include <signal.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/backoff.hpp"
@@ -27,6 +28,15 @@ namespace {
 
 namespace wire = openservicemesh::certificate::v1;
 using std::chrono::milliseconds;
+
+struct RenewOptions {
+  std::string directory;              // what `osm vm bootstrap` wrote
+  std::string controller;             // HOST:PORT; empty: as the bootstrap says
+  bool force = false;                 // also a certificate that is current; once
+  std::optional<milliseconds> every;  // stays, and asks so often
+  milliseconds timeout{10000};
+  bool as_json = false;
+};
 
 constexpr Backoff kRetry{std::chrono::seconds(1), std::chrono::minutes(5)};
 
@@ -198,14 +208,61 @@ int renew_forever(const RenewOptions& options) {
   return kDone;
 }
 
-}  // namespace
-
+// Asks the controller whether the machine's certificate and trust bundle are current, and replaces
+// what is not. A line on standard output for what was done, on standard error for what failed.
+// Result: the exit code: 0 current or renewed, or told to end; 1 failed. Blocking: once: until it
+// is done; else until SIGTERM or SIGINT. Thread: the main one, before any other is started.
 int renew_machine(const RenewOptions& options) {
   if (options.every) return renew_forever(options);
   const Result<Outcome> outcome = renew_once(options);
   if (!outcome.ok()) return fail(outcome.error());
   tell(options, *outcome);
   return kDone;
+}
+
+}  // namespace
+
+void add_vm_renew(CLI::App& vm, Flags& flags) {
+  struct Options {
+    RenewOptions renew;
+    std::string every;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* app = command(
+      vm, flags, "renew",
+      "On the machine: replace its proxy certificate if it is past two thirds of its life or\n"
+      "its root is being replaced; Envoy needs no restart",
+      "osm vm renew --dir /etc/osm/web-1\n"
+      "  osm vm renew --dir /etc/osm/web-1 --every 10m");
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 current or renewed; 1 failed, the certificate is unchanged");
+  app->remove_option(app->get_option("--state-dir"));
+  app->add_option("--dir", options->renew.directory,
+                  "Directory that `osm vm bootstrap --out` wrote")
+      ->required();
+  app->add_option("--controller", options->renew.controller,
+                  "HOST:PORT of the controller's ADS server (default: from the bootstrap)");
+  CLI::Option* every =
+      app->add_option("--every", options->every,
+                      "Keep running and check at this interval, less up to a half at random: 30s,\n"
+                      "10m. After a failure earlier. SIGTERM ends it");
+  app->add_flag("--force", options->renew.force, "Replace a current certificate too")
+      ->excludes(every);
+  app->callback([&flags, options] {
+    options->renew.directory = absolute(options->renew.directory);
+    options->renew.timeout = flags.timeout();
+    options->renew.as_json = flags.as_json();
+    if (!options->every.empty()) {
+      const auto every_time = parse_duration(options->every);
+      if (!every_time.ok() || *every_time < std::chrono::seconds(1)) {
+        std::cerr << "osm: --every " << options->every << ": write a second or more: 30s, 10m\n";
+        flags.exit_code = kUsage;
+        return;
+      }
+      options->renew.every = *every_time;
+    }
+    flags.exit_code = renew_machine(options->renew);
+  });
 }
 
 }  // namespace osm::cli
