@@ -37,6 +37,18 @@ struct Certificate;
 struct Subject;
 }  // namespace certificate
 
+// Bounds on connections to the ADS port. A proxy holds one connection. Beyond a bound of all
+// connections, new ones wait in the kernel's queue; beyond the bound per address they are closed.
+struct ConnectionLimits {
+  // 0: as many as the process may have descriptors, less some for everything else.
+  std::size_t connections = 0;
+  // Connections that have not shown a certificate of the mesh: at most 10 seconds each.
+  std::size_t unverified = 1000;
+  // The same from one address; 0: no bound, for proxies behind a load balancer.
+  std::size_t unverified_per_address = 200;
+  std::size_t accepts_per_second = 1000;
+};
+
 // Lifetime: everything borrowed outlives the control plane.
 struct ControlPlaneOptions {
   MeshSpec& spec;
@@ -49,6 +61,7 @@ struct ControlPlaneOptions {
   TrustDomain trust_domain{"cluster.local"};
   std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
   std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
+  ConnectionLimits ads_connections{};
   const ResourceHook* resource_hook = nullptr;
   // The rotation whose issuer() `certificates` has; shutdown() stops it. Null: the root stays. Its
   // steps wait on `runtime.blocking` for `runtime.executor`: lend two executors.

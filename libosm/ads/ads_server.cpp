@@ -4,12 +4,12 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <algorithm>
 #include <future>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "ads/acceptor.hpp"
 #include "ads/grpc_credentials.hpp"
 #include "ads/grpc_service.hpp"
 #include "ads/hub.hpp"
@@ -68,15 +68,6 @@ class SnapshotInbox {
   bool waiting_ = false;
 };
 
-// "HOST:PORT" → HOST.
-Result<std::string> host_of(const std::string& address) {
-  const std::size_t colon = std::min(address.rfind(':'), address.size());
-  if (colon > 0 && number_of<std::uint16_t>(address.substr(std::min(colon + 1, address.size()))))
-    return address.substr(0, colon);
-  return Error{ErrorCode::kInvalidArgument,
-               "ADS address \"" + address + "\": write HOST:PORT, such as 0.0.0.0:15128"};
-}
-
 void add_dumped(const Hub::View& view, XdsType type, std::vector<translate::DumpedResource>& out) {
   const std::size_t at = index_of(type);
   const auto add = [&](const ResourceSetPtr& set, bool acknowledged) {
@@ -117,6 +108,7 @@ class Server final : public AdsServer {
   }
 
   void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) override {
+    if (acceptor_) acceptor_->verified(peer.address);
     strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
       hub_.open(id, identify_peer(hub_.accepted_domains(), peer), stream);
     });
@@ -127,12 +119,14 @@ class Server final : public AdsServer {
   void on_write_done(StreamId id) override { tell(&Hub::on_write_done, id); }
   void on_closed(StreamId id) override { tell(&Hub::on_closed, id); }
   void on_call(PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) override {
+    if (acceptor_) acceptor_->verified(peer.address);
     strand_.post([this, peer = std::move(peer), b = std::move(bytes), call = std::move(call)] {
       renewals_.answer(identify_peer(hub_.accepted_domains(), peer), b, call);
     });
   }
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return acceptor_ ? acceptor_->address() : ""; }
+  Status health() const override { return acceptor_ ? acceptor_->health() : Status(); }
 
   std::vector<Proxy> list_proxies() const override {
     require_may_wait(strand_, "ControlPlane::list_proxies");
@@ -198,6 +192,7 @@ class Server final : public AdsServer {
     // The strand has stopped, so this thread may use the strand's data.
     hub_.close_all(CloseCode::kUnavailable, "shutting-down");
     service_.close_all(CloseCode::kUnavailable, "shutting-down");
+    if (acceptor_) acceptor_->stop();
     if (!server_) return {};
     const bool ended = service_.wait_until_empty(deadline);
     server_->Shutdown(std::chrono::system_clock::now());  // cuts remaining streams
@@ -210,10 +205,14 @@ class Server final : public AdsServer {
 
  private:
   Status listen() {
-    OSM_TRY(const std::string host, host_of(options_.address));
+    OSM_TRY(acceptor_, Acceptor::listen({.address = options_.address,
+                                         .limits = options_.connections,
+                                         .runtime = deps_.runtime,
+                                         .hand_over = [this](int listener, int connection) {
+                                           hand_over(listener, connection);
+                                         }}));
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(&service_);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -227,15 +226,20 @@ class Server final : public AdsServer {
     builder.SetMaxSendMessageSize(-1);
     credentials_ = mutual_tls(options_.server_certificate,
                               [this] { return deps_.secrets.trust_bundle_pem(); });
-    int port = 0;
-    builder.AddListeningPort(options_.address, credentials_, &port);
+    to_grpc_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials_);
     server_ = builder.BuildAndStart();
-    if (!server_ || port == 0)
-      return Error{ErrorCode::kUnavailable,
-                   "ADS cannot listen on " + options_.address +
-                       ": is the port taken, or the controller's certificate missing?"};
-    address_ = host + ":" + std::to_string(port);
+    if (!server_)
+      return Error{ErrorCode::kInternal, "the gRPC server does not start; its log lines say why"};
+    acceptor_->run();
     return {};
+  }
+
+  void hand_over(int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    to_grpc_->HandleNewConnection(&parameters);
   }
 
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
@@ -278,7 +282,8 @@ class Server final : public AdsServer {
   std::shared_ptr<grpc::ServerCredentials>
       credentials_;  // outlives server_, whose handshakes call it
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> to_grpc_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::mutex shutdown_mutex_;
   bool ended_ = false;
   Subscription snapshots_;

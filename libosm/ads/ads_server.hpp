@@ -15,6 +15,7 @@
 #include "base/snapshot_cell.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "model/secret_source.hpp"
+#include "osm/control_plane.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/runtime.hpp"
@@ -26,6 +27,7 @@ struct AdsServerOptions {
   // Port 0: the kernel chooses, see address(). Empty: no gRPC at all; streams come through
   // StreamHost.
   std::string address = "0.0.0.0:15128";
+  ConnectionLimits connections{};
   std::vector<TrustDomain> accepted_domains{
       TrustDomain("cluster.local")};  // trust domains of proxies
   std::chrono::milliseconds unknown_workload_wait{5000};
@@ -56,6 +58,9 @@ class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
 
   // "HOST:PORT" with the real port; empty if the server does not listen.
   virtual std::string address() const = 0;
+
+  // Failure: kUnavailable: connections cannot be accepted now. Thread: any. Blocking: no.
+  virtual Status health() const = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;

@@ -323,4 +323,21 @@ TEST_SUITE("ads::AdsServer") {
       CHECK(world.server->list_proxies().empty());
     }
   }
+
+  TEST_CASE("a proxy with a certificate does not count against the bound of its address") {
+    for (const char* address : {"127.0.0.1:0", "[::1]:0", "0.0.0.0:0"}) {
+      World world;
+      world.snapshots.publish(world.mesh.next());
+      ads::AdsServerOptions options = world.impatient();
+      options.address = address;
+      options.connections.unverified_per_address = 1;
+      world.ServerWorld::start(options, world.dependencies());
+      std::vector<std::unique_ptr<AdsClient>> proxies;
+      for (int i = 0; i < 3; ++i) {
+        proxies.push_back(world.client(world.client_certificate));
+        proxies.back()->ask(XdsType::kCluster);
+        proxies.back()->take(XdsType::kCluster);
+      }
+    }
+  }
 }
