@@ -80,6 +80,7 @@ class OsmServer final : public MeasuredServer {
                                         kValidity));
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = "127.0.0.1:0",
+                                   .connections = {.unverified_per_address = 0},
                                    .accepted_domains = {kTrustDomain},
                                    .server_certificate = [own] { return own; }},
                                   {.runtime = {executor_, executor_, clock_, rng_, log_, metrics_},

@@ -74,6 +74,7 @@ class RotationServer final : public MeasuredServer {
                                  .certificates = *manager_,
                                  .runtime = {executor_, blocking_, clock_, rng_, log_, metrics_},
                                  .ads_address = "127.0.0.1:0",
+                                 .ads_connections = {.unverified_per_address = 0},
                                  .root_rotation = rotation_.get()}));
     rotation_->follow({.manager = *manager_});
     while (!control_plane_->status().waiting_for.empty())

@@ -135,6 +135,7 @@ class Controller final : public daemon::Daemon {
                                  .runtime = runtime_,
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
+                                 .ads_connections = options_.ads_connections,
                                  .root_rotation = roots_.get(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20}));
     OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_));

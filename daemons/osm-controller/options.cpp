@@ -39,6 +39,17 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--ads-memory", options.ads_memory_mb,
                  "Limit in MB for proxies' connections; beyond it, streams are cancelled")
       ->check(CLI::Range(16, 1 << 20));
+  app.add_option("--ads-max-connections", options.ads_connections.connections,
+                 "Bound of connections from proxies; 0: the process's limit of descriptors, less "
+                 "some for everything else");
+  app.add_option("--ads-max-unverified", options.ads_connections.unverified,
+                 "Bound of connections that have not shown a certificate of the mesh yet")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--ads-max-unverified-per-address", options.ads_connections.unverified_per_address,
+                 "The same for one address; 0: none, for proxies behind a load balancer");
+  app.add_option("--ads-max-accepts", options.ads_connections.accepts_per_second,
+                 "Bound of new connections a second")
+      ->check(CLI::Range(1, 1 << 20));
   daemon::add_http_address(app, options);
   daemon::add_address(app, "--validator-address", options.validator_address, "0.0.0.0:9093",
                       "HOST:PORT for the API server: the validating webhook (Kubernetes only)");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mesh_options.hpp"
+#include "osm/control_plane.hpp"
 #include "osm/net/address.hpp"
 
 namespace osm::controller {
@@ -18,6 +19,7 @@ struct Options : daemon::MeshOptions {
   std::string state_dir = "/var/lib/osm";
   net::Address ads_address;
   std::size_t ads_memory_mb = 1024;
+  ConnectionLimits ads_connections;
   net::Address validator_address;  // of Kubernetes' webhook
   std::chrono::seconds proxy_recall_interval{30};
 

@@ -3,8 +3,8 @@
 // around it.
 //
 // Any number of control planes can run in one process; they share nothing. A control plane does not
-// read the environment, install signal handlers, write to stdout or start threads (gRPC has threads
-// of its own while the server runs).
+// read the environment, install signal handlers, write to stdout or start threads (gRPC and the ADS
+// listener have threads of their own while the server runs).
 #pragma once
 
 #include <chrono>
@@ -43,9 +43,9 @@ struct ConnectionLimits {
   // 0: as many as the process may have descriptors, less some for everything else.
   std::size_t connections = 0;
   // Connections that have not shown a certificate of the mesh: at most 10 seconds each.
-  std::size_t unverified = 1000;
+  std::size_t unverified = 2000;
   // The same from one address; 0: no bound, for proxies behind a load balancer.
-  std::size_t unverified_per_address = 200;
+  std::size_t unverified_per_address = 500;
   std::size_t accepts_per_second = 1000;
 };
 
@@ -73,7 +73,8 @@ struct ControlPlaneOptions {
 // State of a control plane at one moment.
 struct ControlPlaneStatus {
   // Names of the inputs that have not synced yet, such as "mesh specification" and "endpoints
-  // provider vm". The control plane configures no proxy before the list is empty.
+  // provider vm". The control plane configures no proxy before they have. Later the list has the
+  // ADS listener, while no connection can be accepted.
   std::vector<std::string> waiting_for;
   // Each provider's health.
   std::vector<ProviderStatus> providers;

@@ -69,6 +69,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                         auto validity) { return certify_proxy(workload, request, validity); }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
+                                   .connections = options_.ads_connections,
                                    .accepted_domains = trust_domains_.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
                                    .server_certificate = [this] { return certificate_->load(); }},
@@ -101,7 +102,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   std::string ads_address() const override { return ads_->address(); }
   MeshCataloger& catalog() const override { return *catalog_; }
   ControlPlaneStatus status() const override {
-    return {loop_.waiting_for(), loop_.providers(), problems_.list()};
+    ControlPlaneStatus status{loop_.waiting_for(), loop_.providers(), problems_.list()};
+    if (const Status accepts = ads_->health(); !accepts.ok())
+      status.waiting_for.push_back("ADS listener: " + accepts.error().message);
+    return status;
   }
   Subscription subscribe(std::function<void()> on_change) override {
     return problems_.subscribe(std::move(on_change));

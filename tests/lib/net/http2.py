@@ -72,10 +72,10 @@ class Connection:
         self._flush()
 
     @classmethod
-    def tls(cls, address, roots, identity=None, timeout=20):
-        """To HOST:PORT; the arguments are those of client_context."""
+    def tls(cls, address, roots, identity=None, timeout=20, source=""):
+        """To HOST:PORT, from the address `source`; the other arguments are client_context's."""
         host, port = address.rsplit(":", 1)
-        plain = socket.create_connection((host, int(port)), timeout=timeout)
+        plain = socket.create_connection((host, int(port)), timeout, (source, 0))
         try:
             return cls(client_context(roots, identity).wrap_socket(plain))
         except BaseException:
