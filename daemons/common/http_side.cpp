@@ -84,7 +84,7 @@ Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& 
 
 void describe_metrics(net::PrometheusRegistry& metrics) {
   static constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
-      {"osm_ads_connections_refused_total", "Connections to the ADS port beyond a bound, by bound"},
+      {"osm_ads_connection_bounds_met_total", "Times that connections to the ADS port met a bound, by bound"},
       {"osm_cert_expiry_seconds", "Seconds until a held certificate ends, the least of its kind"},
       {"osm_cert_issue_failed_count", "Certificates that could not be issued"},
       {"osm_cert_issued_count", "Certificates issued"},

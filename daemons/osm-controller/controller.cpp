@@ -4,9 +4,11 @@
 #include <grpc/support/log.h>
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/log_limit.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
@@ -24,29 +26,40 @@
 namespace osm::controller {
 namespace {
 
-std::atomic<LogSink*> g_log{nullptr};
-
-// Most errors of gRPC are failed handshakes of foreign clients: they are warnings here.
-void write(gpr_log_func_args* line) {
-  LogSink* const log = g_log.load();
-  if (!log) return;
-  const LogLevel level =
-      line->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
-  if (log->enabled(level)) log->write(level, "gRPC", {{"detail", std::string(line->message)}});
-}
-
 // gRPC's own lines (failed handshakes, mostly) as lines of the daemon's log, not beside it. gRPC's
 // log function is one per process: so is this. Outlives everything that uses gRPC.
-struct GrpcLog {
-  explicit GrpcLog(LogSink& log) {
-    g_log = &log;
-    gpr_set_log_function(&write);
+class GrpcLog {
+ public:
+  GrpcLog(LogSink& log, const Clock& clock) : log_(log), limit_(clock) {
+    present = this;
+    gpr_set_log_function([](gpr_log_func_args* line) {
+      if (GrpcLog* const self = present) self->write(*line);
+    });
   }
   ~GrpcLog() {
     gpr_set_log_function(nullptr);
-    g_log = nullptr;
+    present = nullptr;
   }
   GrpcLog(const GrpcLog&) = delete;
+
+ private:
+  // Most errors of gRPC are failed handshakes of foreign clients: they are warnings here, and
+  // bounded, since anybody can cause them.
+  void write(const gpr_log_func_args& line) {
+    if (line.severity != GPR_LOG_SEVERITY_ERROR)
+      return log_.debug("gRPC", {{"detail", line.message}});
+    std::unique_lock lock(mutex_);
+    const auto left_out = limit_.admit();
+    lock.unlock();
+    if (left_out)
+      log_.warning("gRPC", {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
+  }
+
+  static inline std::atomic<GrpcLog*> present{nullptr};
+
+  LogSink& log_;
+  std::mutex mutex_;
+  LogLimit limit_;  // guarded by mutex_
 };
 
 class Controller final : public daemon::Daemon {
@@ -197,7 +210,7 @@ class Controller final : public daemon::Daemon {
   const Options options_;
   const StateDir state_;
   OwnRuntime& runtime_;
-  const GrpcLog grpc_log_{runtime_.log};
+  const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
   std::atomic<bool> stopping_{false};
 
   net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it

@@ -19,6 +19,8 @@
 #include <utility>
 
 #include "ads/connection_table.hpp"
+#include "base/descriptor.hpp"
+#include "base/log_limit.hpp"
 #include "base/numbers.hpp"
 #include "base/rate_limit.hpp"
 
@@ -31,25 +33,6 @@ constexpr std::chrono::milliseconds kRetry{50};  // after a failed accept, and w
 constexpr std::chrono::milliseconds kBeat{1000};
 constexpr std::chrono::seconds kHangs{10};   // without a beat for so long, the thread hangs
 constexpr std::chrono::seconds kFailing{2};  // a shorter failure is no matter for readiness
-constexpr std::chrono::seconds kSaidAgain{60};
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
@@ -93,7 +76,7 @@ Error cannot_listen(const std::string& address, int fault) {
 // Failure: nullopt, and errno says why.
 std::optional<Descriptor> open_socket(int family, const sockaddr* at, socklen_t size) {
   Descriptor opened(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (opened.get() < 0) return std::nullopt;
+  if (!opened) return std::nullopt;
   const int on = 1, off = 0;
   // A restart does not wait until old connections have left TIME_WAIT.
   ::setsockopt(opened.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -136,7 +119,8 @@ class Impl final : public Acceptor {
         rate_(
             options_.runtime.clock, static_cast<double>(options_.limits.accepts_per_second),
             std::chrono::nanoseconds(std::chrono::seconds(1)) / options_.limits.accepts_per_second),
-        beat_(now()) {}
+        beat_(now()),
+        said_(options_.runtime.clock) {}
 
   ~Impl() override { stop(); }
 
@@ -220,7 +204,7 @@ class Impl final : public Acceptor {
       const std::lock_guard lock(mutex_);
       if (bound != 0 && table_.unverified_of(remote.host) >= bound) forget_closed();
       if (bound != 0 && table_.unverified_of(remote.host) >= bound)
-        return refuse("address", remote.host);
+        return meets("unverified-per-address", remote.host);
       table_.add(connection.get(), remote);
     }
     const int on = 1;
@@ -231,15 +215,15 @@ class Impl final : public Acceptor {
   // A bound of all connections is met: the next ones wait in the kernel's queue.
   bool is_full() {
     const std::lock_guard lock(mutex_);
-    for (const bool again : {true, false}) {
+    for (const bool asked_kernel : {false, true}) {
       const char* const bound = table_.size() >= most()                             ? "connections"
                                 : table_.unverified() >= options_.limits.unverified ? "unverified"
                                                                                     : nullptr;
       if (!bound) return false;
-      if (again)
-        forget_closed();
+      if (asked_kernel)
+        meets(bound);
       else
-        refuse(bound, "");
+        forget_closed();
     }
     return true;
   }
@@ -260,9 +244,10 @@ class Impl final : public Acceptor {
     table_.forget_closed();
   }
 
-  void refuse(const std::string& bound, const std::string& host) {
-    options_.runtime.metrics.add("osm_ads_connections_refused_total", {{"bound", bound}}, 1);
-    say("connections to the ADS port meet a bound", {{"bound", bound}, {"from", host}});
+  void meets(const std::string& bound, const std::string& host = "") {
+    options_.runtime.metrics.add("osm_ads_connection_bounds_met_total", {{"bound", bound}}, 1);
+    say("connections to the ADS port meet a bound",
+        {"bound", host.empty() ? bound : bound + " of " + host});
   }
 
   void note(int fault) {
@@ -270,13 +255,14 @@ class Impl final : public Acceptor {
     if (fault == 0) return failing_since_.reset();
     if (!failing_since_) failing_since_ = now();
     failure_ = text_of(fault);
-    say("cannot accept a connection to the ADS port", {{"error", failure_}});
+    say("cannot accept a connection to the ADS port", {"error", failure_});
   }
 
-  void say(std::string_view message, std::initializer_list<LogField> fields) {
-    if (said_ && now() - *said_ < kSaidAgain) return;
-    said_ = now();
-    options_.runtime.log.warning(message, fields);
+  void say(std::string_view message, LogField field) {
+    if (const auto left_out = said_.admit())
+      options_.runtime.log.warning(message, {{"address", address_},
+                                             {field.key, std::move(field.value)},
+                                             {"left_out", std::to_string(*left_out)}});
   }
 
   const AcceptorOptions options_;
@@ -291,7 +277,7 @@ class Impl final : public Acceptor {
   SteadyTime forgot_{};
   std::optional<SteadyTime> failing_since_;
   std::string failure_;
-  std::optional<SteadyTime> said_;
+  LogLimit said_;
 
   std::thread thread_;
 };
@@ -302,7 +288,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(AcceptorOptions options) {
   OSM_TRY(const HostPort at, split(options.address));
   OSM_TRY(Descriptor listener, open_listener(options.address, at));
   Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.get() < 0) return cannot_listen(options.address, errno);
+  if (!wake) return cannot_listen(options.address, errno);
   const std::string host = options.address.substr(0, options.address.rfind(':'));
   return std::unique_ptr<Acceptor>(
       std::make_unique<Impl>(std::move(options), std::move(listener), std::move(wake), host));

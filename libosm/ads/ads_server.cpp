@@ -15,7 +15,6 @@
 #include "ads/hub.hpp"
 #include "ads/renewals.hpp"
 #include "base/may_wait.hpp"
-#include "base/numbers.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 

@@ -24,6 +24,7 @@ class Descriptor {
   // False if there is none: open() failed, or it was closed or moved from.
   explicit operator bool() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

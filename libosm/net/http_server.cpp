@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
                        },
                        [weak] {
                          if (auto self = weak.lock()) self->handler_done();
+                       },
+                       [weak] {
+                         if (auto self = weak.lock()) self->became_idle();
                        }});
     std::lock_guard lock(mutex_);
     accept();
@@ -54,6 +58,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       error_code ignored;
       acceptor_.close(ignored);
       retry_.cancel();
+      waiting_.reset();
       if (options_.listen.is_unix()) ::unlink(options_.listen.unix_path.c_str());
     }
     end_sessions(lock, false);
@@ -95,13 +100,31 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
 
   // Precondition of the next three: mutex held.
   void accept() {
-    if (stopping_ || accepting_ || sessions_.size() >= options_.max_connections) return;
+    if (stopping_ || accepting_ || waiting_) return;
     accepting_ = true;
     acceptor_.async_accept(
         asio::make_strand(io_),
         [self = shared_from_this()](const error_code& error, StreamProtocol::socket socket) {
           self->on_accept(error, std::move(socket));
         });
+  }
+
+  // Serves the connection that waits, or makes room for it. Result: to be kept until the mutex is
+  // released, since a session's end takes the mutex.
+  std::shared_ptr<HttpSession> admit() {
+    if (stopping_ || !waiting_) return nullptr;
+    if (sessions_.size() >= options_.max_connections) {
+      asio::post(io_, [self = shared_from_this()] { self->evict(); });
+      return nullptr;
+    }
+    const std::uint64_t id = next_session_++;
+    auto session =
+        std::make_shared<HttpSession>(*std::exchange(waiting_, std::nullopt), context_,
+                                      [self = shared_from_this(), id] { self->ended(id); });
+    sessions_[id] = session;
+    session->run();
+    accept();
+    return session;
   }
 
   void retry_later() {
@@ -115,8 +138,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   void on_accept(const error_code& error, StreamProtocol::socket socket) {
-    std::shared_ptr<HttpSession>
-        session;  // destroyed after the lock is released: its end takes the lock
+    std::shared_ptr<HttpSession> session;  // outlives the lock
     std::lock_guard lock(mutex_);
     accepting_ = false;
     if (stopping_) return;
@@ -129,19 +151,33 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       context_->log.warning("refused a connection of another user", {{"address", address_.str()}});
       return accept();
     }
-    const std::uint64_t id = next_session_++;
-    session = std::make_shared<HttpSession>(std::move(socket), context_,
-                                            [self = shared_from_this(), id] { self->ended(id); });
-    sessions_[id] = session;
-    session->run();
-    accept();
+    waiting_ = std::move(socket);
+    session = admit();
+  }
+
+  // Ends the oldest session without a running request, if a connection still waits for its place.
+  void evict() {
+    std::vector<std::shared_ptr<HttpSession>> alive;  // outlive the lock
+    std::lock_guard lock(mutex_);
+    if (!waiting_ || sessions_.size() < options_.max_connections) return;
+    for (const auto& [id, weak] : sessions_) {
+      const auto& session = alive.emplace_back(weak.lock());
+      if (session && session->is_idle()) return session->end(true);
+    }
+  }
+
+  void became_idle() {
+    std::shared_ptr<HttpSession> session;  // outlives the lock
+    std::lock_guard lock(mutex_);
+    session = admit();
   }
 
   void ended(std::uint64_t id) {
+    std::shared_ptr<HttpSession> session;  // outlives the lock
     std::lock_guard lock(mutex_);
     sessions_.erase(id);
     changed_.notify_all();
-    accept();
+    session = admit();
   }
 
   asio::io_context& io_;
@@ -157,8 +193,9 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::uint64_t next_session_ = 0;
   int running_handlers_ = 0;
   bool accepting_ = false;
-  bool stopping_ = false;  // no new connections
-  bool stopped_ = false;   // no new requests
+  std::optional<StreamProtocol::socket> waiting_;  // accepted, and every place is taken
+  bool stopping_ = false;                          // no new connections
+  bool stopped_ = false;                           // no new requests
 };
 
 class HttpServerImpl final : public HttpServer {

@@ -103,7 +103,8 @@ void HttpSession::read() {
   if (finishing_) return close();
   if (buffer_.size() > 0) return read_request();
   // A client may idle until the first byte of a request; then io_timeout applies.
-  wire_.socket().expires_after(context_->options.idle_timeout);
+  wire_.socket().expires_after(std::exchange(fresh_, false) ? context_->options.first_timeout
+                                                            : context_->options.idle_timeout);
   wire_.async_read_some(
       buffer_.prepare(kFirstRead),
       [self = shared_from_this()](const beast::error_code& error, std::size_t size) {
@@ -193,6 +194,7 @@ void HttpSession::respond(Response response, bool keep_alive) {
 void HttpSession::on_written(bool keep_alive) {
   busy_ = false;
   head_ = false;
+  context_->became_idle();
   if (keep_alive) return read();
   if (wire_.has_tls()) return close_tls();
   close();

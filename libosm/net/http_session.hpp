@@ -2,6 +2,7 @@
 // repeats.
 #pragma once
 
+#include <atomic>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
@@ -27,6 +28,7 @@ struct SessionContext {
   // True if a handler may start; handler_done() follows each true. Thread: any.
   std::function<bool()> begin_handler;
   std::function<void()> handler_done;
+  std::function<void()> became_idle;  // a session has answered its request. Thread: any.
 };
 
 // Lives on its socket's strand; keeps itself alive while an operation is pending.
@@ -40,6 +42,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // Ends the session now, or, if it is not idle and `at_once` is false, after its response.
   // Thread: any.
   void end(bool at_once);
+  // No request is being handled or answered. Thread: any.
+  bool is_idle() const { return !busy_; }
 
  private:
   using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
@@ -61,7 +65,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   boost::beast::http::response<boost::beast::http::string_body> response_;
   bool head_ = false;
-  bool busy_ = false;  // a request is being handled or its response written
+  bool fresh_ = true;               // no request has begun yet
+  std::atomic<bool> busy_ = false;  // a request is being handled or its response written
   bool finishing_ = false;
 };
 

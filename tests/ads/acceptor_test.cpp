@@ -127,8 +127,9 @@ TEST_SUITE("ads::Acceptor") {
     for (int i = 0; i < 5; ++i) world.connect();
     CHECK(wait_until([&] { return world.closed() == 2; }));
     CHECK(world.accepted() == 3);
-    CHECK(world.metrics.value("osm_ads_connections_refused_total", {{"bound", "address"}}) == 2);
-    CHECK(world.log.count("meet a bound bound=address from=ipv4:127.0.0.1") == 1);
+    CHECK(world.metrics.value("osm_ads_connection_bounds_met_total",
+                              {{"bound", "unverified-per-address"}}) == 2);
+    CHECK(world.log.count("bound=unverified-per-address of ipv4:127.0.0.1") == 2);
 
     world.verify(0);  // one of them is a proxy: it does not count any more
     world.connect();
@@ -153,8 +154,8 @@ TEST_SUITE("ads::Acceptor") {
       for (int i = 0; i < 3; ++i) world.connect();
       CHECK(world.comes_to(2));
       CHECK(wait_until([&] {
-        return world.metrics.value("osm_ads_connections_refused_total", {{"bound", "unverified"}}) >
-               0;
+        return world.metrics.value("osm_ads_connection_bounds_met_total",
+                                   {{"bound", "unverified"}}) > 0;
       }));
       CHECK(world.accepted() == 2);
       CHECK(world.closed() == 0);
@@ -168,7 +169,7 @@ TEST_SUITE("ads::Acceptor") {
       world.verify(0);
       world.verify(1);
       CHECK(wait_until([&] {
-        return world.metrics.value("osm_ads_connections_refused_total",
+        return world.metrics.value("osm_ads_connection_bounds_met_total",
                                    {{"bound", "connections"}}) > 0;
       }));
       CHECK(world.accepted() == 2);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -210,20 +211,67 @@ TEST_SUITE("net::HttpServer") {
     CHECK(half.read_all().empty());
   }
 
-  TEST_CASE("more connections than the bound wait until others end") {
+  TEST_CASE("a connection that never begins a request is closed sooner than one between requests") {
+    HttpServerOptions options;
+    options.first_timeout = 1s;
+    options.idle_timeout = 1h;
+    Server s(options, nullptr);
+    RawConnection used(s.server->address());
+    used.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    REQUIRE(used.read_some().ends_with("GET /1 "));
+    RawConnection silent(s.server->address());
+    CHECK(silent.read_all().empty());
+    used.send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(used.read_some().ends_with("GET /2 "));
+  }
+
+  TEST_CASE(
+      "beyond the bound, a new connection replaces the oldest one without a running request") {
+    HttpServerOptions options;
+    options.max_connections = 3;
+    options.first_timeout = options.io_timeout = options.idle_timeout = 1h;
+    Server s(options, nullptr);
+    std::vector<std::unique_ptr<RawConnection>> idle;
+    for (int i = 0; i < 3; ++i) {
+      idle.push_back(std::make_unique<RawConnection>(s.server->address()));
+      if (i == 1) idle.back()->send("GET /slow HTTP/1.1\r\n");  // half a request is no request
+      if (i == 2) {
+        idle.back()->send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+        REQUIRE(idle.back()->read_some().ends_with("GET /2 "));
+      }
+    }
+    for (int i = 0; i < 2; ++i) {
+      RawConnection next(s.server->address());
+      next.send("GET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      CHECK(next.read_all().ends_with("GET /3 "));
+    }
+    CHECK(idle[0]->read_all().empty());
+    idle[2]->send("GET /4 HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(idle[2]->read_some().ends_with("GET /4 "));
+  }
+
+  TEST_CASE("if every connection has a running request, a new one waits") {
     HttpServerOptions options;
     options.max_connections = 1;
-    Server s(options, nullptr);
-    auto first = std::make_unique<RawConnection>(s.server->address());
-    first->send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
-    REQUIRE(first->read_some().ends_with("GET /1 "));
-    RawConnection second(s.server->address());  // connected by the kernel, not yet accepted
+    std::promise<void> begun, release;
+    std::shared_future<void> released = release.get_future().share();
+    Server s(options, [&begun, released](const Request& request) {
+      if (request.path == "/1") {
+        begun.set_value();
+        released.wait();
+      }
+      return text_response(request.path);
+    });
+    RawConnection first(s.server->address());
+    first.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    begun.get_future().wait();
+    RawConnection second(s.server->address());
     second.send("GET /2 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    HttpCall third{s.server->address()};
-    third.deadline = 50ms;
-    CHECK(http_call(third).error().code == ErrorCode::kDeadlineExceeded);
-    first.reset();
-    CHECK(second.read_all().ends_with("GET /2 "));
+    pollfd answered{second.socket.native_handle(), POLLIN, 0};
+    CHECK(::poll(&answered, 1, 50) == 0);
+    release.set_value();
+    CHECK(first.read_some().ends_with("/1"));
+    CHECK(second.read_all().ends_with("/2"));
   }
 
   TEST_CASE("a handler that throws is a 500 without its text, which only the log has") {

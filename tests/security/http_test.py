@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import stat
+import time
 
 from lib.mesh import attacked, objects
 from lib.mesh.daemon import run
@@ -67,6 +68,20 @@ class Http(attacked.MeshTest):
         status, _ = self.get("/metrics", b"Origin: https://evil.example\r\n"
                              b"Access-Control-Request-Method: POST\r\n", method=b"OPTIONS")
         self.assertEqual(status, 403)
+
+    def test_silent_connections_do_not_stop_probes(self):
+        host, port = self.controller.addresses["http_address"].rsplit(":", 1)
+        with contextlib.ExitStack() as silent:
+            for i in range(600):
+                connection = socket.create_connection((host, int(port)), timeout=5)
+                silent.enter_context(connection)
+                if i % 2:
+                    with contextlib.suppress(OSError):  # it may have been closed for others
+                        connection.sendall(b"GET /health/alive HTTP/1.1\r\nX-Slow: ")
+            for _ in range(20):
+                start = time.monotonic()
+                self.assertEqual(self.controller.http("/health/alive")[0], 200)
+                self.assertLess(time.monotonic() - start, 1)
 
     def test_a_foreign_host_name_opens_nothing_more(self):
         # Monitoring finds the port under names that only its operator knows.

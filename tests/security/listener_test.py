@@ -70,7 +70,7 @@ class Descriptors(ListenerTest):
         with contextlib.ExitStack() as stack:
             self.connect_silently(stack, 800)
             wait_for("the bound", lambda: self.controller.metric(
-                'osm_ads_connections_refused_total{bound="connections"}'))
+                'osm_ads_connection_bounds_met_total{bound="connections"}'))
             self.assertEqual(self.controller.http("/health/ready")[0], 200)
             self.assertLess(self.descriptors(), 600 - 60)
         wait_for("a proxy to be configured", self.is_served, 5)
@@ -91,6 +91,14 @@ class Addresses(ListenerTest):
                 stream = other.open(STATE_OF_THE_WORLD, CLUSTERS)
                 self.assertIn(b"envoy.config.cluster.v3.Cluster", other.message(stream))
         wait_for("a proxy to be configured", self.is_served, 5)
+
+    def test_failed_handshakes_cannot_flood_the_log(self):
+        before = len(self.controller.log("gRPC"))
+        for _ in range(100):
+            with contextlib.suppress(OSError), self.connect() as connection:
+                connection.status(connection.open(STATE_OF_THE_WORLD, CLUSTERS))
+        lines = self.controller.log("gRPC")[before:]
+        self.assertLess(len(lines), 20)
 
 
 if __name__ == "__main__":

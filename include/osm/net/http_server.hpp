@@ -28,8 +28,11 @@ struct HttpServerOptions {
   Address listen;
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint64_t max_body_bytes = 1024 * 1024;
-  std::size_t max_connections = 256;      // more wait in the kernel's queue
+  // Beyond them, a new connection replaces the oldest one without a running request. If each has
+  // one, new connections wait.
+  std::size_t max_connections = 256;
   std::chrono::seconds io_timeout{10};    // for a request, a response or a handshake
+  std::chrono::seconds first_timeout{5};  // until a new connection begins its first request
   std::chrono::seconds idle_timeout{60};  // between requests
   // Set: HTTPS. Called for each handshake, so that a renewed certificate is served from then on. If
   // it returns null, the handshake fails. TLS 1.2 at least. Runs on a thread of `io` and must not

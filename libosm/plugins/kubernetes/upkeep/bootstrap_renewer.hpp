@@ -17,7 +17,7 @@
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/object_table.hpp"
 #include "kubernetes/source/pod.hpp"
-#include "kubernetes/upkeep/rate.hpp"
+#include "base/rate_limit.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/upkeep/rate.hpp"
+#include "base/rate_limit.hpp"
 #include "osm/object.hpp"
 #include "osm/object_store.hpp"
 #include "osm/runtime/runtime.hpp"

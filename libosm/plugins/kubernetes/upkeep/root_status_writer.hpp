@@ -8,7 +8,7 @@
 
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/upkeep/rate.hpp"
+#include "base/rate_limit.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
