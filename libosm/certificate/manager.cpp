@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/backoff.hpp"
+#include "base/guarded.hpp"
 #include "base/maps.hpp"
 #include "base/strand.hpp"
 #include "certificate/issuance.hpp"
@@ -184,7 +185,8 @@ class CachingManager final : public Manager {
     entry->flight = flight.get_future().share();
     const std::function<seconds()> validity = entry->validity;
     lock.unlock();
-    auto issued = issue_new(entry->subject, validity());
+    const auto attempt = guarded([&] { return issue_new(entry->subject, validity()); });
+    const auto issued = attempt ? *attempt : Result<CertificatePtr>(attempt.error());
     lock.lock();
     entry->flight = {};
     const Landing landing = land(entry, issued);

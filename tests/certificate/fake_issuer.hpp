@@ -71,9 +71,16 @@ class FakeIssuer final : public Issuer {
       ca_.last = request;
       while_issuing = ca_.while_issuing;
     }
+    struct Landed {  // also when while_issuing throws
+      FakeCa& ca;
+      const std::string& name;
+      ~Landed() {
+        const std::lock_guard lock(ca.mutex);
+        ca.in_flight_.erase(name);
+      }
+    } landed{ca_, name};
     if (while_issuing) while_issuing();
     const std::lock_guard lock(ca_.mutex);
-    ca_.in_flight_.erase(name);
     if (ca_.failure) return *ca_.failure;
     ++ca_.issued[name];
     ++ca_.total;

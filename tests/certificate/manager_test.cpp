@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -333,6 +334,19 @@ TEST_SUITE("certificate::Manager") {
     f.executor.run_for(hours(24));
     CHECK(f.ca.attempts == 1);
     f.ca.failure.reset();
+    CHECK(f.issue("buyer"));
+  }
+
+  TEST_CASE("an issuer that throws has failed, and its callers may try again") {
+    ManagerFixture f;
+    bool throws = true;
+    f.ca.while_issuing = [&] {
+      if (throws) throw std::runtime_error("out of memory");
+    };
+    const auto failed = f.manager->issue_certificate(workload("buyer"), hours(1));
+    REQUIRE_FALSE(failed.ok());
+    CHECK(failed.error() == Error{ErrorCode::kInternal, "out of memory"});
+    throws = false;
     CHECK(f.issue("buyer"));
   }
 
