@@ -84,7 +84,8 @@ Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& 
 
 void describe_metrics(net::PrometheusRegistry& metrics) {
   static constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
-      {"osm_ads_connection_bounds_met_total", "Times that connections to the ADS port met a bound, by bound"},
+      {"osm_ads_connection_bounds_met_total",
+       "Times that connections to the ADS port met a bound, by bound"},
       {"osm_cert_expiry_seconds", "Seconds until a held certificate ends, the least of its kind"},
       {"osm_cert_issue_failed_count", "Certificates that could not be issued"},
       {"osm_cert_issued_count", "Certificates issued"},
@@ -121,6 +122,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_spec_file_parses_total", "Files of the mesh directory parsed"},
       {"osm_spec_file_reads_total", "Files of the mesh directory read"},
       {"osm_spec_files", "Files in the mesh directory"},
+      {"osm_streams_refused_total", "Streams refused, by code"},
       {"osm_streams_stalled_total", "Streams cut because the proxy did not read"},
       {"osm_streams_superseded_total", "Streams ended by a newer one of the same proxy"},
       {"osm_vm_decoded_total", "VirtualMachines decoded"},

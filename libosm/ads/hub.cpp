@@ -21,6 +21,7 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       classes_({deps_.runtime, deps_.strand, deps_.secrets, deps_.hook,
                 [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
                 [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
+      refusals_logged_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes) {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -29,9 +30,7 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
   if (!peer) {
-    deps_.runtime.log.warning("a stream is refused",
-                              {{"code", std::string(error_code_text(peer.error().code))},
-                               {"detail", peer.error().message}});
+    report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
   }
   Stream& stream = streams_[id];
@@ -354,13 +353,21 @@ void Hub::report_end(const Stream& stream, CloseCode code, const std::string& te
         "proxy disconnected",
         {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
   } else if (code != CloseCode::kCancelled) {
-    deps_.runtime.log.warning("a stream is refused",
-                              {{"code", text.substr(0, text.find(':'))},
-                               {"uuid", uuid},
-                               {"account", stream.peer.identity.account.str()},
-                               {"address", stream.peer.address},
-                               {"detail", text}});
+    report_refusal(text.substr(0, text.find(':')), {{"uuid", uuid},
+                                                    {"account", stream.peer.identity.account.str()},
+                                                    {"address", stream.peer.address},
+                                                    {"detail", text}});
   }
+}
+
+// The holder of a certificate can be refused as often as it likes.
+void Hub::report_refusal(std::string_view code, std::vector<LogField> fields) {
+  deps_.runtime.metrics.add("osm_streams_refused_total", {{"code", code}}, 1);
+  const auto left_out = refusals_logged_.admit();
+  if (!left_out) return;
+  fields.insert(fields.begin(), {"code", std::string(code)});
+  fields.push_back({"left_out", std::to_string(*left_out)});
+  deps_.runtime.log.write(LogLevel::kWarning, "a stream is refused", fields);
 }
 
 void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ads/class_table.hpp"
@@ -21,6 +22,7 @@
 #include "ads/session.hpp"
 #include "ads/task_gate.hpp"
 #include "ads/trial.hpp"
+#include "base/log_limit.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/notifier.hpp"
 
@@ -167,6 +169,7 @@ class Hub {
   void handle(Stream& stream, const std::string& bytes);
   void report_nack(const Stream& stream, XdsType type, std::string_view detail);
   void report_end(const Stream& stream, CloseCode code, const std::string& text);
+  void report_refusal(std::string_view code, std::vector<LogField> fields);
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
   void end(StreamId id, bool cut = false);
   void forget(std::map<StreamId, Stream>::iterator at);
@@ -203,6 +206,7 @@ class Hub {
   HubDependencies deps_;
   NameSetPool names_;
   ClassTable classes_;
+  LogLimit refusals_logged_;
   PushQueue queue_;
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;

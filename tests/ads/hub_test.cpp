@@ -62,6 +62,23 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(told[0].fields.at("code") == "unknown-proxy");
   }
 
+  TEST_CASE("refusals are counted, and cannot flood the log") {
+    HubRig rig;
+    for (int i = 0; i < 100; ++i) {
+      RigProxy proxy(rig, kOtherId, kClient);
+      rig.executor.run_for(20ms);
+    }
+    rig.executor.run_for(10s);
+    RigProxy last(rig, kOtherId, kClient);
+    rig.executor.run_for(10s);
+    const auto told = rig.log.lines_with("a stream is refused");
+    CHECK(told.size() < 15);
+    std::size_t left_out = 0;
+    for (const auto& line : told) left_out += std::stoul(line.fields.at("left_out"));
+    CHECK(left_out > 0);
+    CHECK(rig.metrics.sum("osm_streams_refused_total") >= 99);
+  }
+
   TEST_CASE("a replica that serves as many proxies as MeshConfig allows refuses the next") {
     HubRig rig;
     rig.mesh.put(workload(kOtherId, kClient, {}));

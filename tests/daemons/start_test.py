@@ -91,7 +91,7 @@ class Start(DaemonTest):
             taken.listen()
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             for server, why in (("http", "another process listens there"),
-                                ("ads", "is the port taken")):
+                                ("ads", "stop the other process or choose another port")):
                 with self.subTest(server):
                     message = self.refused(**{server: address})
                     self.assertIn(address, message)

@@ -13,11 +13,11 @@
 #include <set>
 #include <string>
 
+#include "base/rate_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/object_table.hpp"
 #include "kubernetes/source/pod.hpp"
-#include "base/rate_limit.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 

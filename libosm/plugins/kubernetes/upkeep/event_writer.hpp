@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kubernetes/client/api.hpp"
 #include "base/rate_limit.hpp"
+#include "kubernetes/client/api.hpp"
 #include "osm/object.hpp"
 #include "osm/object_store.hpp"
 #include "osm/runtime/runtime.hpp"

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "base/rate_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
-#include "base/rate_limit.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "base/rate_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
-#include "base/rate_limit.hpp"
 #include "kubernetes/upkeep/status_share.hpp"
 #include "osm/object_store.hpp"
 #include "osm/runtime/replica_board.hpp"
