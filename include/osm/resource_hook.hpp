@@ -45,7 +45,8 @@ class OSM_API ResourceHook {
   // is blamed: the proxies keep what they have, and the mesh logs it. The mesh's own clusters pin
   // the identities that they expect; the hook must do so for its clusters.
   //
-  // Failure: logged; proxies of the group keep what they have. An exception counts as a failure.
+  // Failure: logged; proxies of the group keep what they have, and the hook is called again within
+  // seconds. An exception counts as a failure.
   // Thread: of the executor, concurrently. Blocking: no; a blocking hook delays the whole mesh.
   virtual Status apply(const ProxyGroup& group, EnvoyResources& resources) const = 0;
 };

@@ -78,6 +78,7 @@ BuildResult build(const BuildJob& job, ResourceCache& cache) {
   if (job.hook) {
     auto changed = translate::hooked(*job.hook, job.proxy_class, resources);
     if (!changed.ok()) {
+      result.failed = true;
       result.faults.push_back(changed.error().message);
       return result;
     }

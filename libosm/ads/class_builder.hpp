@@ -25,6 +25,7 @@ struct BuildJob {
 struct BuildResult {
   ResourceSets sets;               // unchanged sets are the previous ones, by pointer
   std::vector<ServiceName> reads;  // for an `everything` job
+  bool failed = false;             // the hook did: there are no new sets
   // Resources that were left out because they contradict others, and errors of the hook.
   std::vector<std::string> faults;
 };

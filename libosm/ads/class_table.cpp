@@ -119,11 +119,15 @@ void ClassTable::pump() {
 void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job) {
   building_.erase(entry);
   entry->building_ = false;
-  for (const std::string& fault : result.faults)
-    deps_.runtime.log.error("resources were left out of a proxy's configuration",
-                            {{"code", std::string(error_code_text(ErrorCode::kInternal))},
-                             {"identity", entry->class_.identity.str()},
-                             {"detail", fault}});
+  report_faults(*entry, std::move(result.faults));
+  if (result.failed) {
+    // Its members keep the sets of before, if there are any; the next build is a whole one.
+    entry->touched_ = true;
+    entry->missed_services_.clear();
+    entry->missed_endpoints_.clear();
+    failed_.insert(entry);
+    return pump();
+  }
   for (XdsType type : kXdsTypes) {
     ResourceSetPtr& set = result.sets[index_of(type)];
     // Keep the present secrets: they may have changed meanwhile, the build does not compute them,
@@ -144,6 +148,24 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   } else {
     deps_.on_unchanged(entry);
   }
+  pump();
+}
+
+void ClassTable::report_faults(ProxyClassEntry& entry, std::vector<std::string> faults) {
+  if (faults != entry.faults_)
+    for (const std::string& fault : faults)
+      deps_.runtime.log.error("resources were left out of a proxy's configuration",
+                              {{"code", std::string(error_code_text(ErrorCode::kInternal))},
+                               {"identity", entry.class_.identity.str()},
+                               {"detail", fault}});
+  entry.faults_ = std::move(faults);
+}
+
+void ClassTable::retry_failed() {
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  if (failed_.empty() || now < retry_at_) return;
+  retry_at_ = now + kRetry;
+  for (const ProxyClassPtr& entry : std::exchange(failed_, {})) enqueue(entry);
   pump();
 }
 

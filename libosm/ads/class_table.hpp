@@ -88,6 +88,7 @@ class ProxyClassEntry {
   SteadyTime touched_at_{};
   SteadyTime changed_at_{};
   std::optional<SteadyTime> idle_since_;
+  std::vector<std::string> faults_;  // of the last build
 };
 struct ClassTableDependencies {
   Runtime runtime;  // its executor encodes
@@ -106,6 +107,8 @@ class ClassTable {
   static constexpr std::size_t kParallelBuilds = 4;
   // Time for which a class without proxies is kept, with its keys, for proxies that reconnect.
   static constexpr std::chrono::seconds kIdle{60};
+  // Time between attempts to build a class whose hook fails.
+  static constexpr std::chrono::seconds kRetry{5};
 
   explicit ClassTable(ClassTableDependencies dependencies);
   ~ClassTable();
@@ -134,6 +137,7 @@ class ClassTable {
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
   void leave(const ProxyClassPtr& entry, StreamId member);
   void drop_idle();
+  void retry_failed();
 
   std::size_t size() const { return classes_.size(); }
   ResourceCache& cache() { return cache_; }
@@ -151,6 +155,7 @@ class ClassTable {
   void touch_services(const std::set<ServiceName>& services, std::set<ProxyClassPtr>& touched);
   void enqueue(const ProxyClassPtr& entry);
   void pump();
+  void report_faults(ProxyClassEntry& entry, std::vector<std::string> faults);
   void catch_up(const ProxyClassPtr& entry);
   void finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job);
   ResourceSetPtr shared(ResourceSetPtr set);
@@ -177,6 +182,8 @@ class ClassTable {
   std::optional<Digest> trust_bundle_;
   std::deque<ProxyClassPtr> queue_;
   std::set<ProxyClassPtr> building_;
+  std::set<ProxyClassPtr> failed_;
+  SteadyTime retry_at_{};
   TaskGate gate_;  // last: closed before anything that a build uses is destroyed
 };
 

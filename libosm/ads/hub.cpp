@@ -436,6 +436,7 @@ void Hub::tick() {
     close(id, CloseCode::kUnauthenticated,
           "certificate-expired: the proxy certificate has ended; issue a new one");
   classes_.drop_idle();
+  classes_.retry_failed();
   tick_trials(now);
   pump();
 }

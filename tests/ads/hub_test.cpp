@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"
+#include "osm/resource_hook.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
@@ -60,6 +61,38 @@ TEST_SUITE("ads::Hub admission") {
     REQUIRE(told.size() == 1);
     CHECK(told[0].level == LogLevel::kWarning);
     CHECK(told[0].fields.at("code") == "unknown-proxy");
+  }
+
+  TEST_CASE("a hook that fails at first is called again, and its proxies are configured then") {
+    struct FailingHook final : ResourceHook {
+      Status apply(const ProxyGroup&, EnvoyResources&) const override {
+        if (fails) return Error{ErrorCode::kUnavailable, "not yet"};
+        return {};
+      }
+      bool fails = true;
+    } hook;
+    HubRig rig({}, &hook);
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask_for_all();
+    CHECK(proxy.settle().empty());
+    rig.mesh.set_endpoints({"10.1.0.9"});  // there is nothing yet that they could be merged into
+    rig.publish();
+    CHECK(proxy.settle().empty());
+    rig.executor.run_for(60s);
+    CHECK(rig.log.count("resources were left out of a proxy's configuration") == 1);
+
+    hook.fails = false;
+    rig.executor.run_for(6s);
+    CHECK(proxy.settle().size() >= 5);
+
+    hook.fails = true;  // later it keeps what it has, also while endpoints change
+    rig.hub.on_hook_changed();
+    rig.mesh.set_endpoints({"10.1.0.10"});
+    rig.publish();
+    CHECK(proxy.settle().empty());
+    hook.fails = false;
+    rig.executor.run_for(6s);
+    CHECK(proxy.settle().size() == 1);
   }
 
   TEST_CASE("refusals are counted, and cannot flood the log") {
