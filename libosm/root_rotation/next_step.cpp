@@ -114,6 +114,8 @@ class Step {
       enter(root, !is_target       ? RootState::kTrusted
                   : somebody_signs ? RootState::kValidating
                                    : RootState::kSigning);
+    } else if (!wanted && root.signed_at == WallTime{}) {
+      enter(root, RootState::kInactive);  // no certificate of the mesh needs it: its trust ends now
     } else if (!wanted) {
       if (root.state != RootState::kDraining) enter(root, RootState::kDraining);
     } else if (is_target) {

@@ -249,6 +249,22 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("next") == RootState::kInactive);
   }
 
+  TEST_CASE("a root that never signed is not trusted any more as soon as it is withdrawn") {
+    for (const bool removed : {false, true}) {
+      Rotation it = Rotation::under_way();
+      REQUIRE(it.state("next") == RootState::kValidating);
+      // Nobody acknowledges anything, and a workload is away: neither holds it.
+      it.evidence = {.complete = false, .bundle_lag = 9, .absent = 9, .waiting_for = "replica b"};
+      it.wishes = {wish("old", RootRole::kActive)};
+      if (!removed) it.wishes.push_back(wish("next", RootRole::kInactive));
+      CHECK(it.step());
+      CHECK(it.state("next") == RootState::kInactive);
+      CHECK(it.state("old") == RootState::kSigning);
+      for (const RootRecord& record : it.records)
+        if (record.name == "next") CHECK(record.bundle_pem.empty());
+    }
+  }
+
   TEST_CASE("a CA that was exchanged under its object is reported, and not trusted") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
