@@ -1,7 +1,11 @@
 #include "ca.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/read_file.hpp"
 #include "daemon.hpp"
@@ -130,6 +134,40 @@ Result<vault::Source> token_in_secret(const LoadCaOptions& with, const VaultProv
   });
 }
 
+// An author of MeshRootCertificates chooses neither who is sent the credential nor which file is
+// read: both are for the operator to allow.
+Status check_declared_vault(const LoadCaOptions& with, const VaultProvider& described) {
+  const CaOptions& options = with.options.ca;
+  const auto refused = [](const std::string& why) {
+    return Error{ErrorCode::kPermissionDenied, "Vault: " + why};
+  };
+  std::vector<std::string> allowed = options.vault_allowed_hosts;
+  if (!options.vault.host.empty()) allowed.push_back(options.vault.host);
+  if (std::find(allowed.begin(), allowed.end(), described.host) == allowed.end())
+    return refused("host " + described.host +
+                   " is not allowed; if it is yours, start the mesh's daemons with "
+                   "--vault-allowed-host " +
+                   described.host);
+  if (described.token_file.empty()) return {};
+  if (with.cluster)
+    return refused("tokenFile is for machines; use token.secretKeyRef or auth on Kubernetes");
+  if (options.vault_token_dir.empty())
+    return refused("tokenFile " + described.token_file +
+                   " is not allowed; start the controller with --vault-token-dir and the directory "
+                   "of such files");
+  std::error_code fault;
+  const auto directory = std::filesystem::canonical(options.vault_token_dir, fault);
+  if (fault)
+    return refused("--vault-token-dir " + options.vault_token_dir + ": " + fault.message());
+  // Symbolic links and ".." are followed first.
+  const auto file = std::filesystem::canonical(described.token_file, fault);
+  if (fault) return refused("tokenFile " + described.token_file + ": " + fault.message());
+  if (file.parent_path() != directory)
+    return refused("tokenFile " + described.token_file + " is not in --vault-token-dir " +
+                   options.vault_token_dir);
+  return {};
+}
+
 // `ca_pem`: the roots that Vault's certificate is verified with; none: the system's. A token in a
 // Secret of the mesh's namespace is read through the API, again when it is refused.
 Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& described,
@@ -196,6 +234,7 @@ Result<IssuerPtr> load_ca(const LoadCaOptions& with) {
 
 Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate& described) {
   if (const auto* vault = std::get_if<VaultProvider>(&described.provider)) {
+    OSM_TRY(check_declared_vault(with, *vault));
     vault::Source ca_pem;
     if (!vault->ca_pem.empty()) ca_pem = [pem = vault->ca_pem] { return Result<std::string>(pem); };
     return make_vault_ca(with, *vault, std::move(ca_pem));

@@ -70,6 +70,11 @@ void add_vault_options(CLI::App& app, CaOptions& options) {
   group->add_option("--vault-ca-file", options.vault_ca_file,
                     "PEM file: roots to verify Vault's certificate; default: the system's");
   group->add_option("--vault-namespace", vault.vault_namespace, "A namespace of Vault Enterprise");
+  const auto roots = app.add_option_group("Vault of a MeshRootCertificate");
+  roots->add_option("--vault-allowed-host", options.vault_allowed_hosts,
+                    "Host that the object may name, beside --vault-host; may be repeated");
+  roots->add_option("--vault-token-dir", options.vault_token_dir,
+                    "Directory of the token files that the object may name (machines only)");
 }
 
 void add_ca_options(CLI::App& app, CaOptions& options) {

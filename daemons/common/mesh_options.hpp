@@ -37,6 +37,9 @@ struct CaOptions {
 
   VaultProvider vault{.role = "openservicemesh"};
   std::string vault_ca_file;
+  // For MeshRootCertificates: the hosts that they may name, and the directory of their token files.
+  std::vector<std::string> vault_allowed_hosts;
+  std::string vault_token_dir;
 };
 
 struct MeshOptions {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -156,6 +157,7 @@ class Impl final : public Acceptor {
   SteadyTime now() const { return options_.runtime.clock.steady_now(); }
 
   void serve() {
+    ::pthread_setname_np(::pthread_self(), "osm-ads-accept");
     for (std::chrono::milliseconds pause(0);;) {
       std::array<pollfd, 2> waits{pollfd{wake_.get(), POLLIN, 0},
                                   pollfd{listener_.get(), POLLIN, 0}};

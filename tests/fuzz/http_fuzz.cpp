@@ -68,7 +68,8 @@ class Connection {
         .handlers = executor_,
         .log = log_,
         .begin_handler = [] { return true; },
-        .handler_done = [] {}});
+        .handler_done = [] {},
+        .became_idle = [] {}});
     std::make_shared<net::HttpSession>(std::move(socket), context_, [this] {
       ended_ = true;
     })->run();

@@ -22,6 +22,8 @@ class ProviderChange(RotationCase):
         super().setUpClass()
         cls.vault = start_vault(cls.rig, cls.cluster)
         CertManager(cls.cluster).set_up()
+        for app in ("osm-controller", "osm-injector"):
+            cls.mesh.set_argument(app, "--vault-allowed-host", Switch.ADDRESS)
 
     def change_to(self, name, provider, before, ca=None, **spec):
         """Declares the next root, until the one before is forgotten. `ca`: its own Secret's."""

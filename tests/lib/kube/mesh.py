@@ -111,15 +111,19 @@ class Mesh:
             self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
         self.wait_until_up("osm-controller")
 
+    def set_argument(self, deployment, flag, value):
+        """Restarts a daemon with another value of a flag; None: without it."""
+        arguments = self.api.get("Deployment", SYSTEM, deployment)["spec"]["template"]["spec"][
+            "containers"][0]["args"]
+        arguments = [a for a in arguments if not a.startswith(f"{flag}=")]
+        arguments += [] if value is None else [f"{flag}={value}"]
+        self.api.patch("Deployment", SYSTEM, deployment, [{
+            "op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}])
+
     def use_native_sidecars(self, native):
         """From here on Envoy is an init container that goes on, or, as before Kubernetes 1.29, a
         container among the others."""
-        arguments = self.api.get("Deployment", SYSTEM, "osm-injector")["spec"]["template"]["spec"][
-            "containers"][0]["args"]
-        arguments = [a for a in arguments if not a.startswith("--native-sidecars")]
-        arguments += [] if native else ["--native-sidecars=off"]
-        self.api.patch("Deployment", SYSTEM, "osm-injector", [{
-            "op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}])
+        self.set_argument("osm-injector", "--native-sidecars", None if native else "off")
         self.api.apply(namespace("any"))
         wait_for("its ServiceAccount is made",
                  lambda: self.api.find("ServiceAccount", "any", "default"))
