@@ -14,6 +14,7 @@
 #include "ads/grpc_service.hpp"
 #include "ads/hub.hpp"
 #include "ads/renewals.hpp"
+#include "base/descriptor.hpp"
 #include "base/may_wait.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
@@ -234,11 +235,15 @@ class Server final : public AdsServer {
     return {};
   }
 
+  // On the strand, whose threads allocate anyway: memory of a connection that the acceptor's thread
+  // allocated would lie in an arena of its own, at 4 kB more per proxy.
   void hand_over(int listener, int connection) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    parameters.listener_fd = listener;
-    parameters.fd = connection;
-    to_grpc_->HandleNewConnection(&parameters);
+    strand_.post([this, listener, owned = std::make_shared<Descriptor>(connection)] {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.listener_fd = listener;
+      parameters.fd = owned->release();
+      to_grpc_->HandleNewConnection(&parameters);
+    });
   }
 
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
