@@ -4,6 +4,7 @@
 #include <grpc/support/log.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -30,7 +31,7 @@ namespace {
 // log function is one per process: so is this. Outlives everything that uses gRPC.
 class GrpcLog {
  public:
-  GrpcLog(LogSink& log, const Clock& clock) : log_(log), limit_(clock) {
+  GrpcLog(LogSink& log, const Clock& clock) : log_(log), clock_(clock) {
     present = this;
     gpr_set_log_function([](gpr_log_func_args* line) {
       if (GrpcLog* const self = present) self->write(*line);
@@ -49,7 +50,9 @@ class GrpcLog {
     if (line.severity != GPR_LOG_SEVERITY_ERROR)
       return log_.debug("gRPC", {{"detail", line.message}});
     std::unique_lock lock(mutex_);
-    const auto left_out = limit_.admit();
+    // Each statement of gRPC has a limit of its own, so that frequent lines hide no rare ones.
+    const auto [limit, fresh] = limits_.try_emplace({line.file, line.line}, clock_);
+    const auto left_out = limit->second.admit();
     lock.unlock();
     if (left_out)
       log_.warning("gRPC", {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
@@ -58,8 +61,9 @@ class GrpcLog {
   static inline std::atomic<GrpcLog*> present{nullptr};
 
   LogSink& log_;
+  const Clock& clock_;
   std::mutex mutex_;
-  LogLimit limit_;  // guarded by mutex_
+  std::map<std::pair<std::string, int>, LogLimit> limits_;  // guarded by mutex_
 };
 
 class Controller final : public daemon::Daemon {
