@@ -1,5 +1,5 @@
-// Runs the library's tasks. The library creates no threads of its own: the host passes an Executor
-// in (osm/runtime/asio_executor.hpp adapts Boost.Asio; osm::testing has a manual one).
+// Runs the library's tasks. The library creates no threads for them: the host passes an Executor in
+// (osm/runtime/asio_executor.hpp adapts Boost.Asio; osm::testing has a manual one).
 #pragma once
 
 #include <chrono>
