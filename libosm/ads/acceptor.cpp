@@ -176,17 +176,14 @@ class Impl final : public Acceptor {
 
   // Result: the pause before the next attempt; zero: until the next connection arrives.
   std::chrono::milliseconds accept_waiting() {
-    for (;;) {
+    while (one_waits()) {
       if (is_full()) return kRetry;
       if (const auto wait = rate_.wait(); wait > wait.zero())
         return std::chrono::duration_cast<std::chrono::milliseconds>(wait) +
                std::chrono::milliseconds(1);
       const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
-        if (errno == EAGAIN) {
-          note(0);
-          return std::chrono::milliseconds(0);
-        }
+        if (errno == EAGAIN) break;
         // The client has left, or its packet was refused: the next one may be well.
         if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM) continue;
         note(errno);
@@ -196,6 +193,13 @@ class Impl final : public Acceptor {
       static_cast<void>(rate_.take());
       admit(Descriptor(fd));
     }
+    note(0);
+    return std::chrono::milliseconds(0);
+  }
+
+  bool one_waits() const {
+    pollfd asked{listener_.get(), POLLIN, 0};
+    return ::poll(&asked, 1, 0) == 1;
   }
 
   void admit(Descriptor connection) {
@@ -287,6 +291,10 @@ class Impl final : public Acceptor {
 }  // namespace
 
 Result<std::unique_ptr<Acceptor>> Acceptor::listen(AcceptorOptions options) {
+  if (options.limits.unverified == 0 || options.limits.accepts_per_second == 0)
+    return Error{ErrorCode::kInvalidArgument,
+                 "ads_connections: unverified and accepts_per_second must be at least 1, since no "
+                 "proxy could connect"};
   OSM_TRY(const HostPort at, split(options.address));
   OSM_TRY(Descriptor listener, open_listener(options.address, at));
   Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -65,7 +65,7 @@ struct World {
   explicit World(const ConnectionLimits& limits, const std::string& address = "127.0.0.1:0") {
     auto made = ads::Acceptor::listen({.address = address,
                                        .limits = limits,
-                                       .runtime = {executor, executor, clock, rng, log, metrics},
+                                       .runtime = runtime(),
                                        .hand_over = [this](int, int connection) {
                                          const std::lock_guard lock(mutex);
                                          taken.push_back(connection);
@@ -79,10 +79,14 @@ struct World {
     for (const int fd : taken) ::close(fd);
   }
 
+  Runtime runtime() { return {executor, executor, clock, rng, log, metrics}; }
   void connect() { clients.push_back(std::make_unique<Client>(acceptor->address())); }
   std::size_t accepted() {
     const std::lock_guard lock(mutex);
     return taken.size();
+  }
+  double met(std::string_view bound) const {
+    return metrics.value("osm_ads_connection_bounds_met_total", {{"bound", bound}});
   }
   // Time stands still but for this: the bounds' pauses pass.
   bool comes_to(std::size_t count) {
@@ -127,8 +131,7 @@ TEST_SUITE("ads::Acceptor") {
     for (int i = 0; i < 5; ++i) world.connect();
     CHECK(wait_until([&] { return world.closed() == 2; }));
     CHECK(world.accepted() == 3);
-    CHECK(world.metrics.value("osm_ads_connection_bounds_met_total",
-                              {{"bound", "unverified-per-address"}}) == 2);
+    CHECK(world.met("unverified-per-address") == 2);
     CHECK(world.log.count("bound=unverified-per-address of ipv4:127.0.0.1") == 2);
 
     world.verify(0);  // one of them is a proxy: it does not count any more
@@ -151,12 +154,11 @@ TEST_SUITE("ads::Acceptor") {
       "beyond a bound of all, connections wait until others have left or shown a certificate") {
     SUBCASE("connections without a certificate") {
       World world({.unverified = 2});
-      for (int i = 0; i < 3; ++i) world.connect();
+      for (int i = 0; i < 2; ++i) world.connect();
       CHECK(world.comes_to(2));
-      CHECK(wait_until([&] {
-        return world.metrics.value("osm_ads_connection_bounds_met_total",
-                                   {{"bound", "unverified"}}) > 0;
-      }));
+      CHECK(world.met("unverified") == 0);  // nobody waits yet
+      world.connect();
+      CHECK(wait_until([&] { return world.met("unverified") > 0; }));
       CHECK(world.accepted() == 2);
       CHECK(world.closed() == 0);
       world.verify(0);
@@ -168,10 +170,7 @@ TEST_SUITE("ads::Acceptor") {
       CHECK(world.comes_to(2));
       world.verify(0);
       world.verify(1);
-      CHECK(wait_until([&] {
-        return world.metrics.value("osm_ads_connection_bounds_met_total",
-                                   {{"bound", "connections"}}) > 0;
-      }));
+      CHECK(wait_until([&] { return world.met("connections") > 0; }));
       CHECK(world.accepted() == 2);
       world.close(0);
       CHECK(world.comes_to(2));
@@ -229,5 +228,18 @@ TEST_SUITE("ads::Acceptor") {
     }));
     lock.unlock();
     CHECK(wait_until([&] { return world.acceptor->health().ok(); }));
+  }
+
+  TEST_CASE("bounds that would let nobody in are refused") {
+    for (const ConnectionLimits& limits :
+         {ConnectionLimits{.unverified = 0}, ConnectionLimits{.accepts_per_second = 0}}) {
+      World valid({});
+      const auto refused = ads::Acceptor::listen({.address = "127.0.0.1:0",
+                                                  .limits = limits,
+                                                  .runtime = valid.runtime(),
+                                                  .hand_over = [](int, int) {}});
+      REQUIRE_FALSE(refused.ok());
+      CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+    }
   }
 }
