@@ -136,7 +136,9 @@ class ShopTest(DaemonTest):
         self.controller.wait_until_ready()
 
     def tearDown(self):
-        self.assertEqual(self.controller.stop(), 0)
+        code = self.controller.stop()
+        last = "\n".join(line["message"].rstrip() for line in self.controller.lines[-60:])
+        self.assertEqual(code, 0, last if code else None)
 
     def write_mesh(self):
         self.write("shop.yaml", *objects.shop())

@@ -52,12 +52,13 @@ class ProxyWatcher:
                 self._thread.start()
 
     def forget(self, machine):
-        """Before its Envoy is stopped on purpose."""
-        self._sample(machine)
+        """Before its Envoy is stopped on purpose. One that has just started must answer once."""
         with self._lock:
-            watched = self._machines.pop(machine, None)
-        if watched and watched.running and not watched.answered:
-            self._note(f"{machine.name}: Envoy was never sampled", "stopped before it answered")
+            watched = self._machines.get(machine)
+        while self._sample(machine) and watched and watched.running and not watched.answered:
+            time.sleep(_INTERVAL)
+        with self._lock:
+            self._machines.pop(machine, None)
 
     def stop(self):
         self._stopping.set()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """lib.mesh.watcher: what must never happen to an Envoy becomes a violation, silence included."""
 import json
+import threading
 import time
 import unittest
 from unittest import mock
@@ -108,6 +109,16 @@ class Watcher(unittest.TestCase):
         self.watch()
         self.watcher.forget(self.envoy)
         self.assert_violation("web: Envoy was never sampled")
+
+    def test_an_envoy_that_is_stopped_early_has_its_time_to_answer(self):
+        self.envoy.failure = ConnectionRefusedError("not up yet")
+        self.watch()
+        starts = threading.Timer(0.1, setattr, (self.envoy, "failure", None))
+        starts.start()
+        self.watcher.forget(self.envoy)
+        starts.join()
+        self.watcher.check()
+        self.assertGreater(self.watcher.samples, 0)
 
     def test_a_pod_may_be_deleted_before_its_envoy_starts(self):
         self.envoy.failure = ConnectionRefusedError("not started")
