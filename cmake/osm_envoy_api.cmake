@@ -35,7 +35,7 @@ if(CMAKE_TOOLCHAIN_FILE)
 endif()
 execute_process(
   COMMAND ${CMAKE_COMMAND} -G Ninja -S ${PROJECT_SOURCE_DIR}/cmake/xds -B ${OSM_XDS_BUILD_DIR}
-          ${xds_settings} -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g0 -fpch-preprocess"
+          ${xds_settings} -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g0 -fpch-preprocess -fstack-protector-strong"
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
 set(osm_envoy_api_file libosm_envoy_api.a)

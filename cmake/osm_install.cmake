@@ -24,8 +24,12 @@ foreach(target IN LISTS osm_products)
 endforeach()
 if(OSM_BUILD_DAEMONS)
   install(TARGETS osm-controller osm)
-  set_target_properties(osm-controller osm PROPERTIES
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  # Static programs search no folder: an entry would leave room for others, which are empty, and an
+  # empty one is the current directory.
+  if(OSM_SHARED)
+    set_target_properties(osm-controller osm PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  endif()
 endif()
 
 if(NOT OSM_ENVOY_API_TARGET)

@@ -21,13 +21,27 @@ if(OSM_SHARED)
   endif()
 endif()
 
+# What ships is hardened, unless a sanitizer does more: smashed stacks, overrun buffers and jumped
+# guard pages end the program, and no table of addresses can be written once it runs.
+# tests/daemons/elf_test.py reads it back.
+add_library(osm_hardening INTERFACE)
+if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_DEBUG}" MATCHES "fsanitize")
+  target_compile_options(osm_hardening INTERFACE -fstack-protector-strong -fstack-clash-protection)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "FORTIFY_SOURCE")  # some distributions say it themselves
+    target_compile_options(osm_hardening INTERFACE
+      $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  endif()
+  target_link_options(osm_hardening INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+endif()
+
 # Boost.JSON, Asio and Beast are header-only here; each is compiled once.
 add_library(osm_boost_json STATIC ${PROJECT_SOURCE_DIR}/cmake/boost/json.cpp)
-target_link_libraries(osm_boost_json PUBLIC Boost::headers)
+target_link_libraries(osm_boost_json PUBLIC Boost::headers PRIVATE osm_hardening)
 add_library(osm_boost_asio STATIC ${PROJECT_SOURCE_DIR}/cmake/boost/asio.cpp)
 target_compile_definitions(osm_boost_asio PUBLIC
   BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED)
-target_link_libraries(osm_boost_asio PUBLIC Boost::headers OpenSSL::SSL Threads::Threads)
+target_link_libraries(osm_boost_asio PUBLIC Boost::headers OpenSSL::SSL Threads::Threads
+  PRIVATE osm_hardening)
 # ThreadSanitizer knows no fences; Asio's handlers are ordered by its mutexes without them.
 if(CMAKE_CXX_FLAGS_DEBUG MATCHES "fsanitize=thread")
   target_compile_definitions(osm_boost_asio PUBLIC BOOST_ASIO_DISABLE_FENCED_BLOCK)

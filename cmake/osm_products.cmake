@@ -36,7 +36,8 @@ function(osm_product name)
     VERSION ${PROJECT_VERSION} SOVERSION ${OSM_ABI_VERSION} INSTALL_RPATH "$ORIGIN")
   if(OSM_SHARED)
     set(exports ${PROJECT_SOURCE_DIR}/cmake/libosm.map)
-    target_link_options(${target} PRIVATE -Wl,--version-script=${exports})
+    target_link_options(${target} PRIVATE -Wl,--version-script=${exports}
+      $<TARGET_PROPERTY:osm_hardening,INTERFACE_LINK_OPTIONS>)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports})
     if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_DEBUG}" MATCHES "fsanitize")
       # A symbol that is missing here is hidden in libosm: mark its definition with OSM_API.

@@ -25,7 +25,8 @@ function(osm_room name)
   add_library(osm::rooms::${name} ALIAS osm_room_${name})
   target_include_directories(osm_room_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${view})
   list(TRANSFORM ROOM_DEPENDS PREPEND osm::rooms::)
-  target_link_libraries(osm_room_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK} PRIVATE osm_warnings)
+  target_link_libraries(osm_room_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINK}
+    PRIVATE osm_hardening osm_warnings)
   # OSM_CHECK quotes a path: without the prefix of the machine that built it.
   target_compile_options(osm_room_${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   if(OSM_UNITY)

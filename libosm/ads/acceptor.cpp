@@ -127,8 +127,7 @@ class Impl final : public Acceptor {
 
   void stop() override {
     if (!thread_.joinable()) return;
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof one));  // cannot fail: the counter is 0
+    ::eventfd_write(wake_.get(), 1);  // cannot fail: the counter is 0
     thread_.join();
     listener_ = Descriptor();
   }
