@@ -16,7 +16,7 @@ int parse_options(int argc, char** argv, Options& options) {
       "Examples:\n"
       "  osm-controller --mesh-dir /etc/osm/mesh --state-dir /var/lib/osm \\\n"
       "      --ads-address 0.0.0.0:15128 --http-address 127.0.0.1:9091\n"
-      "  osm-controller --in-cluster --state-dir /run/osm --http-address 0.0.0.0:9091\n"
+      "  osm-controller --in-cluster --state-dir /run/osm/state --http-address 0.0.0.0:9091\n"
       "  osm-controller --kubeconfig ~/.kube/config --state-dir ./state\n"
       "It writes JSON log lines to stderr and ends on SIGTERM or SIGINT.\n"
       "`osm --help` shows how to inspect a running controller.");
@@ -32,7 +32,7 @@ int parse_options(int argc, char** argv, Options& options) {
                    "Use the Kubernetes cluster of this pod, with the pod's ServiceAccount");
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the CA, the record of root rotations and the admin socket; one "
-                 "controller at a time")
+                 "controller at a time, and no other user may write to it")
       ->envname("OSM_STATE_DIR");
   daemon::add_address(app, "--ads-address", options.ads_address, "0.0.0.0:15128",
                       "HOST:PORT for proxies: xDS over mutual TLS");

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/private_directory.hpp"
+
 namespace osm::controller {
 namespace {
 
@@ -30,18 +32,12 @@ std::string holder(int fd) {
 }  // namespace
 
 Result<StateDir> StateDir::lock(const std::string& path) {
-  std::error_code failed;
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, failed);
-  if (!failed && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    failed = std::error_code(errno, std::generic_category());
-  if (failed)
-    return storage(
-        fmt::format("cannot create the state directory {}: {}; choose another --state-dir "
-                    "or make its parent writable",
-                    path, failed.message()));
+  // Others may look into it. Files with secrets have modes of their own.
+  OSM_TRY(const Descriptor directory,
+          open_private_directory({"--state-dir", path, S_IWGRP | S_IWOTH}, 0));
   const std::string file = path + "/lock";
-  Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Descriptor opened(::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                             S_IRUSR | S_IWUSR));
   if (!opened)
     return storage(
         fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "

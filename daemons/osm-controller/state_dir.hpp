@@ -13,7 +13,8 @@ class StateDir {
  public:
   // Creates the directory (mode 0700) when it is absent and locks it for as long as the value
   // lives; the kernel unlocks it when the process ends, however it does.
-  // Failure: kUnavailable (another controller has it), kStorage; with the remedy.
+  // Failure: kUnavailable (another controller has it), kStorage (another user owns it, others may
+  // write to it, no space); with the remedy.
   static Result<StateDir> lock(const std::string& path);
 
   std::string file(const std::string& name) const { return path_ + '/' + name; }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/descriptor.hpp"
+#include "base/private_directory.hpp"
 #include "osm/certificate/ca_store.hpp"
 
 namespace osm::inline v1::certificate {
@@ -22,45 +23,20 @@ constexpr const char* kFileName = "ca.pem";
 constexpr std::string_view kTemporaryPrefix = ".ca.pem.tmp.";
 constexpr off_t kMaxFileSize = 64 * 1024;
 
+PrivatePath private_path(std::string path) { return {"certificate authority", std::move(path)}; }
+
+Error storage(const std::string& path, std::string_view action, int cause) {
+  return storage_error(private_path(path), action, cause);
+}
+
 Error storage(const std::string& path, const std::string& problem_and_remedy) {
   return {ErrorCode::kStorage, "certificate authority " + path + ": " + problem_and_remedy};
-}
-
-Error storage(const std::string& path, std::string_view action, int error) {
-  std::string text = std::string(action) + ": " + std::generic_category().message(error);
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
-    text += "; free space on its file system (or raise the limit) and start again";
-  else if (error == EACCES || error == EPERM || error == EROFS)
-    text += "; let uid " + std::to_string(::geteuid()) +
-            " read and write it, or name another "
-            "directory that it may";
-  else if (error == ELOOP)
-    text += "; it must not be a symbolic link";
-  return storage(path, text);
-}
-
-// Another user who can read the key, or replace it, controls the CA.
-Status check_private(const std::string& path, const struct stat& status, const char* mode) {
-  if (status.st_uid != ::geteuid())
-    return storage(path, "belongs to uid " + std::to_string(status.st_uid) + ": chown " +
-                             std::to_string(::geteuid()) + " '" + path + "'");
-  if ((status.st_mode & 077) != 0)
-    return storage(path, "is open to its group or to others: check who read it, then chmod " +
-                             std::string(mode) + " '" + path + "'");
-  return {};
 }
 
 class Directory final : public CaStore {
  public:
   static Result<Directory> open(const std::string& path) {
-    std::error_code ignored;  // mkdir reports the error
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-      return storage(path, "cannot be created", errno);
-    Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status;
-    if (!fd || ::fstat(fd.get(), &status) != 0) return storage(path, "cannot be opened", errno);
-    OSM_TRY(check_private(path, status, "700"));
+    OSM_TRY(Descriptor fd, open_private_directory(private_path(path), O_NOFOLLOW));
     return Directory(path, std::move(fd));
   }
 
@@ -101,7 +77,7 @@ class Directory final : public CaStore {
       return storage(file_path(), "cannot be opened", errno);
     if (!S_ISREG(status.st_mode))
       return storage(file_path(), "is not a regular file; move it away");
-    OSM_TRY(check_private(file_path(), status, "600"));
+    OSM_TRY(check_private(private_path(file_path()), status));
     if (status.st_size > kMaxFileSize) return storage(file_path(), "is too large for a CA");
 
     std::string text(static_cast<std::size_t>(status.st_size), '\0');

@@ -108,7 +108,9 @@ class Start(DaemonTest):
         self.assertNotIn(good.splitlines()[1], message, "key material in an error")
         ca.write_text(good)
         ca.chmod(0o644)
-        self.assertIn(f"certificate authority {ca}: is open to its group or to others", self.refused())
+        message = self.refused()
+        self.assertIn(f"certificate authority {ca}: mode 0644 lets its group or others use it", message)
+        self.assertIn(f"chmod 600 '{ca}'", message)
         self.assertEqual(ca.read_text(), good, "nothing is changed on disk")
 
     def test_a_state_directory_of_another_user_stops_the_start(self):
@@ -122,12 +124,12 @@ class Start(DaemonTest):
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "--mesh-dir",
              self.mesh, "--state-dir", self.state], capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(f"cannot open {self.state}/lock: Permission denied", done.stderr)
+        self.assertIn(f"--state-dir {self.state}: cannot be opened: Permission denied", done.stderr)
 
     def test_a_full_disk_stops_the_start(self):
         self.assertEqual(os.geteuid(), 0, "mounting needs root: run this as root")
         # A file system of one page, in a mount namespace of its own.
-        script = ('mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero > "$1/full"; '
+        script = ('mount -t tmpfs -o size=4k,mode=0700 none "$1" && head -c 4096 /dev/zero > "$1/full"; '
                   'exec "$2" --mesh-dir "$3" --state-dir "$1" --ads-address 127.0.0.1:0 '
                   '--http-address 127.0.0.1:0')
         self.state.mkdir()

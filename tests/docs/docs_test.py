@@ -198,6 +198,17 @@ class Text(unittest.TestCase):
         shown = set(re.findall(r"docs/([\w/-]+\.md)$", (folder / "mkdocs.yml").read_text(), re.M))
         self.assertEqual(sorted(guides - {"README.md"} - shown), [], "not in docs/mkdocs.yml")
 
+    def test_no_page_keeps_state_where_everybody_may_write(self):
+        checked = 0
+        for page, words in command_lines():
+            for flag, value in itertools.pairwise(words):
+                if flag != "--state-dir":
+                    continue
+                with self.subTest(page=name(page), state=value):
+                    self.assertIsNone(re.match(r"/(tmp|var/tmp|dev/shm)(/|$)", value))
+                checked += 1
+        self.assertGreater(checked, 3)
+
     def test_limitations_stand_on_one_page(self):
         for page in pages():
             if name(page).startswith(MAY_SAY_UNSUPPORTED):
