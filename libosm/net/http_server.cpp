@@ -21,6 +21,11 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+// A client that takes its response more slowly gives way to a new one. A kubelet waits for a
+// second.
+constexpr std::chrono::milliseconds kStalled{500};
+constexpr std::chrono::milliseconds kLookForStalled{100};
+
 // The accept loop and the table of sessions. It outlives the server while operations are pending.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
@@ -28,6 +33,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       : io_(io),
         acceptor_(std::move(listener)),
         retry_(io),
+        eviction_(io),
         options_(options),
         address_(local_address(acceptor_, options.listen)) {}
 
@@ -58,6 +64,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       error_code ignored;
       acceptor_.close(ignored);
       retry_.cancel();
+      eviction_.cancel();
       waiting_.reset();
       if (options_.listen.is_unix()) ::unlink(options_.listen.unix_path.c_str());
     }
@@ -155,15 +162,26 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     session = admit();
   }
 
-  // Ends the oldest session without a running request, if a connection still waits for its place.
+  // If a connection still waits for its place, ends the oldest session without a running request,
+  // else the one whose client has not taken its response for the longest time.
   void evict() {
     std::vector<std::shared_ptr<HttpSession>> alive;  // outlive the lock
     std::lock_guard lock(mutex_);
-    if (!waiting_ || sessions_.size() < options_.max_connections) return;
+    if (stopping_ || !waiting_ || sessions_.size() < options_.max_connections) return;
+    HttpSession* stalled = nullptr;
     for (const auto& [id, weak] : sessions_) {
       const auto& session = alive.emplace_back(weak.lock());
-      if (session && session->is_idle()) return session->end(true);
+      if (!session) continue;
+      if (session->is_idle()) return session->end(true);
+      const auto stalled_for = session->stalled_for();
+      if (stalled_for >= kStalled && (!stalled || stalled_for > stalled->stalled_for()))
+        stalled = session.get();
     }
+    if (stalled) return stalled->end(true);
+    eviction_.expires_after(kLookForStalled);
+    eviction_.async_wait([self = shared_from_this()](const error_code& error) {
+      if (!error) self->evict();
+    });
   }
 
   void became_idle() {
@@ -183,6 +201,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   asio::io_context& io_;
   Listener acceptor_;
   asio::steady_timer retry_;
+  asio::steady_timer eviction_;
   const HttpServerOptions options_;
   const Address address_;
   std::shared_ptr<const SessionContext> context_;

@@ -183,6 +183,7 @@ void HttpSession::respond(Response response, bool keep_alive) {
   response_.content_length(response.body.size());
   if (!head_) response_.body() = std::move(response.body);
   wire_.socket().expires_after(context_->options.io_timeout);
+  writing_since_ = std::chrono::steady_clock::now();
   http::async_write(wire_, response_,
                     [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
                       const tls::CleanErrorQueue clean;
@@ -193,6 +194,7 @@ void HttpSession::respond(Response response, bool keep_alive) {
 
 void HttpSession::on_written(bool keep_alive) {
   busy_ = false;
+  writing_since_ = kNotWriting;
   head_ = false;
   context_->became_idle();
   if (keep_alive) return read();

@@ -8,6 +8,7 @@
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,9 +45,16 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void end(bool at_once);
   // No request is being handled or answered. Thread: any.
   bool is_idle() const { return !busy_; }
+  // Its client has not taken the response for this long; zero: none is being written. Thread: any.
+  std::chrono::steady_clock::duration stalled_for() const {
+    const auto since = writing_since_.load();
+    return since == kNotWriting ? std::chrono::steady_clock::duration(0)
+                                : std::chrono::steady_clock::now() - since;
+  }
 
  private:
   using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
+  static constexpr std::chrono::steady_clock::time_point kNotWriting{};
 
   void handshake();
   void read();
@@ -67,6 +75,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool head_ = false;
   bool fresh_ = true;               // no request has begun yet
   std::atomic<bool> busy_ = false;  // a request is being handled or its response written
+  std::atomic<std::chrono::steady_clock::time_point> writing_since_ = kNotWriting;
   bool finishing_ = false;
 };
 

@@ -250,6 +250,26 @@ TEST_SUITE("net::HttpServer") {
     CHECK(idle[2]->read_some().ends_with("GET /4 "));
   }
 
+  TEST_CASE("clients that do not take their responses do not keep new ones out") {
+    HttpServerOptions options;
+    options.max_connections = 3;
+    options.first_timeout = options.io_timeout = options.idle_timeout = 1h;
+    Server s(options, [](const Request& request) {
+      return text_response(request.path == "/large" ? std::string(32 << 20, 'x') : "small");
+    });
+    std::vector<std::unique_ptr<RawConnection>> slow;
+    for (int i = 0; i < 3; ++i) {
+      slow.push_back(std::make_unique<RawConnection>(s.server->address()));
+      slow.back()->send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+      REQUIRE(slow.back()->read_some().starts_with("HTTP/1.1 200"));
+    }
+    for (int i = 0; i < 3; ++i) {
+      RawConnection next(s.server->address());
+      next.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      CHECK(next.read_all().ends_with("small"));
+    }
+  }
+
   TEST_CASE("if every connection has a running request, a new one waits") {
     HttpServerOptions options;
     options.max_connections = 1;

@@ -28,8 +28,8 @@ struct HttpServerOptions {
   Address listen;
   std::uint32_t max_header_bytes = 16 * 1024;
   std::uint64_t max_body_bytes = 1024 * 1024;
-  // Beyond them, a new connection replaces the oldest one without a running request. If each has
-  // one, new connections wait.
+  // Beyond them, a new connection replaces the oldest one without a running request, or one whose
+  // client has not taken its response for half a second. Otherwise it waits.
   std::size_t max_connections = 256;
   std::chrono::seconds io_timeout{10};    // for a request, a response or a handshake
   std::chrono::seconds first_timeout{5};  // until a new connection begins its first request

@@ -2,11 +2,15 @@
 """Pods get their sidecars from the API server's own call of osm-injector, and live with them: probes
 of every kind, jobs, secrets, refusals."""
 import base64
+import contextlib
 import json
+import ssl
+import time
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import ApiError
+from lib.mesh import objects
 from lib.net.processes import wait_for
 
 PREFIX = "envoy-bootstrap-config-"
@@ -124,6 +128,32 @@ class InjectionTest(kubecase.MeshCase):
         status, review = self.webhook("{}", "application/json; charset=utf-8")
         self.assertEqual((200, False), (status, review["response"]["allowed"]))
         self.assertIn("apiVersion", review["response"]["status"]["message"])
+
+    def crowd(self, stack, app, port):
+        """300 connections to a webhook that ask nothing: half of them after the TLS handshake, half
+        of them before."""
+        pod, = self.pods(mesh.SYSTEM, app)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for i in range(300):
+            raw = self.cluster.namespace.connect(pod["status"]["podIP"], port, 10)
+            stack.enter_context(context.wrap_socket(raw) if i < 150 else raw)
+
+    def test_idle_connections_do_not_stop_admissions(self):
+        ns = self.namespace("crowded")
+        pod = self.pod(ns, "app", [k8s.shell_container("app", IDLE)])
+        routes = objects.routes(ns, "routes", all={"pathRegex": "/", "methods": ["*"]})
+        for app, port, path, obj in (("osm-injector", 9090, "/mutate-pod-creation", pod),
+                                     ("osm-controller", 9093, "/validate", routes)):
+            with self.subTest(app), contextlib.ExitStack() as stack:
+                self.crowd(stack, app, port)
+                for _ in range(10):
+                    # The API server may reuse a connection from before; this one is new.
+                    start = time.monotonic()
+                    self.assertEqual(200, self.ask_webhook(app, port, path, "{}",
+                                                           "application/json")[0])
+                    self.api.create(obj, dryRun="All")
+                    self.assertLess(time.monotonic() - start, 3)
 
     def test_without_an_api_server_the_webhook_gives_no_key_and_no_pod(self):
         ns = self.namespace("forged")
