@@ -59,7 +59,7 @@ class Controller(meshcase.MeshCase):
 
     def test_a_full_disk_stops_the_start_and_says_what_to_do(self):
         self.rig.state.mkdir()
-        script = (f"mount -t tmpfs -o size=4k,nr_inodes=64 none {self.rig.state} && "
+        script = (f"mount -t tmpfs -o size=4k,nr_inodes=64,mode=0700 none {self.rig.state} && "
                   f"mkdir -m 700 {self.rig.state}/ca && "
                   f"dd if=/dev/zero of={self.rig.state}/full bs=4k count=1 2>/dev/null && exec ")
         # `ip netns exec` has a mount namespace of its own: the host never sees the tmpfs.

@@ -67,7 +67,7 @@ class FailClosed(attacked.MeshTest):
         for what, content, mode, why in (
                 ("half of it", before[:200], 0o600, "no unencrypted PEM private key"),
                 ("nothing", "", 0o600, "no unencrypted PEM private key"),
-                ("readable for others", before, 0o644, "is open to its group or to others")):
+                ("readable for others", before, 0o644, "mode 0644 lets its group or others use it")):
             with self.subTest(what):
                 ca.write_text(content)
                 ca.chmod(mode)
