@@ -62,8 +62,8 @@ class OSM_API ProxyRegistry {
   virtual void register_proxy(const Proxy& proxy) = 0;
   virtual void unregister_proxy(const ProxyId& id) = 0;
 
-  // Services of the workload with that proxy UUID. Failure: kUnknownProxy if no workload of
-  // namespace `ns` has that UUID.
+  // Services of the workload with that proxy UUID; if a machine and a pod have it, the machine's.
+  // Failure: kUnknownProxy if no workload of namespace `ns` has that UUID.
   virtual Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                                   const ProxyId& id) const = 0;
   // Every unexpired certificate that was passed to expect_proxy(), claimed or not. The certificates

@@ -49,10 +49,11 @@ Result<std::shared_ptr<const model::WorkloadEntry>> Hub::workload_of(const Peer&
                  "the proxy certificate has ended; issue a new one (osm vm bootstrap)"};
   if (!snapshot_) return Error{ErrorCode::kNotReady, "the mesh is not known yet; try again"};
   const model::ProxyIdentity& who = peer.identity;
-  auto workload = snapshot_->workloads.find({who.account.ns, who.id});
+  auto workload = snapshot_->workloads.find(peer.key());
   if (!workload)
     return Error{ErrorCode::kUnknownProxy,
-                 "no workload in namespace " + who.account.ns + " has proxy UUID " + who.id.str()};
+                 std::string("no ") + (who.kind == WorkloadKind::kPod ? "pod" : "machine") +
+                     " in namespace " + who.account.ns + " has proxy UUID " + who.id.str()};
   if (workload->workload.account != who.account)
     return Error{ErrorCode::kIdentityMismatch,
                  "the certificate is for account " + who.account.str() + ", workload " +
@@ -71,9 +72,8 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
     if (workload.error().code == ErrorCode::kUnknownProxy) verdict.what = Verdict::kWait;
     return verdict;
   }
-  const model::ProxyIdentity& who = peer.identity;
   const std::size_t most = snapshot_->config.max_proxies;
-  if (most != 0 && serving_.size() >= most && !serving_.contains({who.account.ns, who.id})) {
+  if (most != 0 && serving_.size() >= most && !serving_.contains(peer.key())) {
     deps_.runtime.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
@@ -117,7 +117,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
     deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
     deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
                             {{"code", "proxy-flapping"},
-                             {"uuid", key.second.str()},
+                             {"uuid", key.id.str()},
                              {"workload", stream.workload->workload.name.str()},
                              {"address", host},
                              {"previous_address", arrival.previous_host}});
@@ -125,7 +125,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   classify(stream);
   deps_.registry.register_proxy(view(stream).proxy);
   deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
-  deps_.runtime.log.info("proxy connected", {{"uuid", key.second.str()},
+  deps_.runtime.log.info("proxy connected", {{"uuid", key.id.str()},
                                              {"workload", stream.workload->workload.name.str()},
                                              {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
@@ -260,7 +260,7 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
                                   seconds(deps_.runtime.clock.steady_now() - *heard->sent_at));
   if (heard->effect == Session::Effect::kUnknownType)
     deps_.runtime.log.debug("a request of an unknown xDS type is ignored",
-                            {{"uuid", stream.key().second.str()},
+                            {{"uuid", stream.key().id.str()},
                              {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
   stream.transport->read_next();
@@ -276,7 +276,7 @@ void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detai
     refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
   deps_.runtime.log.error("the proxy refused its configuration; its last good one is restored",
                           {{"code", "nack"},
-                           {"uuid", stream.key().second.str()},
+                           {"uuid", stream.key().id.str()},
                            {"workload", stream.workload->workload.name.str()},
                            {"type", std::string(xds_type_text(type))},
                            {"version", stream.session->state(type).last_sent_version},
@@ -410,7 +410,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   classes_.leave(stream.proxy_class, stream.id);
   serving_.erase(key);
   progressed_.notify(&key);
-  deps_.registry.unregister_proxy(key.second);
+  deps_.registry.unregister_proxy(key.id);
   deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
 }
 
@@ -464,7 +464,7 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
   deps_.runtime.log.warning(
       "a proxy certificate expires soon; issue a new one before its stream is closed",
       {{"code", "certificate-ending"},
-       {"uuid", stream.key().second.str()},
+       {"uuid", stream.key().id.str()},
        {"seconds_left",
         std::to_string(
             std::chrono::duration_cast<std::chrono::seconds>(peer.not_after - now).count())}});

@@ -139,7 +139,7 @@ class Hub {
         whole_clusters;  // with these clusters and listeners it held everything that they name
     ResourceSetPtr whole_listeners;
 
-    model::ProxyKey key() const { return {peer.identity.account.ns, peer.identity.id}; }
+    model::ProxyKey key() const { return peer.key(); }
   };
 
   // A stream that ended while a response was being written. Its status follows the write, which may

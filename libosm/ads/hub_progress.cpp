@@ -173,10 +173,11 @@ void Hub::recall(const std::string& issuer_key_id) {
 
 Hub::View Hub::view(const Stream& stream) const {
   View view;
-  view.proxy.id = stream.key().second;
+  view.proxy.id = stream.key().id;
   view.proxy.common_name = stream.peer.common_name;
   view.proxy.identity = identity_of(stream.peer.identity.account);
   view.proxy.workload = stream.workload->workload.name;
+  view.proxy.kind = stream.peer.identity.kind;
   view.proxy.services = stream.workload->workload.services;
   view.proxy.peer_address = stream.peer.address;
   view.proxy.connected_at = stream.connected_at;
@@ -204,7 +205,7 @@ std::vector<Hub::View> Hub::find(const std::string& name) const {
   for (const auto& [key, id] : serving_) {
     const Stream& stream = streams_.at(id);
     const WorkloadName& workload = stream.workload->workload.name;
-    if (key.second.str() == name || workload.str() == name || workload.name == name)
+    if (key.id.str() == name || workload.str() == name || workload.name == name)
       views.push_back(view(stream));
   }
   return views;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/mesh_snapshot.hpp"
 #include "model/names.hpp"
 #include "osm/clock.hpp"
 #include "osm/ids.hpp"
@@ -20,6 +21,8 @@ struct Peer {
   WallTime not_after;
   std::string issuer_key_id{};  // authorityKeyIdentifier, hex: the CA key that signed it
   TrustDomain trust_domain{};   // trust domain of its identity
+
+  model::ProxyKey key() const { return {identity.account.ns, identity.id, identity.kind}; }
 };
 
 // The fields of the verified leaf certificate, as the transport passes them.

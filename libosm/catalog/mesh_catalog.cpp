@@ -126,7 +126,8 @@ class MeshCatalog final : public MeshCataloger {
   Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                           const ProxyId& id) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    const auto entry = snapshot->workloads.find({ns, id});
+    auto entry = snapshot->workloads.find({ns, id, WorkloadKind::kMachine});
+    if (!entry) entry = snapshot->workloads.find({ns, id, WorkloadKind::kPod});
     if (!entry)
       return Error{ErrorCode::kUnknownProxy,
                    "no workload of namespace " + ns + " has the proxy UUID " + id.str()};
@@ -150,7 +151,7 @@ class MeshCatalog final : public MeshCataloger {
     const SnapshotPtr snapshot = snapshots_.load();
     if (!snapshot) return out;
     for (const Proxy& proxy : proxies_.connected_proxies()) {
-      const auto entry = snapshot->workloads.find({proxy.identity.ns, proxy.id});
+      const auto entry = snapshot->workloads.find(workload_key(proxy));
       if (entry && has_endpoints(*snapshot, entry->workload)) out.push_back(proxy.id);
     }
     return out;

@@ -5,6 +5,10 @@
 
 namespace osm::inline v1::catalog {
 
+model::ProxyKey workload_key(const Proxy& proxy) {
+  return {proxy.identity.ns, proxy.id, proxy.kind};
+}
+
 void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) {
   std::lock_guard lock(mutex_);
   Entry& entry = proxies_[certificate.proxy_id];
@@ -34,16 +38,16 @@ std::optional<model::ProxyKey> ConnectedProxies::disconnected(const ProxyId& id)
   std::lock_guard lock(mutex_);
   const auto at = proxies_.find(id);
   if (at == proxies_.end() || at->second.streams.empty()) return std::nullopt;
-  at->second.streams.erase(at->second.streams.begin());
+  const auto ended = at->second.streams.extract(at->second.streams.begin());
   if (!at->second.streams.empty()) return std::nullopt;
-  return model::ProxyKey{at->second.certificate->ns, id};
+  return workload_key(ended.mapped());
 }
 
 void ConnectedProxies::forget(const model::ProxyKey& proxy) {
   std::lock_guard lock(mutex_);
-  const auto at = proxies_.find(proxy.second);
+  const auto at = proxies_.find(proxy.id);
   if (at == proxies_.end() || !at->second.streams.empty()) return;
-  if (at->second.certificate->ns == proxy.first) proxies_.erase(at);
+  if (at->second.certificate->ns == proxy.ns) proxies_.erase(at);
 }
 
 std::vector<certificate::ProxyCertificate> ConnectedProxies::certificates(WallTime now) const {

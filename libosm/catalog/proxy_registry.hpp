@@ -14,6 +14,9 @@
 
 namespace osm::inline v1::catalog {
 
+// Key of the proxy's workload.
+model::ProxyKey workload_key(const Proxy& proxy);
+
 // All calls: Thread: any. Blocking: no.
 class ConnectedProxies {
  public:

@@ -1,5 +1,6 @@
 #include "catalog/resolve_workloads.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/maps.hpp"
@@ -7,7 +8,13 @@
 namespace osm::inline v1::catalog {
 namespace {
 
-model::ProxyKey key_of(const Workload& workload) { return {workload.name.ns, workload.proxy_id}; }
+std::pair<std::string, ProxyId> claim_of(const Workload& workload) {
+  return {workload.name.ns, workload.proxy_id};
+}
+
+std::string describe(const Workload& workload) {
+  return (workload.kind == WorkloadKind::kPod ? "Pod " : "machine ") + workload.name.str();
+}
 
 std::string describe(const MeshService& port) {
   return "port " + (port.port_name.empty() ? std::to_string(number(port.port)) : port.port_name) +
@@ -48,52 +55,63 @@ void WorkloadClaims::set(std::size_t provider, const WorkloadName& name,
   const auto held = listed.find(name);
   if (held != listed.end()) {
     if (workload && held->second == *workload) return;
-    const model::ProxyKey key = key_of(held->second);
-    touched_.insert(key);
-    remove_member(claims_, key, std::pair(name, provider));
+    const Claim claim = claim_of(held->second);
+    touched_.insert(claim);
+    remove_member(claims_, claim, std::pair(name, provider));
     listed.erase(held);
   }
   if (!workload) return;
-  const model::ProxyKey key = key_of(*workload);
-  touched_.insert(key);
-  claims_[key].emplace(name, provider);
+  const Claim claim = claim_of(*workload);
+  touched_.insert(claim);
+  claims_[claim].emplace(name, provider);
   listed.emplace(name, *std::move(workload));
 }
 
 void WorkloadClaims::set_monitored_namespaces(const std::set<std::string>& namespaces) {
   namespaces_ = namespaces;
-  for (const auto& [key, claimants] : claims_) touched_.insert(key);
+  for (const auto& [claim, claimants] : claims_) touched_.insert(claim);
 }
 
 void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
-  for (const model::ProxyKey& key : std::exchange(touched_, {})) {
-    problems_.erase(key);
-    const auto claim = claims_.find(key);
-    if (claim == claims_.end() || !namespaces_.contains(key.first)) {
-      edit.remove(key);
-      continue;
+  for (const Claim& claim : std::exchange(touched_, {})) {
+    const auto& [ns, id] = claim;
+    const Claimants* found = namespaces_.contains(ns) ? find_in(claims_, claim) : nullptr;
+    const Claimants claimants = found ? *found : Claimants();
+    put_or_erase(problems_, claim,
+                 claimants.size() > 1 ? std::optional(problem_of(id, claimants)) : std::nullopt);
+    for (const WorkloadKind kind : {WorkloadKind::kMachine, WorkloadKind::kPod}) {
+      std::vector<const Workload*> own;
+      for (const auto& claimant : claimants)
+        if (workload_of(claimant).kind == kind) own.push_back(&workload_of(claimant));
+      const model::ProxyKey key{ns, id, kind};
+      if (own.size() == 1) {
+        edit.put({.proxy = key, .workload = *own.front()});
+      } else {
+        edit.remove(key);
+      }
     }
-    const Claimants& claimants = claim->second;
-    if (claimants.size() > 1) {
-      problems_[key] = problem_of(key, claimants);
-      edit.remove(key);
-      continue;
-    }
-    const auto& [name, provider] = *claimants.begin();
-    edit.put({.proxy = key, .workload = listed_[provider].at(name)});
   }
 }
 
-Problem WorkloadClaims::problem_of(const model::ProxyKey& proxy, const Claimants& claimants) const {
+Problem WorkloadClaims::problem_of(const ProxyId& id, const Claimants& claimants) const {
   std::string names;
-  for (const auto& [name, provider] : claimants) names += (names.empty() ? "" : ", ") + name.str();
+  std::map<WorkloadKind, int> counts;
+  for (const auto& claimant : claimants) {
+    const Workload& workload = workload_of(claimant);
+    names += (names.empty() ? "" : ", ") + describe(workload);
+    ++counts[workload.kind];
+  }
+  const bool served = std::any_of(counts.begin(), counts.end(),
+                                  [](const auto& count) { return count.second == 1; });
   const WorkloadName& first = claimants.begin()->first;
   return {.code = ErrorCode::kDuplicateObject,
           .object = {model::kWorkloadKind, first.ns, first.name},
           .path = {},
           .field = {},
-          .cause = "proxy UUID " + proxy.second.str() + " is claimed by " + names +
-                   "; none of them is served: give each a UUID of its own"};
+          .cause = "proxy UUID " + id.str() + " is claimed by " + names + "; " +
+                   (served ? "the only claimant of its kind is served, by its kind's certificates"
+                           : "none of them is served") +
+                   ": give each a UUID of its own"};
 }
 
 void WorkloadClaims::add_problems(std::vector<Problem>& out) const {

@@ -17,9 +17,10 @@
 
 namespace osm::inline v1::catalog {
 
-// Claims of each proxy UUID. If several workloads of a namespace claim one, none gets it: otherwise
-// a copy of a UUID could take the other's place. The cost of a change is proportional to the
-// touched claims.
+// Claims of each proxy UUID. If several workloads of one kind and namespace claim one, none gets
+// it: otherwise a copy of a UUID could take the other's place. A machine and a pod with one UUID
+// both keep it, since a certificate is valid for one kind only; they are reported. The cost of a
+// change is proportional to the touched claims.
 class WorkloadClaims {
  public:
   explicit WorkloadClaims(std::size_t providers) : listed_(providers) {}
@@ -36,14 +37,18 @@ class WorkloadClaims {
 
  private:
   using Claimants = std::set<std::pair<WorkloadName, std::size_t>>;
+  using Claim = std::pair<std::string, ProxyId>;  // namespace and UUID
 
-  Problem problem_of(const model::ProxyKey& proxy, const Claimants& claimants) const;
+  const Workload& workload_of(const Claimants::value_type& claimant) const {
+    return listed_[claimant.second].at(claimant.first);
+  }
+  Problem problem_of(const ProxyId& id, const Claimants& claimants) const;
 
   std::vector<std::map<WorkloadName, Workload>> listed_;  // by provider
-  std::map<model::ProxyKey, Claimants> claims_;
-  std::map<model::ProxyKey, Problem> problems_;
+  std::map<Claim, Claimants> claims_;
+  std::map<Claim, Problem> problems_;
   std::set<std::string> namespaces_;
-  std::set<model::ProxyKey> touched_;
+  std::set<Claim> touched_;
 };
 
 // Ports of a workload's services that cannot share a target port.

@@ -115,8 +115,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     const ServiceName named = workload.services.empty()
                                   ? ServiceName{workload.name.ns, workload.name.name}
                                   : workload.services.front();
-    return {model::proxy_common_name(workload.proxy_id, named),
-            model::proxy_spiffe_id(trust_domains().signing, {workload.proxy_id, workload.account}),
+    return {workload.kind == WorkloadKind::kPod
+                ? model::pod_common_name(workload.proxy_id, workload.name.ns)
+                : model::proxy_common_name(workload.proxy_id, named),
+            model::proxy_spiffe_id(trust_domains().signing,
+                                   {workload.proxy_id, workload.account, workload.kind}),
             certificate::Usage::kProxy};
   }
 

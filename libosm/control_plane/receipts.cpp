@@ -152,7 +152,7 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
       ++status.applied;
     } else {
       status.lagging.push_back(
-          {progress.proxy.second, at->second, progress.refused, std::move(progress.detail)});
+          {progress.proxy.id, at->second, progress.refused, std::move(progress.detail)});
       answer.lagging.push_back(progress.proxy);
     }
     waited_for.erase(at);

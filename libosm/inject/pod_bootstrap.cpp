@@ -46,7 +46,10 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
 std::string certificate_source(const std::string& issuer_id, const std::string& trust_bundle_pem,
                                const TrustDomains& trust_domain) {
   DigestBuilder digest;
-  digest.add(issuer_id).add(trust_bundle_pem).add(trust_domain.signing.str());
+  // With the form of the identity, so that an upgrade that changes the form renews the
+  // certificates.
+  const SpiffeId form = model::proxy_spiffe_id(trust_domain.signing, {{}, {}, WorkloadKind::kPod});
+  digest.add(issuer_id).add(trust_bundle_pem).add(form.str());
   for (const TrustDomain& accepted : trust_domain.accepted) digest.add(accepted.str());
   return digest.finish().hex();
 }
@@ -55,9 +58,10 @@ Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                                   const TrustDomain& trust_domain,
                                                   const ProxyId& proxy,
                                                   const ServiceAccount& account) {
-  const certificate::Subject subject{model::pod_common_name(proxy, account.ns),
-                                     model::proxy_spiffe_id(trust_domain, {proxy, account}),
-                                     certificate::Usage::kProxy};
+  const certificate::Subject subject{
+      model::pod_common_name(proxy, account.ns),
+      model::proxy_spiffe_id(trust_domain, {proxy, account, WorkloadKind::kPod}),
+      certificate::Usage::kProxy};
   auto issued = manager.issue_certificate(subject, certificate::kProxyCertificateValidity);
   // Only the Secret keeps the certificate.
   manager.release_certificate(subject.common_name);

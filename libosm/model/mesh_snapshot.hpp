@@ -2,6 +2,7 @@
 // inputs give equal snapshots (except for `generation` and `changes`) on every replica.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -89,8 +90,14 @@ struct TargetEntry {
   friend bool operator==(const TargetEntry&, const TargetEntry&) = default;
 };
 
-// Key of a workload, as its proxy certificate proves it: namespace and UUID.
-using ProxyKey = std::pair<std::string, ProxyId>;
+// Key of a workload: all that its proxy certificate proves, but for the account.
+struct ProxyKey {
+  std::string ns;
+  ProxyId id;
+  WorkloadKind kind = WorkloadKind::kMachine;
+
+  friend auto operator<=>(const ProxyKey&, const ProxyKey&) = default;
+};
 
 struct WorkloadEntry {
   ProxyKey proxy;

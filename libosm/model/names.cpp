@@ -23,6 +23,10 @@ std::string control_plane_prefix(const TrustDomain& domain) {
   return "spiffe://" + domain.str() + "/osm/";
 }
 
+std::string proxy_prefix(const TrustDomain& domain, WorkloadKind kind) {
+  return control_plane_prefix(domain) + (kind == WorkloadKind::kPod ? "pod/" : "proxy/");
+}
+
 std::string uuid_text(const std::uint8_t* bytes) {
   std::string text = hex_of({bytes, 16});
   for (const std::size_t dash : {8U, 13U, 18U, 23U}) text.insert(dash, 1, '-');
@@ -32,17 +36,20 @@ std::string uuid_text(const std::uint8_t* bytes) {
 }  // namespace
 
 SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy) {
-  return SpiffeId(control_plane_prefix(domain) + "proxy/" + proxy.id.str() + '/' +
-                  proxy.account.str());
+  return SpiffeId(proxy_prefix(domain, proxy.kind) + proxy.id.str() + '/' + proxy.account.str());
 }
 
 Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::string_view uri) {
   const auto wrong_kind = [&] {
     return Error{ErrorCode::kWrongCertificateKind,
                  "the URI SAN '" + std::string(uri) + "' is not a proxy's; expected " +
-                     control_plane_prefix(domain) + "proxy/<uuid>/<namespace>/<account>"};
+                     proxy_prefix(domain, WorkloadKind::kMachine) +
+                     "<uuid>/<namespace>/<account>, or pod in place of proxy"};
   };
-  const std::string prefix = control_plane_prefix(domain) + "proxy/";
+  const WorkloadKind kind = uri.starts_with(proxy_prefix(domain, WorkloadKind::kPod))
+                                ? WorkloadKind::kPod
+                                : WorkloadKind::kMachine;
+  const std::string prefix = proxy_prefix(domain, kind);
   if (!uri.starts_with(prefix)) return wrong_kind();
   const std::string_view rest = uri.substr(prefix.size());
   const auto first = rest.find('/');
@@ -53,7 +60,7 @@ Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::stri
   const std::string_view ns = rest.substr(first + 1, second - first - 1);
   const std::string_view account = rest.substr(second + 1);
   if (!is_uuid(id) || !is_dns_label(ns) || !is_dns_subdomain(account)) return wrong_kind();
-  return ProxyIdentity{ProxyId(std::string(id)), {std::string(ns), std::string(account)}};
+  return ProxyIdentity{ProxyId(std::string(id)), {std::string(ns), std::string(account)}, kind};
 }
 
 TrustDomain trust_domain_of(const SpiffeId& id) {

@@ -7,6 +7,7 @@
 
 #include "osm/ids.hpp"
 #include "osm/result.hpp"
+#include "osm/values/workload.hpp"
 
 namespace osm::inline v1::model {
 
@@ -14,11 +15,13 @@ namespace osm::inline v1::model {
 struct ProxyIdentity {
   ProxyId id;
   ServiceAccount account;  // with its namespace
+  WorkloadKind kind = WorkloadKind::kMachine;
 
   friend bool operator==(const ProxyIdentity&, const ProxyIdentity&) = default;
 };
 
-// "spiffe://<trust-domain>/osm/proxy/<uuid>/<namespace>/<account>"
+// "spiffe://<trust-domain>/osm/proxy/<uuid>/<namespace>/<account>" of a machine, with "pod" in
+// place of "proxy" of a pod.
 SpiffeId proxy_spiffe_id(const TrustDomain& domain, const ProxyIdentity& proxy);
 // Failure: kWrongCertificateKind for any other text, another trust domain included.
 Result<ProxyIdentity> parse_proxy_spiffe_id(const TrustDomain& domain, std::string_view uri);
@@ -31,7 +34,7 @@ SpiffeId admin_spiffe_id(const TrustDomain& domain);       // ".../osm/admin"
 
 // "<account>.<namespace>.<trust-domain>": common name of a service certificate.
 CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity& identity);
-// "<proxy-uuid>.<service>.<service-namespace>": common name of a VM's proxy certificate.
+// "<proxy-uuid>.<service>.<service-namespace>": common name of a machine's proxy certificate.
 CommonName proxy_common_name(const ProxyId& id, const ServiceName& service);
 // "<pod-uuid>.<pod-namespace>": common name of a pod's proxy certificate.
 CommonName pod_common_name(const ProxyId& id, std::string_view ns);

@@ -372,13 +372,36 @@ TEST_SUITE("catalog::MeshBuilder") {
       CHECK(problem.cause.find(part) != std::string::npos);
   }
 
-  TEST_CASE("a proxy UUID that two workloads claim belongs to neither") {
+  TEST_CASE("a proxy UUID that two workloads of one kind claim belongs to neither") {
     Shop shop;
     const auto& after = shop.after(
         [&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
     CHECK(after.workloads.empty());
     REQUIRE(after.problems->size() == 1);
-    CHECK(after.problems->front().cause.find("shop/impostor, shop/store") != std::string::npos);
+    CHECK(after.problems->front().cause.find("machine shop/impostor, machine shop/store; none") !=
+          std::string::npos);
+  }
+
+  TEST_CASE(
+      "a proxy UUID that a machine and a pod claim belongs to both, and two pods to neither") {
+    Shop shop;
+    Workload pod = workload("impostor", "u1", "admin", "10.0.0.66");
+    pod.kind = WorkloadKind::kPod;
+    const auto& both = shop.after([&] { shop.cloud.put_workload(pod); });
+    CHECK(both.workloads.find({kNs, ProxyId("u1")})->workload.name.name == "store");
+    CHECK(both.workloads.find({kNs, ProxyId("u1"), WorkloadKind::kPod}));
+    REQUIRE(both.problems->size() == 1);
+    CHECK(both.problems->front().cause.find("Pod shop/impostor, machine shop/store") !=
+          std::string::npos);
+
+    pod.name.name = "second";
+    const auto& three = shop.after([&] { shop.cloud.put_workload(pod); });
+    REQUIRE(three.workloads.size() == 1);
+    CHECK((*three.workloads.begin())->workload.name.name == "store");
+
+    const auto& moved = shop.after([&] { shop.vm.remove_workload({kNs, "store"}); });
+    CHECK(moved.workloads.empty());
+    CHECK(moved.problems->front().cause.find("none of them is served") != std::string::npos);
   }
 
   TEST_CASE("a released UUID goes to the other claimant, also of another provider") {

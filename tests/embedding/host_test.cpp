@@ -119,6 +119,10 @@ TEST_SUITE("embedding") {
       REQUIRE(second.ok());
       CHECK((*first)->subject.spiffe_id.str().starts_with("spiffe://one.example/"));
       CHECK((*second)->subject.spiffe_id.str().starts_with("spiffe://two.example/"));
+      Workload pod = workload;
+      pod.kind = WorkloadKind::kPod;
+      CHECK(one.mesh->proxy_subject(pod).spiffe_id.str().starts_with(
+          "spiffe://one.example/osm/pod/"));
 
       CHECK(one.mesh->shutdown(5s).ok());
       CHECK(one.mesh->shutdown(5s).ok());  // again

@@ -113,6 +113,7 @@ void run(Choices choices) {
 
   parse(domain, uri);
   format(domain, identity);
+  format(domain, {identity.id, identity.account, WorkloadKind::kPod});
   identify(domain, uri, name);
   certify({CommonName(name), SpiffeId(uri), certificate::Usage::kProxy}, domain, domain_text);
 

@@ -50,6 +50,11 @@ TEST_SUITE("model::names") {
     const auto parsed = parse_proxy_spiffe_id(kDomain, id.str());
     REQUIRE(parsed.ok());
     CHECK(*parsed == proxy);
+    ProxyIdentity pod = proxy;
+    pod.kind = WorkloadKind::kPod;
+    const SpiffeId pod_id = proxy_spiffe_id(kDomain, pod);
+    CHECK(pod_id.str() == "spiffe://cluster.local/osm/pod/" + kUuid + "/bookstore/bookstore-v1");
+    CHECK(parse_proxy_spiffe_id(kDomain, pod_id.str()).value() == pod);
   }
 
   TEST_CASE("only proxies' SPIFFE ids of this trust domain are accepted") {
@@ -62,6 +67,8 @@ TEST_SUITE("model::names") {
              admin_spiffe_id(kDomain).str(),
              "spiffe://other.local/osm/proxy/" + kUuid + "/ns/account",
              "spiffe://cluster.local.evil/osm/proxy/" + kUuid + "/ns/account",
+             "spiffe://cluster.local/osm/pod/proxy/" + kUuid + "/ns/account",
+             "spiffe://cluster.local/osm/pods/" + kUuid + "/ns/account",
              "xspiffe://cluster.local/osm/proxy/" + kUuid + "/ns/account",
              "SPIFFE://cluster.local/osm/proxy/" + kUuid + "/ns/account",
              "spiffe://cluster.local/osm/proxy/" + kUuid + "/ns",

@@ -61,6 +61,7 @@ struct Proxy {
   CommonName common_name;
   ServiceIdentity identity;
   WorkloadName workload;
+  WorkloadKind kind = WorkloadKind::kMachine;  // kind of the workload
   std::vector<ServiceName> services;
   std::string peer_address;
   WallTime connected_at;

@@ -10,6 +10,13 @@
 
 namespace osm::inline v1 {
 
+// Kind of a workload. Its proxy certificate proves it, so a certificate of one kind is never valid
+// for a workload of the other, even with the same UUID.
+enum class WorkloadKind {
+  kMachine,  // certified by ControlPlane::issue_proxy_certificate(): machines, other platforms
+  kPod,      // certified by sidecar injection
+};
+
 struct Workload {
   WorkloadName name;
   ProxyId proxy_id;
@@ -17,6 +24,7 @@ struct Workload {
   std::string address;
   std::map<std::string, Port> ports;  // named ports
   std::vector<ServiceName> services;  // services that select it, ordered
+  WorkloadKind kind = WorkloadKind::kMachine;
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };

@@ -119,13 +119,13 @@ TEST_SUITE("kubernetes::Provider: pods") {
     put(PodSpec{.name = "plain", .uuid = "", .secret = "x"});
     start();
     CHECK(provider->id() == "kubernetes");
-    CHECK(provider->list_workloads() ==
-          std::vector<Workload>{{{"shop", "web-0"},
-                                 ProxyId(uuid_of(1)),
-                                 {"shop", "books"},
-                                 "10.1.0.1",
-                                 {{"web", Port{8080}}},
-                                 {{"shop", "all"}, {"shop", "books"}}}});
+    CHECK(provider->list_workloads() == std::vector<Workload>{{{"shop", "web-0"},
+                                                               ProxyId(uuid_of(1)),
+                                                               {"shop", "books"},
+                                                               "10.1.0.1",
+                                                               {{"web", Port{8080}}},
+                                                               {{"shop", "all"}, {"shop", "books"}},
+                                                               WorkloadKind::kPod}});
     CHECK(served(1) == "shop/web-0");
     CHECK(served(1, "other") == "nobody");
     CHECK(problems().empty());

@@ -206,7 +206,7 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     REQUIRE(recording.subjects.size() == 1);
     CHECK(recording.subjects[0].usage == certificate::Usage::kProxy);
     CHECK(recording.subjects[0].spiffe_id.str() ==
-          "spiffe://cluster.local/osm/proxy/" + uuid_of(1) + "/shop/sellers");
+          "spiffe://cluster.local/osm/pod/" + uuid_of(1) + "/shop/sellers");
     // The Secret has the certificate, nobody else.
     CHECK(certificates.list_certificates().size() == 1);
   }
