@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <utility>
@@ -25,28 +24,15 @@ BootstrapFile proxys(std::string_view name, std::string content) {
   return {std::string(name), 0600, true, std::move(content)};
 }
 
-// In the order of TlsVersion.
-constexpr std::array<std::string_view, 3> kTlsVersions{"TLS_AUTO", "TLSv1_2", "TLSv1_3"};
-static_assert(static_cast<std::size_t>(TlsVersion::kTls13) + 1 == kTlsVersions.size());
-
-std::string_view tls_version(TlsVersion version) {
-  return kTlsVersions.at(static_cast<std::size_t>(version));
-}
-
-// A YAML flow sequence of strings (JSON strings are valid there); nothing if empty.
-template <class Texts>
-std::string sequence(std::string_view key, const Texts& texts) {
-  if (texts.empty()) return {};
-  return fmt::format(", {}: {}", key,
-                     boost::json::serialize(boost::json::array(texts.begin(), texts.end())));
-}
-
-std::string tls_parameters(const TlsSettings& tls) {
-  return fmt::format("{{tls_minimum_protocol_version: {}, tls_maximum_protocol_version: {}{}{}{}}}",
-                     tls_version(tls.minimum), tls_version(tls.maximum),
-                     sequence("cipher_suites", tls.cipher_suites),
-                     sequence("ecdh_curves", tls.ecdh_curves),
-                     sequence("signature_algorithms", model::kSignatureAlgorithms));
+// TLS towards the controller. MeshConfig's TLS fields are not for this connection: the controller
+// takes P-256 and gRPC's cipher suites only, so a list without them would shut out every new proxy.
+std::string tls_parameters() {
+  // A YAML flow sequence; JSON is valid there.
+  const std::string algorithms = boost::json::serialize(
+      boost::json::array(model::kSignatureAlgorithms.begin(), model::kSignatureAlgorithms.end()));
+  return "{tls_minimum_protocol_version: TLSv1_2, tls_maximum_protocol_version: TLSv1_3, "
+         "signature_algorithms: " +
+         algorithms + "}";
 }
 
 std::string certificate_sds(const std::string& directory) {
@@ -122,7 +108,7 @@ std::string controller_cluster(const EnvoyBootstrap& input) {
                      literal ? "STATIC" : "STRICT_DNS", controller.host, controller.port,
                      input.directory, kCertificateSds, kValidationSds,
                      model::controller_spiffe_id(input.trust_domain.controller).str(),
-                     tls_parameters(input.tls));
+                     tls_parameters());
 }
 
 std::string bootstrap_yaml(const EnvoyBootstrap& input) {

@@ -9,7 +9,6 @@
 #include "osm/ids.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 #include "osm/result.hpp"
-#include "osm/values/mesh_config.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/trust_domains.hpp"
 
@@ -32,7 +31,6 @@ struct EnvoyBootstrap {
   TrustDomains trust_domain;
   HostPort controller{};
   std::string directory{};  // directory of the files, checked: it holds no quotes
-  TlsSettings tls{};        // TLS towards the controller
   XdsVariant xds = XdsVariant::kDelta;
   // true: Envoy serves nothing, not even probes, before it has the mesh's configuration
   bool wait_for_mesh = false;

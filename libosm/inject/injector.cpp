@@ -92,7 +92,7 @@ class InjectorImpl final : public Injector {
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;
-    OSM_TRY(write_bootstrap(proxy, patched, config.proxy.tls));
+    OSM_TRY(write_bootstrap(proxy, patched));
     options_.runtime.log.info("sidecar injected", {{"namespace", request.ns},
                                                    {"name", name_of(request)},
                                                    {"account", patched.account.name},
@@ -100,7 +100,7 @@ class InjectorImpl final : public Injector {
     return response;
   }
 
-  Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched, const TlsSettings& tls) {
+  Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched) {
     const TrustDomains domains =
         options_.trust_domains ? options_.trust_domains() : options_.trust_domain;
     OSM_TRY(const certificate::CertificatePtr issued,
@@ -110,7 +110,6 @@ class InjectorImpl final : public Injector {
                                        .trust_bundle_pem = bundle,
                                        .account = patched.account,
                                        .trust_domain = domains,
-                                       .tls = tls,
                                        .xds = options_.xds},
                                       patched.probes, options_.osm_namespace));
     BootstrapSecret secret{patched.account.ns,

@@ -145,6 +145,32 @@ class MeshConfig(meshcase.MeshCase):
             self.configure()
             self.wait_for_all(200, BUY)
 
+    # -- TLS ------------------------------------------------------------------------------------
+    def handshakes(self, curve):
+        """Handshakes of the client with the servers' Envoys that agreed on that curve."""
+        return sum(self.client.stats(rf"^cluster\.server/server.*\.ssl\.curves\.{curve}$").values())
+
+    def test_curves_are_the_data_planes_and_a_proxy_that_joins_reaches_the_controller(self):
+        self.start()
+        # The controller takes none of these. A hybrid with X25519 behind it needs no order of updates.
+        for curves in (["X25519"], ["X25519MLKEM768", "X25519"]):
+            curve = curves[0]
+            with self.subTest(curve), meshcase.Load(self.client) as load:
+                before = self.handshakes(curve)
+                self.configure(sidecar={"ecdhCurves": curves})
+                wait_for(f"a handshake over {curve}", lambda: self.handshakes(curve) > before, 20)
+                self.wait_until_synced()
+                load.check(self, more=10)
+            with self.subTest(f"a proxy joins while the list is {curve}"):
+                joins = self.servers[1]
+                joins.stop_proxy()
+                joins.bootstrap()
+                joins.start_proxy()
+                self.wait_until_synced()
+                wait_for("it serves", lambda: '"version":"two"' in self.client.get(
+                    HOST, PORT, READ)[1].replace(" ", ""))
+        self.assertEqual(self.handshakes("P-256"), 0)
+
     # -- health checks --------------------------------------------------------------------------
     def unhealthy(self):
         """Addresses that the client's probes have given up, of how many."""

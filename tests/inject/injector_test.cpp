@@ -122,6 +122,22 @@ TEST_SUITE("inject::Injector") {
                                          "sds_cert.pem", "sds_key.pem"});
   }
 
+  TEST_CASE("the TLS settings of the data plane do not change TLS towards the controller") {
+    const auto bootstrap_under = [](const TlsSettings& tls) {
+      Mesh mesh;
+      mesh.config->proxy.tls = tls;
+      mesh.ask(request_for(golden_pod("plain").pod));
+      for (const BootstrapFile& file : mesh.secrets.begin()->second.files)
+        if (file.name == "bootstrap.yaml") return file.content;
+      return std::string();
+    };
+    const std::string usual = bootstrap_under({});
+    CHECK(contains(usual, "tls_minimum_protocol_version: TLSv1_2"));
+    CHECK(bootstrap_under({.ecdh_curves = {"X25519"}}) == usual);
+    CHECK(bootstrap_under({.maximum = TlsVersion::kTls12,
+                           .cipher_suites = {"ECDHE-ECDSA-CHACHA20-POLY1305"}}) == usual);
+  }
+
   TEST_CASE("the certificate is the proxy's for the pod's account and is not cached") {
     Mesh mesh;
     std::vector<certificate::Subject> issued;

@@ -19,7 +19,7 @@ bool contains(const std::string& text, const std::string& part) {
 // Writes the files where `directory` stands for /etc/envoy, with key material that Envoy can read.
 void write_bootstrap(const testing::TemporaryDirectory& directory,
                      const inject_test::PodCase& pod) {
-  for (BootstrapFile file : inject_test::bootstrap_files(pod.patched(), pod.config)) {
+  for (BootstrapFile file : inject_test::bootstrap_files(pod.patched())) {
     for (std::size_t at = 0; (at = file.content.find("/etc/envoy", at)) != std::string::npos;)
       file.content.replace(at, 10, directory.str());
     directory.write(file.name, file.content);

@@ -122,24 +122,21 @@ inline certificate::Certificate proxy_certificate(const std::string& common_name
   return certificate;
 }
 
-inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedPod& patched,
-                                                          const MeshConfig& config = {}) {
+inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedPod& patched) {
   const certificate::Certificate certificate =
       proxy_certificate(kProxy.str() + '.' + patched.account.ns);
   const std::string roots = "-----the roots-----\n";
   auto files = inject::pod_bootstrap({.certificate = certificate,
                                       .trust_bundle_pem = roots,
                                       .account = patched.account,
-                                      .trust_domain = TrustDomain{"cluster.local"},
-                                      .tls = config.proxy.tls},
+                                      .trust_domain = TrustDomain{"cluster.local"}},
                                      patched.probes, "osm-system");
   REQUIRE_MESSAGE(files.ok(), files.error().message);
   return *std::move(files);
 }
 
-inline std::string bootstrap_yaml(const inject::PatchedPod& patched,
-                                  const MeshConfig& config = {}) {
-  for (const inject::BootstrapFile& file : bootstrap_files(patched, config))
+inline std::string bootstrap_yaml(const inject::PatchedPod& patched) {
+  for (const inject::BootstrapFile& file : bootstrap_files(patched))
     if (file.name == "bootstrap.yaml") return file.content;
   FAIL("no bootstrap.yaml");
   return {};

@@ -44,7 +44,7 @@ std::string in_pod(const testing::TemporaryDirectory& directory, const PodCase& 
 
 // The sidecar's bootstrap, without waiting for a control plane.
 void write_bootstrap(const testing::TemporaryDirectory& directory, const PodCase& pod) {
-  for (BootstrapFile file : inject_test::bootstrap_files(pod.patched(), pod.config)) {
+  for (BootstrapFile file : inject_test::bootstrap_files(pod.patched())) {
     for (const auto& [from, to] :
          {std::pair<std::string, std::string>{"/etc/envoy", directory.str()},
           std::pair<std::string, std::string>{"initial_fetch_timeout: 0s",

@@ -69,7 +69,7 @@ TEST_SUITE("inject::patch_pod") {
       for (const std::string& warning : patched.warnings) text += "\nwarning: " + warning;
       testing::check_golden("pods/" + name + "/patched.json", text + '\n');
       testing::check_golden("pods/" + name + "/bootstrap.yaml",
-                            inject_test::bootstrap_yaml(patched, pod.config));
+                            inject_test::bootstrap_yaml(patched));
     }
   }
 
