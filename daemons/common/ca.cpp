@@ -72,10 +72,10 @@ Result<certificate::PrivateKey> read_ca(const CaOptions& options) {
   return certificate::PrivateKey(std::move(pem));
 }
 
-Status import_own_ca(const LoadCaOptions& with, certificate::CaStore& store) {
+Status import_own_ca(const LoadCaOptions& with, const certificate::CaOptions& own) {
   const CaOptions& options = with.options.ca;
   OSM_TRY(const certificate::PrivateKey pem, read_ca(options));
-  Status imported = certificate::import_ca(store, pem, with.runtime.clock);
+  Status imported = certificate::import_ca(own, pem);
   if (imported.ok() || imported.error().code == ErrorCode::kAlreadyExists) return imported;
   return imported.error().with_context("--ca-cert " + options.ca_cert_file + ", --ca-key " +
                                        options.ca_key_file);
@@ -101,10 +101,8 @@ Result<IssuerPtr> use_cert_manager(const LoadCaOptions& with, const TrustDomain&
   return issuer;
 }
 
-Result<IssuerPtr> use_store(certificate::CaStore& store, const TrustDomain& trust_domain,
-                            const Clock& clock) {
-  OSM_TRY(IssuerPtr issuer, certificate::load_or_create_ca(
-                                {.store = store, .trust_domain = trust_domain, .clock = clock}));
+Result<IssuerPtr> use_store(const certificate::CaOptions& options) {
+  OSM_TRY(IssuerPtr issuer, certificate::load_or_create_ca(options));
   return issuer;
 }
 
@@ -226,10 +224,12 @@ Result<IssuerPtr> load_ca(const LoadCaOptions& with) {
         with, options.vault,
         options.vault_ca_file.empty() ? vault::Source() : vault::from_file(options.vault_ca_file));
   OSM_TRY(const auto store, open_store(with));
+  OSM_TRY(certificate::KnownCa known, known_ca(with.record, kOwnRoot));
+  const certificate::CaOptions ca{*store, trust_domain, with.runtime.clock, std::move(known)};
   if (own) {
-    OSM_TRY(import_own_ca(with, *store));
+    OSM_TRY(import_own_ca(with, ca));
   }
-  return use_store(*store, trust_domain, with.runtime.clock);
+  return use_store(ca);
 }
 
 Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate& described) {
@@ -243,7 +243,8 @@ Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate
     return use_cert_manager(with, described.trust_domain, *cert_manager, "");
   OSM_TRY(const auto store,
           open_store_of_root(with, described.name, std::get<TresorProvider>(described.provider)));
-  return use_store(*store, described.trust_domain, with.runtime.clock);
+  OSM_TRY(certificate::KnownCa known, known_ca(with.record, described.name));
+  return use_store({*store, described.trust_domain, with.runtime.clock, std::move(known)});
 }
 
 }  // namespace osm::daemon

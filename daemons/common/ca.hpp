@@ -6,6 +6,7 @@
 
 #include "mesh_options.hpp"
 #include "osm/certificate/issuer.hpp"
+#include "osm/certificate/root_rotation.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
@@ -17,12 +18,13 @@ namespace osm::daemon {
 struct LoadCaOptions {
   const MeshOptions& options;
   OwnRuntime& runtime;
+  RotationRecord& record;                  // a CA that it knows is loaded and never created
   kubernetes::Cluster* cluster = nullptr;  // where the mesh is one of Kubernetes
   std::string directory{};                 // where one machine keeps its CA; empty: it does not
 };
 
-// Failure: as the store's or the issuer's, with the remedy; kInvalidArgument: a store that there is
-// none of here. Thread: any but an event loop's. Blocking: until the CA answers.
+// Failure: as the store's, the record's or the issuer's, with the remedy; kInvalidArgument: a store
+// that there is none of here. Thread: any but an event loop's. Blocking: until the CA answers.
 Result<std::shared_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with);
 
 // The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its

@@ -113,6 +113,7 @@ class Controller final : public daemon::Daemon {
   daemon::LoadCaOptions ca(const std::string& directory) const {
     return {.options = options_,
             .runtime = runtime_,
+            .record = mesh_->rotation_record(),
             .cluster = mesh_->cluster(),
             .directory = mesh_->cluster() ? "" : state_.file(directory)};
   }

@@ -85,10 +85,10 @@ class Injector final : public daemon::Daemon {
 
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
   Status start_roots() {
-    const daemon::LoadCaOptions ca{options_, runtime_, cluster_.get()};
+    record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
+    const daemon::LoadCaOptions ca{options_, runtime_, *record_, cluster_.get()};
     Executor& waiting = upkeep_threads_.executor();
     OSM_TRY(auto own, daemon::load_ca(ca));
-    record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
     OSM_TRY(board_, kubernetes::make_replica_board(
                         {.cluster = *cluster_,
                          .runtime = daemon::with_executors(runtime_, waiting, waiting),

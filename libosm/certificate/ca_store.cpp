@@ -7,10 +7,30 @@ namespace {
 
 constexpr int kMaxAttempts = 3;
 
-// Accept any trust domain: only the CA's id is of interest.
-Result<std::string> id_of(const PrivateKey& pem, const Clock& clock) {
-  OSM_TRY(const auto issuer, make_local_issuer(pem.pem(), TrustDomain("cluster.local"), clock));
-  return issuer->id();
+// The CA is of interest, not its names: any trust domain will do.
+Result<std::unique_ptr<Issuer>> read_ca(const PrivateKey& pem, const Clock& clock) {
+  return make_local_issuer(pem.pem(), TrustDomain("cluster.local"), clock);
+}
+
+// The end of a remedy: the steps with which a mesh gets another CA.
+std::string begin_anew(const CaOptions& options) {
+  const std::string& record = options.known.record;
+  return "move it away" + (record.empty() ? "" : ", delete " + record) +
+         " and bootstrap every proxy anew";
+}
+
+// A new CA in the place of a lost one would cut off every proxy.
+Error lost(const CaOptions& options, const std::string& problem) {
+  return {ErrorCode::kNotFound, options.store.name() + ' ' + problem + ", and " +
+                                    options.known.record +
+                                    " says that the mesh trusts it: restore it from a backup. To "
+                                    "begin with another CA, delete " +
+                                    options.known.record + " and bootstrap every proxy anew"};
+}
+
+bool is_known(const CaOptions& options, const Issuer& issuer) {
+  const std::string& known = options.known.bundle_pem;
+  return known.empty() || known == issuer.trust_bundle_pem();
 }
 
 }  // namespace
@@ -22,11 +42,12 @@ Result<std::unique_ptr<Issuer>> load_or_create_ca(const CaOptions& options) {
     if (pem) {
       auto issuer = make_local_issuer(pem->pem(), options.trust_domain, options.clock);
       if (!issuer)
-        return issuer.error().with_context(
-            store.name() +
-            " (restore it from a backup, or move it away and bootstrap every proxy anew)");
+        return issuer.error().with_context(store.name() + " (restore it from a backup, or " +
+                                           begin_anew(options) + ")");
+      if (!is_known(options, **issuer)) return lost(options, "was replaced by another CA");
       return issuer;
     }
+    if (!options.known.bundle_pem.empty()) return lost(options, "is gone");
     OSM_TRY(const PrivateKey created, make_root_pem(options.clock));
     OSM_TRY(store.create(created));
   }
@@ -35,21 +56,25 @@ Result<std::unique_ptr<Issuer>> load_or_create_ca(const CaOptions& options) {
                                         "it"};
 }
 
-Status import_ca(CaStore& store, const PrivateKey& pem, const Clock& clock) {
-  const auto id = id_of(pem, clock);
-  if (!id) return id.error().with_context("the CA to import");
+Status import_ca(const CaOptions& options, const PrivateKey& pem) {
+  CaStore& store = options.store;
+  const auto ca = read_ca(pem, options.clock);
+  if (!ca) return ca.error().with_context("the CA to import");
   OSM_TRY(std::optional<PrivateKey> held, store.load());
   if (!held) {
+    if (!is_known(options, **ca)) return lost(options, "is gone, the CA to import is another one");
     if (Status created = store.create(pem); !created) return created;
     OSM_TRY(held, store.load());  // another process may have been first
   }
-  const auto held_id = held ? id_of(*held, clock) : Result<std::string>(std::string());
-  if (held_id.ok() && *held_id == *id) return {};
-  return Error{
-      ErrorCode::kAlreadyExists,
-      store.name() +
-          " holds another CA, which proxies may trust already: rotate to the new one with "
-          "a MeshRootCertificate, or move the old one away and bootstrap every proxy anew"};
+  if (held)
+    if (const auto present = read_ca(*held, options.clock);
+        present.ok() && (*present)->id() == (*ca)->id())
+      return {};
+  return Error{ErrorCode::kAlreadyExists,
+               store.name() +
+                   " holds another CA, which proxies may trust already: rotate to the new one with "
+                   "a MeshRootCertificate, or " +
+                   begin_anew(options)};
 }
 
 }  // namespace osm::inline v1::certificate

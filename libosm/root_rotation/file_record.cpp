@@ -20,6 +20,8 @@ class FileRecord final : public RotationRecord {
  public:
   explicit FileRecord(std::string path) : path_(std::move(path)) {}
 
+  std::string name() const override { return path_; }
+
   Result<Text> load() override {
     if (::access(path_.c_str(), F_OK) != 0 && errno == ENOENT) return Text{};
     const Result<std::string> text = read_file(path_, kMaxBytes);

@@ -7,6 +7,7 @@
 
 #include "base/digest.hpp"
 #include "base/json.hpp"
+#include "osm/certificate/root_rotation.hpp"
 
 namespace osm::inline v1::root_rotation {
 namespace {
@@ -144,3 +145,17 @@ RotationEvidence sum_up(const std::map<std::string, std::string>& views, const s
 }
 
 }  // namespace osm::inline v1::root_rotation
+
+namespace osm::inline v1 {
+
+Result<certificate::KnownCa> known_ca(RotationRecord& record, const std::string& root) {
+  OSM_TRY(const RotationRecord::Text stored, record.load());
+  certificate::KnownCa known{.record = record.name()};
+  if (stored.text.empty()) return known;
+  OSM_TRY(const auto records, root_rotation::parse_records(stored.text));
+  for (const root_rotation::RootRecord& recorded : records)
+    if (recorded.name == root && is_trusted(recorded.state)) known.bundle_pem = recorded.bundle_pem;
+  return known;
+}
+
+}  // namespace osm::inline v1

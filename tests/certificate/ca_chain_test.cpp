@@ -135,9 +135,9 @@ TEST_SUITE("certificate: an operator's CA") {
     const Fixture f;
     MemoryStore store;
     const PrivateKey pem(f.low.key_pem() + f.low.pem() + f.middle.pem() + f.root.pem());
-    REQUIRE(import_ca(store, pem, f.clock).ok());
+    REQUIRE(import_ca({store, kDomain, f.clock}, pem).ok());
     CHECK(store.held == pem.pem());
-    CHECK(import_ca(store, pem, f.clock).ok());  // a restart, another replica
+    CHECK(import_ca({store, kDomain, f.clock}, pem).ok());  // a restart, another replica
     const auto issuer = load_or_create_ca({store, kDomain, f.clock});
     REQUIRE(issuer.ok());
     CHECK((*issuer)->trust_bundle_pem() == f.root.pem());
@@ -149,20 +149,48 @@ TEST_SUITE("certificate: an operator's CA") {
     const PrivateKey pem(f.root.key_pem() + f.root.pem());
     const Made other = make_ca("other", f.now);
 
-    const auto wrong = import_ca(store, PrivateKey(other.key_pem() + f.root.pem()), f.clock);
+    const auto wrong =
+        import_ca({store, kDomain, f.clock}, PrivateKey(other.key_pem() + f.root.pem()));
     CHECK(wrong.error().code == ErrorCode::kInvalidCertificate);
     CHECK_FALSE(store.held);
 
     store.someone_first = other.key_pem() + other.pem();
-    const auto late = import_ca(store, pem, f.clock);
+    const auto late = import_ca({store, kDomain, f.clock}, pem);
     REQUIRE_FALSE(late.ok());
     CHECK(late.error().code == ErrorCode::kAlreadyExists);
     CHECK(late.error().message.find("MeshRootCertificate") != std::string::npos);
     CHECK(store.held == other.key_pem() + other.pem());
 
     store.held = "broken";
-    CHECK(import_ca(store, pem, f.clock).error().code == ErrorCode::kAlreadyExists);
+    CHECK(import_ca({store, kDomain, f.clock}, pem).error().code == ErrorCode::kAlreadyExists);
     CHECK(store.held == "broken");
+  }
+
+  TEST_CASE("a known CA is loaded or imported, and no other takes its place") {
+    const Fixture f;
+    const Made other = make_ca("other", f.now);
+    const KnownCa known{f.root.pem(), "the record"};
+    MemoryStore store;
+    const CaOptions options{store, kDomain, f.clock, known};
+    const auto lost = [&](const Error& error, const std::string& problem) {
+      CHECK(error.code == ErrorCode::kNotFound);
+      CHECK_MESSAGE(error.message.find(problem) != std::string::npos, error.message);
+      CHECK(error.message.find("restore it from a backup") != std::string::npos);
+      CHECK(error.message.find("delete the record") != std::string::npos);
+    };
+    lost(load_or_create_ca(options).error(), "is gone");
+    lost(import_ca(options, PrivateKey(other.key_pem() + other.pem())).error(),
+         "the CA to import is another one");
+    CHECK_FALSE(store.held);
+    store.held = other.key_pem() + other.pem();
+    lost(load_or_create_ca(options).error(), "was replaced by another CA");
+    CHECK(store.held == other.key_pem() + other.pem());
+
+    store.held.reset();
+    // An intermediate of the known root is the known CA too.
+    const PrivateKey pem(f.low.key_pem() + f.low.pem() + f.middle.pem() + f.root.pem());
+    REQUIRE(import_ca(options, pem).ok());
+    CHECK(load_or_create_ca(options).ok());
   }
 }
 

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""The state directory: who may write to it.
+"""The state directory: who may write to it, and a CA that was lost from it.
 
 usage: state_test.py --bin DIRECTORY
 """
+import json
 import os
+import shutil
 import stat
 
 from lib.mesh.daemon import DaemonTest, run
@@ -52,6 +54,59 @@ class StateDirectory(DaemonTest):
         self.assertEqual(self.start().stop(), 0)
         (self.folder / "disk").chmod(0o777)
         self.assertIn("mode 0777", self.refused())
+
+
+class LostCa(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.start().stop(), 0)
+        self.ca, self.record = self.state / "ca" / "ca.pem", self.state / "rotation.json"
+        self.pem = self.ca.read_text()
+
+    def import_flags(self, pem):
+        key, certificate = pem.split("-----BEGIN CERTIFICATE")
+        (self.folder / "key.pem").write_text(key)
+        (self.folder / "cert.pem").write_text("-----BEGIN CERTIFICATE" + certificate)
+        return ["--ca-cert", self.folder / "cert.pem", "--ca-key", self.folder / "key.pem"]
+
+    def check_lost(self, message):
+        self.assertIn(f"certificate authority {self.ca}", message)
+        self.assertIn(str(self.record), message)
+        self.assertIn("restore", message)
+        self.assertIn("delete", message)
+
+    def test_a_lost_ca_stops_the_start_until_it_is_restored(self):
+        for folder in (self.ca, self.ca.parent):
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+            with self.subTest(folder.name):
+                self.check_lost(self.refused())
+                self.assertFalse(self.ca.exists(), "another CA was made")
+        self.ca.write_text(self.pem)
+        self.ca.chmod(0o600)
+        self.assertEqual(self.start().stop(), 0)
+        self.assertEqual(self.ca.read_text(), self.pem)
+
+    def test_a_lost_ca_is_restored_by_importing_it_and_no_other_is_imported(self):
+        self.assertEqual(self.start(state=self.folder / "elsewhere").stop(), 0)
+        other = (self.folder / "elsewhere" / "ca" / "ca.pem").read_text()
+        self.ca.unlink()
+        self.check_lost(self.refused(*self.import_flags(other)))
+        self.assertFalse(self.ca.exists(), "another CA was stored")
+        self.assertEqual(self.start(*self.import_flags(self.pem)).stop(), 0)
+
+    def test_another_ca_in_the_place_of_the_recorded_one_stops_the_start(self):
+        self.assertEqual(self.start(state=self.folder / "elsewhere").stop(), 0)
+        shutil.copy(self.folder / "elsewhere" / "ca" / "ca.pem", self.ca)
+        other = self.ca.read_text()
+        self.check_lost(self.refused())
+        self.assertEqual(self.ca.read_text(), other, "nothing is changed on disk")
+
+    def test_without_the_record_the_mesh_begins_anew(self):
+        self.ca.unlink()
+        self.record.unlink()
+        self.assertEqual(self.start().stop(), 0)
+        self.assertNotEqual(self.ca.read_text(), self.pem)
+        self.assertEqual(json.loads(self.record.read_text())["roots"][0]["state"], "signing")
 
 
 if __name__ == "__main__":

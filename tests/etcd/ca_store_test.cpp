@@ -89,6 +89,20 @@ TEST_SUITE("etcd::make_ca_store") {
     CHECK(load() == load());
   }
 
+  TEST_CASE("a CA that etcd lost is not made anew while a record trusts it") {
+    FakeEtcd etcd;
+    Client client({etcd.url()});
+    const auto store = client.store();
+    const testing::ManualClock clock;
+    const auto lost = certificate::load_or_create_ca({.store = *store,
+                                                      .trust_domain = TrustDomain("cluster.local"),
+                                                      .clock = clock,
+                                                      .known = {"PEM", "rotation.json"}});
+    REQUIRE_FALSE(lost.ok());
+    CHECK(lost.error().code == ErrorCode::kNotFound);
+    CHECK(loaded(*store) == "nothing");
+  }
+
   TEST_CASE("each CA has a key of its own") {
     FakeEtcd etcd;
     Client client({etcd.url()});

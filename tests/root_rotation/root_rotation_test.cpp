@@ -29,6 +29,7 @@ using std::chrono::seconds;
 // One record, as a cluster would keep it.
 class MemoryRecord final : public RotationRecord {
  public:
+  std::string name() const override { return "the record"; }
   Result<Text> load() override { return Text{text, std::to_string(version)}; }
   Status store(const Text& next) override {
     if (next.version != std::to_string(version)) return Error{ErrorCode::kConflict, "changed"};
@@ -211,6 +212,24 @@ TEST_SUITE("root_rotation::RootRotation") {
       CHECK(replica->leaf()->issuer_id == mesh.cas.at("next")->id());
       CHECK(replica->manager->trust_bundle_pem() == mesh.cas.at("next")->trust_bundle_pem());
     }
+  }
+
+  TEST_CASE("the record knows the CAs of the roots that it trusts, and no others") {
+    Mesh mesh;
+    CHECK(known_ca(mesh.record, kOwnRoot).value().bundle_pem.empty());
+    Replica a(mesh, "a");
+    const certificate::KnownCa own = known_ca(mesh.record, kOwnRoot).value();
+    CHECK(own.bundle_pem == mesh.own->trust_bundle_pem());
+    CHECK(own.record == "the record");
+    CHECK(known_ca(mesh.record, "next").value().bundle_pem.empty());
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a});
+    REQUIRE(mesh.states().at(kOwnRoot) == RootState::kInactive);
+    CHECK(known_ca(mesh.record, kOwnRoot).value().bundle_pem.empty());
+    CHECK(known_ca(mesh.record, "next").value().bundle_pem ==
+          mesh.cas.at("next")->trust_bundle_pem());
+    mesh.record.text = "{";
+    CHECK(known_ca(mesh.record, kOwnRoot).error().code == ErrorCode::kInvalidSyntax);
   }
 
   TEST_CASE("a replica that does not act on a step holds the next one") {

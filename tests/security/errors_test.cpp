@@ -176,7 +176,8 @@ const std::vector<Call> kCertificateCalls{
      }},
     {"import_ca",
      [](World& w) {
-       return !import_ca(w.store, PrivateKey(block("PRIVATE KEY", "AAAA")), w.clock).ok();
+       return !import_ca({w.store, kDomain, w.clock}, PrivateKey(block("PRIVATE KEY", "AAAA")))
+                   .ok();
      }},
 };
 

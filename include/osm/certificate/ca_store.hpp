@@ -37,24 +37,33 @@ class OSM_API CaStore {
   virtual Status create(const PrivateKey& pem) = 0;
 };
 
+// A CA that the mesh trusts already, as a record outside of the store tells: osm::known_ca().
+struct KnownCa {
+  std::string bundle_pem{};  // its root; empty: no such CA is known
+  std::string record{};      // the record's name, for errors
+};
+
 // The CA's store and its trust domain.
 struct CaOptions {
   CaStore& store;  // used during the call only
   TrustDomain trust_domain;
   const Clock& clock;  // outlives the issuer
+  KnownCa known{};
 };
 
-// Result: an issuer over the CA in the store. The CA is created if there is none; all processes
-// that race to create it get the same one.
-// Failure: as CaStore's; kCertificateExpired.
+// Result: an issuer over the CA in the store. If the store is empty and no CA is known, a CA is
+// created; all processes that race to create it get the same one.
+// Failure: as CaStore's; kCertificateExpired; kNotFound: the store does not hold the known CA. The
+// store is not changed then.
 // Thread: any but an event loop's, any number of processes. Blocking: until the store answers.
 OSM_API Result<std::unique_ptr<Issuer>> load_or_create_ca(const CaOptions& options);
 
 // Imports an operator's CA (`pem` in the store's form) into an empty store. If the store holds this
 // CA already, nothing happens.
-// Failure: as CaStore's; kInvalidCertificate and kCertificateExpired for faults of `pem` (the store
-// is not changed); kAlreadyExists: the store holds another CA, which stays.
+// Failure: as CaStore's; kInvalidCertificate and kCertificateExpired for faults of `pem`, kNotFound
+// if it is not the known CA (the store is not changed); kAlreadyExists: the store holds another CA,
+// which stays.
 // Thread: any but an event loop's, any number of processes. Blocking: until the store answers.
-OSM_API Status import_ca(CaStore& store, const PrivateKey& pem, const Clock& clock);
+OSM_API Status import_ca(const CaOptions& options, const PrivateKey& pem);
 
 }  // namespace osm::inline v1::certificate

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/detail/api.hpp"
@@ -40,6 +41,9 @@ class Target;  // internal to the library
 class OSM_API RotationRecord {
  public:
   virtual ~RotationRecord() = default;
+
+  // Name in errors: "ConfigMap osm-system/osm-root-rotation". Thread: any. Blocking: no.
+  virtual std::string name() const = 0;
 
   // The content of the record.
   struct Text {
@@ -63,6 +67,12 @@ OSM_API std::unique_ptr<RotationRecord> make_file_record(std::string path);
 // Name of the CA that signs while no MeshRootCertificate does. No object can have this name.
 inline constexpr const char* kOwnRoot = "(own)";
 
+// The CA that the record trusts as `root`, for certificate::CaOptions. Result: without a bundle if
+// the record does not trust that root, so that the CA may be created.
+// Failure: as RotationRecord::load(); kInvalidSyntax (the record). Thread: any. Blocking: until the
+// record is read.
+OSM_API Result<certificate::KnownCa> known_ca(RotationRecord& record, const std::string& root);
+
 // Lifetime: everything borrowed outlives the rotation.
 struct RootRotationOptions {
   // The rotation runs on `blocking`: it waits for CAs, the record and the board there.
@@ -72,7 +82,8 @@ struct RootRotationOptions {
   ReplicaBoard* board = nullptr;  // null: this is the only replica
   // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
-  // Opens the CA of an object; creates it if it is the mesh's own and does not exist. May block.
+  // Opens the CA of an object. If it is the mesh's own, known_ca() says if it may be created. May
+  // block.
   std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
       make_issuer;
   // The trust domain of `own`, and so the mesh's first. MeshRootCertificates name the others

@@ -2,6 +2,8 @@
 
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "osm/certificate/ca_store.hpp"
+#include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/testing/manual_clock.hpp"
 
@@ -77,6 +79,31 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     CHECK(f.load().text.empty());
     CHECK(f.store("two", f.load().version) == kDone);
     CHECK(f.load().text == "two");
+  }
+
+  TEST_CASE("a CA whose Secret was deleted is not made anew while the record trusts it") {
+    Fixture f;
+    const std::string record =
+        R"json({"roots": [{"name": "(own)", "state": "signing", "bundle": "PEM"}]})json";
+    REQUIRE(f.store(record, "") == kDone);
+    const auto secret = k::make_ca_store(f.cluster, "osm-system", "osm-ca-bundle");
+    const auto load = [&] {
+      return certificate::load_or_create_ca({.store = *secret,
+                                             .trust_domain = TrustDomain("cluster.local"),
+                                             .clock = f.clock,
+                                             .known = known_ca(*f.record, kOwnRoot).value()});
+    };
+    const auto lost = load();
+    REQUIRE_FALSE(lost.ok());
+    CHECK(lost.error().code == ErrorCode::kNotFound);
+    CHECK(lost.error().message.find("Secret osm-system/osm-ca-bundle is gone") !=
+          std::string::npos);
+    CHECK(lost.error().message.find("delete ConfigMap osm-system/osm-root-rotation") !=
+          std::string::npos);
+    CHECK_FALSE(secret->load().value());
+    REQUIRE(f.cluster.memory.remove(k::kConfigMaps, "osm-system", "osm-root-rotation", {}).ok());
+    CHECK(load().ok());
+    CHECK(secret->load().value());
   }
 
   TEST_CASE("a denial names the rule that is missing") {

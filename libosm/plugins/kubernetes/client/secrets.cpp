@@ -83,9 +83,7 @@ class SecretCaStore final : public certificate::CaStore {
 
   Error invalid(const std::string& field, const char* what) const {
     return {ErrorCode::kInvalidCertificate,
-            name() + ": data[\"" + field + "\"] " + what +
-                "; restore the Secret from a backup, or delete it and restart every pod of the "
-                "mesh, which then gets a new CA"};
+            name() + ": data[\"" + field + "\"] " + what + "; restore the Secret from a backup"};
   }
 
   Result<std::optional<PrivateKey>> read(const json::object& secret) const {

@@ -19,6 +19,8 @@ class ConfigMapRecord final : public RotationRecord {
  public:
   ConfigMapRecord(Api& api, std::string ns) : api_(api), ns_(std::move(ns)) {}
 
+  std::string name() const override { return "ConfigMap " + ns_ + '/' + kName; }
+
   Result<Text> load() override {
     const auto present = api_.get(kConfigMaps, ns_, kName);
     if (present.ok())
@@ -39,8 +41,6 @@ class ConfigMapRecord final : public RotationRecord {
   }
 
  private:
-  std::string name() const { return "ConfigMap " + ns_ + '/' + kName; }
-
   Result<json::object> create(const Text& next) {
     json::object object = new_object(kConfigMaps, ns_, kName, name_label());
     object["data"] = json::object{{kKey, next.text}};
