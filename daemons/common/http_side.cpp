@@ -115,6 +115,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type"},
       {"osm_proxy_xds_request_count", "Requests of proxies, by xDS type"},
       {"osm_push_stage_seconds", "Seconds a push spends in each stage"},
+      {"osm_root_not_after_seconds", "End of a trusted root, in seconds since 1970, by root"},
       {"osm_resources_encoded_total", "Resources translated and serialized, by xDS type"},
       {"osm_response_bytes_total", "Bytes of responses to proxies, by xDS type"},
       {"osm_spec_decoded_total", "Objects decoded, by kind"},

@@ -157,11 +157,10 @@ class Injector final : public daemon::Daemon {
                  .client_ca_pem = options_.client_ca_pem,
                  .runtime = runtime_,
                  .handlers = admissions_.executor()}));
-    OSM_TRY(http_,
-            daemon::start_http_side({.address = options_.http_address,
-                                     .runtime = runtime_,
-                                     .missing = [this] { return missing(); },
-                                     .problems = [this] { return spec_->list_problems(); }}));
+    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
+                                            .runtime = runtime_,
+                                            .missing = [this] { return missing(); },
+                                            .problems = [this] { return problems(); }}));
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
                           .runtime = daemon::with_executors(runtime_, upkeep_threads_.executor(),
@@ -212,6 +211,13 @@ class Injector final : public daemon::Daemon {
     Status created = kubernetes::create_secret(*cluster_, object);
     if (!created.ok() && created.error().code == ErrorCode::kAlreadyExists) return {};
     return created;
+  }
+
+  std::vector<Problem> problems() const {
+    std::vector<Problem> problems = spec_->list_problems();
+    for (Problem& root : problems_of(roots_->status(), runtime_.clock.wall_now()))
+      problems.push_back(std::move(root));
+    return problems;
   }
 
   // Reasons not to be ready.

@@ -171,8 +171,9 @@ std::string show_certificates(const json::value& answer) {
 
 std::string show_roots(const json::value& answer) {
   return table(
-      {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "NOTE"},
-      rows_of(answer, "roots", {"name", "state", "role", "trust_domain", "since", "waiting_for"}));
+      {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "ENDS", "NOTE"},
+      rows_of(answer, "roots",
+              {"name", "state", "role", "trust_domain", "since", "not_after", "waiting_for"}));
 }
 
 std::string show_status(const json::value& answer) {

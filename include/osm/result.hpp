@@ -35,6 +35,7 @@ enum class ErrorCode {
   kIdentityMismatch,      // the certificate's account is not the workload's
   kWrongCertificateKind,  // a certificate that is not a proxy certificate
   kCertificateExpired,    // the certificate or its CA has expired
+  kRootEnding,            // a root CA of the mesh ends soon
   kInvalidCertificate,    // key material that cannot be parsed, does not match, or is not a CA
   // Callers, stores and networks.
   kNotFound,          // no such proxy, service, account or object

@@ -88,7 +88,9 @@ json::object to_json(const RootStatus& root) {
           {"role", root.role},
           {"since", time_text(root.since)},
           {"waiting_for", root.waiting_for},
-          {"trust_domain", root.trust_domain.str()}};
+          {"trust_domain", root.trust_domain.str()},
+          {"fingerprint", root.fingerprint},
+          {"not_after", root.not_after ? time_text(*root.not_after) : ""}};
 }
 
 json::object to_json(const ObjectStatus& status) {

@@ -28,6 +28,7 @@ constexpr std::pair<ErrorCode, std::string_view> kCodes[] = {
     {ErrorCode::kIdentityMismatch, "identity-mismatch"},
     {ErrorCode::kWrongCertificateKind, "wrong-certificate-kind"},
     {ErrorCode::kCertificateExpired, "certificate-expired"},
+    {ErrorCode::kRootEnding, "root-ending"},
     {ErrorCode::kInvalidCertificate, "invalid-certificate"},
     {ErrorCode::kNotFound, "not-found"},
     {ErrorCode::kAlreadyExists, "already-exists"},

@@ -46,8 +46,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                .runtime = options.runtime}),
         catalog_(catalog::make_mesh_catalog(
             {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.runtime.clock})),
-        problems_({spec_, options.workload_providers, loop_.snapshots()}, options.runtime.executor,
-                  options.runtime.log, options.runtime.metrics) {}
+        problems_({spec_, options.workload_providers, loop_.snapshots(), root_problems(options)},
+                  options.runtime.executor, options.runtime.log, options.runtime.metrics) {}
 
   ~Impl() override {
     require_may_wait(options_.runtime.executor, "~ControlPlane");
@@ -165,6 +165,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     return ads_->certificate_progress(goal);
   }
   void recall_proxies(const std::string& issuer_key_id) override { ads_->recall(issuer_key_id); }
+  void root_problems_changed() override { problems_.check_again(); }
 
   Status shutdown(std::chrono::milliseconds deadline) override {
     OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::shutdown"));
@@ -180,6 +181,13 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
  private:
+  static std::function<std::vector<Problem>()> root_problems(const ControlPlaneOptions& options) {
+    if (!options.root_rotation) return {};
+    return [&roots = *options.root_rotation, &clock = options.runtime.clock] {
+      return problems_of(roots.status(), clock.wall_now());
+    };
+  }
+
   // Blocking: until the CA answers.
   Result<certificate::CertificatePtr> certify_proxy(const Workload& workload,
                                                     const std::string& request_pem,

@@ -24,6 +24,8 @@ std::vector<Problem> ProblemJournal::inputs() const {
   std::vector<Problem> problems = sources_.spec.list_problems();
   for (const WorkloadProvider* provider : sources_.workloads)
     for (Problem& problem : provider->list_problems()) problems.push_back(std::move(problem));
+  if (sources_.roots)
+    for (Problem& problem : sources_.roots()) problems.push_back(std::move(problem));
   return problems;
 }
 
@@ -50,11 +52,16 @@ void ProblemJournal::refresh() {
     Problem key = problem;
     key.line = 0;
     if (!now.insert(key).second || logged_.contains(key)) continue;
-    log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))},
-                                  {"object", problem.object.str()},
-                                  {"file", problem.path},
-                                  {"line", std::to_string(problem.line)},
-                                  {"field", problem.field}});
+    // Everything else leaves out a part of the mesh; with a root all of it ends.
+    const LogLevel level =
+        problem.code == ErrorCode::kCertificateExpired ? LogLevel::kError : LogLevel::kWarning;
+    if (!log_.enabled(level)) continue;
+    log_.write(level, problem.text(),
+               {{"code", std::string(error_code_text(problem.code))},
+                {"object", problem.object.str()},
+                {"file", problem.path},
+                {"line", std::to_string(problem.line)},
+                {"field", problem.field}});
   }
   for (const Problem& gone : logged_)
     if (!now.contains(gone))

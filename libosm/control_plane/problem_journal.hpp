@@ -26,6 +26,8 @@ struct ProblemSources {
   MeshSpec& spec;  // its store's problems included
   std::vector<WorkloadProvider*> workloads;
   SnapshotCell<model::MeshSnapshot>& snapshots;  // the catalog logs these itself
+  // Problems of the mesh's roots; check_again() follows a change. Null: none.
+  std::function<std::vector<Problem>()> roots{};
 };
 
 class ProblemJournal {
@@ -42,6 +44,9 @@ class ProblemJournal {
   Subscription subscribe(std::function<void()> on_change) {
     return changed_.subscribe(std::move(on_change));
   }
+
+  // Reads all sources again. Thread: any. Blocking: no.
+  void check_again() { trigger(); }
 
   // Ends all subscriptions; the list can still be read. Idempotent.
   void stop();

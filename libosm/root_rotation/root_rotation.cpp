@@ -11,6 +11,7 @@
 #include "base/maps.hpp"
 #include "base/strand.hpp"
 #include "model/names.hpp"
+#include "root_rotation/root_ends.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
 #include "root_rotation/target.hpp"
@@ -65,6 +66,7 @@ class Rotation final : public RootRotation {
         own_board_(options.board ? nullptr : make_local_board("", options.runtime.blocking)),
         board_(options.board ? *options.board : *own_board_),
         roots_(std::make_shared<RootSet>()),
+        end_metric_(options.runtime.metrics),
         strand_(options.runtime.blocking) {}
   ~Rotation() override { stop(); }
 
@@ -413,9 +415,15 @@ class Rotation final : public RootRotation {
                      .since = root.since,
                      .waiting_for = waits ? *waits : "",
                      .trust_domain = root.trust_domain});
+      fill_in_end(all.back(), root, issuer_of(root.name).get());
     }
-    const std::lock_guard lock(mutex_);
-    status_ = std::move(all);
+    end_metric_.set(all);
+    std::vector<Problem> problems = problems_of(all, options_.runtime.clock.wall_now());
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = std::move(all);
+    }
+    if (std::exchange(problems_, problems) != problems && target_) target_->root_problems_changed();
   }
 
   // Logs a failure once, until another failure follows.
@@ -448,6 +456,8 @@ class Rotation final : public RootRotation {
   std::optional<TrustDomains> told_;  // to the control plane and the host
   std::string reported_;
   SteadyTime recalled_at_{};
+  RootEndMetric end_metric_;
+  std::vector<Problem> problems_;  // as the control plane knows them
 
   std::atomic<bool> awake_{false};
   Strand strand_;

@@ -28,6 +28,9 @@ class Target {
   // Ends the streams of proxies whose proxy certificate is of another CA key. A proxy that has a
   // newer certificate reconnects with it. Thread: any. Blocking: no.
   virtual void recall_proxies(const std::string& issuer_key_id) = 0;
+
+  // Tells that problems_of() the rotation's status have changed. Thread: any. Blocking: no.
+  virtual void root_problems_changed() = 0;
 };
 
 }  // namespace osm::inline v1::root_rotation

@@ -1,14 +1,17 @@
 #!/usr/bin/python3
-"""The state directory: who may write to it, and a CA that was lost from it.
+"""The state directory: who may write to it, a CA that was lost from it, and the end of a CA.
 
 usage: state_test.py --bin DIRECTORY
 """
+import datetime
 import json
 import os
 import shutil
 import stat
 
+from lib.mesh.authority import certify
 from lib.mesh.daemon import DaemonTest, run
+from lib.net.processes import wait_for
 
 
 def mode(path):
@@ -107,6 +110,29 @@ class LostCa(DaemonTest):
         self.assertEqual(self.start().stop(), 0)
         self.assertNotEqual(self.ca.read_text(), self.pem)
         self.assertEqual(json.loads(self.record.read_text())["roots"][0]["state"], "signing")
+
+
+class RootEnd(DaemonTest):
+    def test_a_root_that_ends_soon_is_a_problem_a_metric_and_a_log_line(self):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        end = (now + datetime.timedelta(days=29)).replace(microsecond=0)
+        certificate, key = certify(
+            self.folder, "root", ["subjectKeyIdentifier=hash", "basicConstraints=critical,CA:TRUE",
+                                  "keyUsage=critical,keyCertSign"], now, end)
+        controller = self.start("--ca-cert", certificate, "--ca-key", key)
+        [line] = wait_for("the log line", lambda: [
+            line for line in list(controller.lines) if line.get("code") == "root-ending"])
+        self.assertEqual(line["level"], "warning")
+        self.assertIn(f"root (own): its CA ends on {end:%Y-%m-%dT%H:%M:%SZ}", line["message"])
+        self.assertEqual(controller.metric('osm_root_not_after_seconds{root="(own)"}'),
+                         end.timestamp())
+        self.assertEqual(controller.metric('osm_problems{code="root-ending"}'), 1)
+        code, out, _ = self.osm("problems")
+        self.assertEqual(code, 0)
+        self.assertIn("rotate to another root", out)
+        [root] = controller.admin("/v1/roots")[1]["roots"]
+        self.assertEqual(root["not_after"], f"{end:%Y-%m-%dT%H:%M:%S}.000Z")
+        self.assertEqual(controller.stop(), 0)
 
 
 if __name__ == "__main__":

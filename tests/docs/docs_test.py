@@ -264,6 +264,13 @@ class Text(unittest.TestCase):
         self.assertGreater(len(emitted), 20)
         self.assertEqual(sorted(emitted), sorted(table_codes(ROOT / "docs/metrics.md")))
 
+    def test_alert_rules_are_about_metrics_that_exist(self):
+        page = ROOT / "docs/metrics.md"
+        rules = "\n".join(blocks(page, "text"))
+        used = set(re.findall(r"\bosm_\w+", rules))
+        self.assertEqual(used, {"osm_root_not_after_seconds"})
+        self.assertEqual(sorted(used - set(table_codes(page))), [])
+
     def test_interfaces_are_as_narrow_as_the_architecture_says(self):
         page = (ROOT / "docs/architecture.md").read_text()
         most, of_control_plane, of_manager = map(int, re.search(

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -116,9 +117,12 @@ struct Served final : root_rotation::Target {
     recalled.push_back(issuer_key_id);
   }
 
+  void root_problems_changed() override { ++problem_changes; }
+
   model::CertificateProgress progress;
   std::vector<TrustDomains> told;
   std::vector<std::string> recalled;
+  int problem_changes = 0;
 };
 
 struct Replica {
@@ -230,6 +234,53 @@ TEST_SUITE("root_rotation::RootRotation") {
           mesh.cas.at("next")->trust_bundle_pem());
     mesh.record.text = "{";
     CHECK(known_ca(mesh.record, kOwnRoot).error().code == ErrorCode::kInvalidSyntax);
+  }
+
+  TEST_CASE("a root is a problem from 30 days before its end, and its end is a metric") {
+    Mesh mesh;
+    Served served;
+    Replica a(mesh, "a", &served);
+    run(mesh, {&a}, 3);
+    const auto problems = [&] { return problems_of(a.rotation->status(), mesh.clock.wall_now()); };
+    const WallTime end = mesh.own->not_after();
+    const auto gauge = [&](const std::string& root) {
+      return mesh.metrics.value("osm_root_not_after_seconds", {{"root", root}});
+    };
+    CHECK(gauge(kOwnRoot) == std::chrono::duration<double>(end.time_since_epoch()).count());
+    CHECK(a.rotation->status().at(0).not_after == end);
+    CHECK(a.rotation->status().at(0).fingerprint.size() == 64);
+    CHECK(problems().empty());
+    CHECK(served.problem_changes == 0);
+
+    mesh.clock.set_wall(end - std::chrono::days(30) - seconds(20));
+    run(mesh, {&a}, 2);
+    CHECK(problems().empty());
+    run(mesh, {&a}, 40);
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].code == ErrorCode::kRootEnding);
+    CHECK(problems()[0].text().find("root (own): its CA ends on 20") != std::string::npos);
+    CHECK(served.problem_changes == 1);
+    mesh.clock.set_wall(end);
+    run(mesh, {&a}, 20);
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].code == ErrorCode::kCertificateExpired);
+    CHECK(served.problem_changes == 2);
+  }
+
+  TEST_CASE("a root that is no longer trusted has no end") {
+    Mesh mesh;
+    Replica a(mesh, "a");
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a});
+    REQUIRE(mesh.states().at(kOwnRoot) == RootState::kInactive);
+    for (const RootStatus& root : a.rotation->status())
+      CHECK(root.not_after.has_value() == (root.name == "next"));
+    const auto gauge = [&](const std::string& root) {
+      return mesh.metrics.value("osm_root_not_after_seconds", {{"root", root}});
+    };
+    CHECK(std::isinf(gauge(kOwnRoot)));
+    CHECK(gauge("next") > 0);
+    CHECK_FALSE(std::isinf(gauge("next")));
   }
 
   TEST_CASE("a replica that does not act on a step holds the next one") {

@@ -25,6 +25,7 @@
 #include "osm/certificate/manager.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
@@ -118,7 +119,14 @@ struct RootStatus {
   WallTime since;
   std::string waiting_for;  // empty: it waits for nothing
   TrustDomain trust_domain{};
+  // While the root is trusted: SHA-256 of its certificate, hex, and the end of the first
+  // certificate of its CA to end. Otherwise empty.
+  std::string fingerprint{};
+  std::optional<WallTime> not_after{};
 };
+
+// Roots that are wanted and end within 30 days (kRootEnding) or have ended (kCertificateExpired).
+OSM_API std::vector<Problem> problems_of(const std::vector<RootStatus>& roots, WallTime now);
 
 class OSM_API RootRotation {
  public:
