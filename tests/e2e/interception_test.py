@@ -65,6 +65,18 @@ def reached(namespace, address, port, uid=0, family=socket.AF_INET):
         return "reset"
 
 
+def datagram(sender, receiver, address, port, uid=0):
+    """The sender's address as the receiver of one UDP datagram sees it."""
+    def udp():
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    with receiver.inside(udp) as end, sender.inside(udp, uid) as start:
+        end.bind((address, port))
+        end.settimeout(5)
+        start.sendto(b"x", (address, port))
+        return end.recvfrom(10)[1][0]
+
+
 class Interception(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -78,6 +90,7 @@ class Interception(unittest.TestCase):
             cls.addClassCleanup(Listener(cls.vm, port).close)
         cls.addClassCleanup(Listener(cls.vm, 8081, socket.AF_INET6).close)
         cls.addClassCleanup(Listener(cls.outside, 9000).close)
+        cls.addClassCleanup(Listener(cls.outside, 9001, socket.AF_INET6).close)
         cls.vm.run("sh", SCRIPT)
 
     def test_a_connection_from_outside_reaches_the_inbound_listener_which_learns_its_aim(self):
@@ -94,8 +107,11 @@ class Interception(unittest.TestCase):
         for uid in (0, APP_UID):
             self.assertEqual(reached(self.vm, SERVICE, 80, uid), f"15001 {SERVICE}:80")
 
-    def test_the_proxy_itself_goes_out_directly(self):
+    def test_any_process_of_the_proxys_user_goes_out_directly_and_no_other(self):
         self.assertTrue(reached(self.vm, Switch.ADDRESS, 9000, PROXY_UID).startswith("9000"))
+        for uid in (0, APP_UID, PROXY_UID - 1):
+            self.assertEqual(reached(self.vm, Switch.ADDRESS, 9000, uid),
+                             f"15001 {Switch.ADDRESS}:9000")
 
     def test_loopback_is_left_alone_for_both(self):
         for uid in (APP_UID, PROXY_UID):
@@ -118,6 +134,15 @@ class Interception(unittest.TestCase):
         self.assertEqual(reached(self.outside, "fd00:200::2", 8081, family=socket.AF_INET6),
                          "refused")
         self.assertTrue(reached(self.vm, "::1", 8081, APP_UID, socket.AF_INET6).startswith("8081"))
+
+    def test_ipv6_leaves_a_machine_directly(self):
+        for uid in (APP_UID, PROXY_UID):
+            self.assertTrue(reached(self.vm, "fd00:200::1", 9001, uid, socket.AF_INET6)
+                            .startswith("9001"))
+
+    def test_udp_passes_in_both_directions(self):
+        self.assertEqual(datagram(self.outside, self.vm, VM, 8080), Switch.ADDRESS)
+        self.assertEqual(datagram(self.vm, self.outside, Switch.ADDRESS, 9000, APP_UID), VM)
 
     def test_open_connections_survive_applying_the_rules_again(self):
         with self.outside.connect(VM, 22) as connection:

@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+"""Ambiguous HTTP requests reach the application only if a policy allows what the application sees
+(docs/security.md, threats 31 and 32).
+
+The application records each request as its bytes arrive. Requests are raw, and take two ways: through
+the client's Envoy, and straight to the server's Envoy with the client's workload certificate.
+
+usage: requests_test.py --bin DIRECTORY --envoy FILE
+"""
+import http.client
+import socket
+import threading
+
+from lib.mesh import meshcase, objects
+from lib.mesh.rig import ADS_PORT
+from lib.mesh.xds_client import WorkloadCertificate
+from lib.net.netns import Switch
+
+HOST, SERVICE, PORT = b"server.server", "10.96.0.12", meshcase.PORT
+REFUSALS = {400, 403, 404, 501}  # Envoy's own answers
+
+
+class Recorder:
+    """An HTTP server on `listener`, which it owns. `heard`: each request's head as lines."""
+
+    def __init__(self, listener):
+        self.listener, self.heard = listener, []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return  # close() was called
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            head = []
+            while line := stream.readline().rstrip(b"\r\n"):
+                head.append(line)
+            if not head:
+                return  # a connection without a request
+            self.heard.append(head)
+            stream.read(int((values(head, b"content-length") or [0])[0]))
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self.listener.close()
+
+
+def values(head, name):
+    fields = (line.split(b":", 1) for line in head[1:])
+    return [value.strip() for key, value in fields if key.lower() == name]
+
+
+def get(target, *headers, method=b"GET", host=HOST, body=b""):
+    """A request's bytes, with `target` and `headers` as they are."""
+    lines = [method + b" " + target + b" HTTP/1.1", *([b"host: " + host] if host else []), *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def buy(*headers, body):
+    return get(b"/buy", *headers, method=b"POST", body=body)
+
+
+def length(of):
+    return b"content-length: %d" % len(of)
+
+
+BOOKS, OPEN, VIP = b"/books-bought", b"/open/", b"/vip"
+GOLD, SILVER = b"x-level: gold", b"x-level: silver"
+HIDDEN = get(b"/admin")
+CHUNKS, CHUNKED = b"0\r\n\r\n" + HIDDEN, b"transfer-encoding: chunked"
+NOTHING = None
+
+# kind: (request, the target that the application sees)
+PATHS = {
+    "as allowed": (get(BOOKS), BOOKS),
+    "a query": (get(BOOKS + b"?x=/admin"), BOOKS + b"?x=/admin"),
+    "fragment": (get(BOOKS + b"#/../admin"), NOTHING),
+    "fragment below a prefix": (get(OPEN + b"x#/../../admin"), NOTHING),
+    "fragment after a query": (get(BOOKS + b"?a#b"), NOTHING),
+    "escaped number sign": (get(BOOKS + b"%23x"), NOTHING),
+    "escaped question mark": (get(BOOKS + b"%3fx"), NOTHING),
+    "escaped NUL": (get(BOOKS + b"%00"), NOTHING),
+    "escaped dots": (get(OPEN + b"%2e%2E/admin"), NOTHING),
+    "escaped dots to what is allowed": (get(b"/x/%2E%2E" + BOOKS), BOOKS),
+    "escaped slash": (get(OPEN + b"..%2fadmin"), NOTHING),
+    "escaped backslash": (get(OPEN + b"..%5cadmin"), NOTHING),
+    "backslash": (get(OPEN + b"..\\admin"), NOTHING),
+    "dots escaped twice": (get(OPEN + b"%252e%252e/x"), OPEN + b"%252e%252e/x"),
+    "absolute form": (get(b"http://server.server" + BOOKS), BOOKS),
+    "absolute form, another path": (get(b"http://server.server/admin"), NOTHING),
+    "absolute form with dots": (get(b"http://server.server" + OPEN + b"../admin"), NOTHING),
+    "absolute form, another host": (get(b"http://other.host" + BOOKS), NOTHING),
+    "two slashes": (get(b"/" + BOOKS), BOOKS),
+    "two slashes and dots": (get(OPEN + b"/x//..//..//../admin"), OPEN + b"x/admin"),
+    "two slashes that stay below the prefix": (get(OPEN + b"/../admin"), OPEN + b"admin"),
+    "dot segment": (get(b"/." + BOOKS), BOOKS),
+    "dot segments": (get(OPEN + b"./../admin"), NOTHING),
+    "dots with a parameter": (get(BOOKS + b"/..;/admin"), NOTHING),
+    "path with a parameter": (get(BOOKS + b";/../admin"), NOTHING),
+    "upper case": (get(b"/Books-bought"), NOTHING),
+    "slash at the end": (get(BOOKS + b"/"), NOTHING),
+    "no slash at the beginning": (get(b"books-bought"), NOTHING),
+    "bytes beyond ASCII": (get(BOOKS + b"\xc3\xa9"), NOTHING),
+    "an asterisk": (get(b"*", method=b"OPTIONS"), NOTHING),
+    "a tunnel": (get(b"server.server:14001", method=b"CONNECT"), NOTHING),
+    "a second request behind the first": (get(BOOKS) + HIDDEN, BOOKS),
+}
+HEADERS = {
+    "two hosts": (get(BOOKS, b"host: other.host"), NOTHING),
+    "two hosts, the right one last": (get(BOOKS, b"host: server.server", host=b"other.host"), NOTHING),
+    "one host twice": (get(BOOKS, b"host: server.server"), NOTHING),
+    "two hosts in one header": (get(BOOKS, host=b"server.server,other.host"), NOTHING),
+    "no host": (get(BOOKS, host=None), NOTHING),
+    "user and host": (get(BOOKS, host=b"server.server@other.host"), NOTHING),
+    "the header that a policy names": (get(VIP, GOLD), VIP),
+    "without that header": (get(VIP), NOTHING),
+    "two values in one header": (get(VIP, b"x-level: gold,silver"), NOTHING),
+    "blank before the colon": (get(VIP, b"x-level : gold"), NOTHING),
+    "folded value": (get(VIP, b"x-level: silver\r\n gold"), NOTHING),
+    "underscore": (get(VIP, b"x_level: gold"), NOTHING),
+    "NUL in the value": (get(VIP, GOLD + b"\0"), NOTHING),
+    "a header that ends at the next hop": (get(VIP, GOLD, b"connection: x-level"), NOTHING),
+    "a length": (buy(length(b"abc"), body=b"abc"), b"/buy"),
+    "two lengths": (buy(length(b""), length(HIDDEN), body=HIDDEN), NOTHING),
+    "one length twice": (buy(length(b"abc"), length(b"abc"), body=b"abc"), NOTHING),
+    "two lengths in one header": (buy(b"content-length: 0, 3", body=b"abc"), NOTHING),
+    "signed length": (buy(b"content-length: +3", body=b"abc"), NOTHING),
+    "length and chunks": (buy(length(CHUNKS), CHUNKED, body=CHUNKS), NOTHING),
+    "chunks and length": (buy(CHUNKED, length(CHUNKS), body=CHUNKS), NOTHING),
+    "unknown coding": (buy(b"transfer-encoding: x", body=CHUNKS), NOTHING),
+    "two codings": (buy(CHUNKED, b"transfer-encoding: identity", body=CHUNKS), NOTHING),
+    "two codings in one header": (buy(b"transfer-encoding: identity, chunked", body=CHUNKS), NOTHING),
+}
+
+
+class Requests(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client, self.server = self.add_client_and_server()
+        only = {"methods": ["GET"]}
+        self.rig.mesh.write(
+            "server.yaml", objects.service("server", "server", SERVICE, PORT),
+            objects.routes("server", "routes", books={"pathRegex": "/books-bought", **only},
+                           open={"pathRegex": "/open/.*", **only},
+                           buy={"pathRegex": "/buy", "methods": ["POST"]},
+                           vip={"pathRegex": "/vip", "headers": [{"x-level": "gold"}], **only}),
+            objects.target("server", "access", "server", [("client", "client")],
+                           ("HTTPRouteGroup", "routes", ["books", "open", "buy", "vip"])))
+        self.start_mesh()
+        self.app = Recorder(self.server.namespace.listen("127.0.0.1", PORT))
+        self.addCleanup(self.app.close)
+        self.wait_for_status(self.client, 200, HOST.decode())
+        identity = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
+        self.ways = {
+            "through the client's Envoy": lambda: self.client.namespace.connect(
+                SERVICE, PORT, timeout=5),
+            "straight to the server's": lambda: identity.dial(
+                self.client, self.server.address, PORT, "server.server.svc.cluster.local")}
+
+    def send(self, dial, request):
+        """Envoy's first status."""
+        with dial() as connection:
+            connection.sendall(request)
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            answer.read()
+            return answer.status
+
+    def check(self, kinds):
+        for way, dial in self.ways.items():
+            self.app.heard.clear()
+            for kind, (request, target) in kinds.items():
+                with self.subTest(way, kind=kind):
+                    before = len(self.app.heard)
+                    status = self.send(dial, request)
+                    heard = self.app.heard[before:]
+                    if target is NOTHING:
+                        self.assertEqual(heard, [])
+                        self.assertIn(status, REFUSALS)
+                        continue
+                    self.assertEqual([head[0].split(b" ")[1] for head in heard], [target])
+                    self.assertEqual(status, 200)
+                    self.assertEqual(values(heard[0], b"host"), [HOST])
+            with self.subTest(way, kind="nothing arrives late"):
+                self.assertEqual(self.send(dial, get(BOOKS)), 200)
+                allowed = sum(target is not NOTHING for _, target in kinds.values())
+                self.assertEqual(len(self.app.heard), allowed + 1)
+
+    def test_no_request_is_ambiguous_to_the_application(self):
+        with self.subTest("a path that hides another"):
+            self.check(PATHS)
+        with self.subTest("headers that occur twice"):
+            self.check(HEADERS)
+
+
+if __name__ == "__main__":
+    meshcase.main()
