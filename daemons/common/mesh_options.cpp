@@ -139,7 +139,7 @@ void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& na
       ->default_str(options.trust_domain.str());
 }
 
-void add_log_level(CLI::App& app, MeshOptions& options) {
+void add_log_options(CLI::App& app, MeshOptions& options) {
   app.add_option_function<std::string>(
          "-v,--log-level",
          [&options](const std::string& text) {
@@ -149,6 +149,9 @@ void add_log_level(CLI::App& app, MeshOptions& options) {
          "Lowest level to log")
       ->check(CLI::IsMember(kLogLevels))
       ->default_str(kLogLevels[static_cast<std::size_t>(options.log_level)]);
+  app.add_option("--audit-log", options.audit_log,
+                 "Record of every issued certificate: a FILE (mode 0600, appended to, opened again "
+                 "when it was moved away) or - for stdout; one JSON line each");
 }
 
 int parse(CLI::App& app, int argc, char** argv) {

@@ -49,6 +49,7 @@ struct MeshOptions {
   std::string mesh_name = "osm";
   TrustDomain trust_domain{"cluster.local"};
   LogLevel log_level = LogLevel::kInfo;
+  std::string audit_log;  // a file, or "-" for stdout; empty: none
 };
 
 // `app` and the values are used until parse() returns; `app` captures defaults.
@@ -59,7 +60,8 @@ void add_address(CLI::App& app, const std::string& flag, net::Address& address,
 void add_http_address(CLI::App& app, MeshOptions& options);
 // The CA, the namespace, the mesh's name and its trust domain.
 void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& namespace_text);
-void add_log_level(CLI::App& app, MeshOptions& options);
+// The log's level and the audit log.
+void add_log_options(CLI::App& app, MeshOptions& options);
 
 // Accepts values that `valid` accepts; else the error is "'x' is not <what>".
 CLI::Validator names(bool (*valid)(std::string_view), const char* what);

@@ -22,7 +22,7 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
       refused.status = 415;
       return refused;
     }
-    AdmissionAnswer answer = review(request.body);
+    AdmissionAnswer answer = review(request);
     return net::json_response(std::move(answer.body), answer.status);
   });
   return net::HttpServer::start({.listen = options.address,

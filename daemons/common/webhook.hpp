@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/inject/admission.hpp"
@@ -16,14 +15,14 @@ namespace osm::daemon {
 struct WebhookOptions {
   net::Address address;
   std::string path;
-  std::function<AdmissionAnswer(std::string_view body)> review;
+  std::function<AdmissionAnswer(const net::Request& request)> review;
   const certificate::KeptCertificate& certificate;  // outlives the server, as all references do
   std::string client_ca_pem{};                      // as in HttpServerOptions
   OwnRuntime& runtime;
   Executor& handlers;  // `review` runs there
 };
 
-// The server has `review` answer bodies of type application/json, and refuses others with 415: no
+// The server has `review` answer requests of type application/json, and refuses others with 415: no
 // page of a browser can send that type unasked. Failure: as HttpServer::start().
 Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& options);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "audit_log.hpp"
 #include "base/log_limit.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
@@ -135,12 +136,19 @@ class Controller final : public daemon::Daemon {
                                          .proxy_recall_interval = options_.proxy_recall_interval}));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
+    if (!options_.audit_log.empty()) {
+      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+    }
     manager_ = certificate::make_manager(
-        {.issuer = std::move(issuer), .runtime = runtime_, .key_parameters = [this] {
-           const MeshConfig config = mesh_->spec().get_mesh_config();
-           return certificate::KeyParameters{config.certificates.key_type,
-                                             config.certificates.rsa_bits};
-         }});
+        {.issuer = std::move(issuer),
+         .runtime = runtime_,
+         .key_parameters =
+             [this] {
+               const MeshConfig config = mesh_->spec().get_mesh_config();
+               return certificate::KeyParameters{config.certificates.key_type,
+                                                 config.certificates.rsa_bits};
+             },
+         .audit = audit_.get()});
     return {};
   }
 
@@ -190,8 +198,8 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  // Objects that are left out, and a CA that does not sign. Neither makes the controller not ready:
-  // certificates that were signed before stay in use.
+  // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
+  // makes the controller not ready: certificates that were signed before stay in use.
   std::vector<Problem> problems() const {
     std::vector<Problem> problems = control_plane_->status().problems;
     if (const Status signs = signer_->health(); !signs.ok())
@@ -200,6 +208,8 @@ class Controller final : public daemon::Daemon {
                                          .path = "certificate authority",
                                          .field = {},
                                          .cause = signs.error().message});
+    if (audit_)
+      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
     return problems;
   }
 
@@ -224,6 +234,7 @@ class Controller final : public daemon::Daemon {
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
   const certificate::Issuer* signer_ = nullptr;  // the manager's
+  std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
   std::unique_ptr<net::HttpServer> http_;

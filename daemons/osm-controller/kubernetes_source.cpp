@@ -121,7 +121,7 @@ class KubernetesSource final : public MeshSource {
             daemon::start_webhook(
                 {.address = options_.validator_address,
                  .path = "/validate",
-                 .review = [this](std::string_view body) { return validator_->review(body); },
+                 .review = [this](const auto& request) { return validator_->review(request.body); },
                  .certificate = *certificate_,
                  .runtime = runtime_,
                  .handlers = runtime_.blocking}));

@@ -17,6 +17,7 @@ int parse_options(int argc, char** argv, Options& options) {
       "  osm-controller --mesh-dir /etc/osm/mesh --state-dir /var/lib/osm \\\n"
       "      --ads-address 0.0.0.0:15128 --http-address 127.0.0.1:9091\n"
       "  osm-controller --in-cluster --state-dir /run/osm/state --http-address 0.0.0.0:9091\n"
+      "  osm-controller --mesh-dir /etc/osm/mesh --audit-log /var/log/osm-certificates.json\n"
       "  osm-controller --kubeconfig ~/.kube/config --state-dir ./state\n"
       "It writes JSON log lines to stderr and ends on SIGTERM or SIGINT.\n"
       "`osm --help` shows how to inspect a running controller.");
@@ -59,7 +60,7 @@ int parse_options(int argc, char** argv, Options& options) {
                  "Seconds between the reconnections by which proxies show their newer certificates "
                  "while a root is replaced")
       ->check(CLI::Range(1, 3600));
-  daemon::add_log_level(app, options);
+  daemon::add_log_options(app, options);
   const int code = daemon::parse(app, argc, argv);
   options.proxy_recall_interval = std::chrono::seconds(recall);
   return code;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "audit_log.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
@@ -110,7 +111,11 @@ class Injector final : public daemon::Daemon {
 
   Status start_certificates() {
     OSM_TRY(start_roots());
-    manager_ = certificate::make_manager({.issuer = roots_->issuer(), .runtime = runtime_});
+    if (!options_.audit_log.empty()) {
+      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+    }
+    manager_ = certificate::make_manager(
+        {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
     OSM_TRY(certificate_, certificate::KeptCertificate::issue(
                               *manager_, webhook_subject(roots_->trust_domains())));
     // Steps are taken by a controller, which serves proxies.
@@ -148,15 +153,17 @@ class Injector final : public daemon::Daemon {
   }
 
   Status start_servers() {
-    OSM_TRY(webhook_,
-            daemon::start_webhook(
-                {.address = options_.listen,
-                 .path = "/mutate-pod-creation",
-                 .review = [this](std::string_view body) { return injector_->review(body); },
-                 .certificate = *certificate_,
-                 .client_ca_pem = options_.client_ca_pem,
-                 .runtime = runtime_,
-                 .handlers = admissions_.executor()}));
+    OSM_TRY(webhook_, daemon::start_webhook({.address = options_.listen,
+                                             .path = "/mutate-pod-creation",
+                                             .review =
+                                                 [this](const net::Request& request) {
+                                                   return injector_->review(request.body,
+                                                                            request.client);
+                                                 },
+                                             .certificate = *certificate_,
+                                             .client_ca_pem = options_.client_ca_pem,
+                                             .runtime = runtime_,
+                                             .handlers = admissions_.executor()}));
     OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
                                             .runtime = runtime_,
                                             .missing = [this] { return missing(); },
@@ -217,6 +224,8 @@ class Injector final : public daemon::Daemon {
     std::vector<Problem> problems = spec_->list_problems();
     for (Problem& root : problems_of(roots_->status(), runtime_.clock.wall_now()))
       problems.push_back(std::move(root));
+    if (audit_)
+      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
     return problems;
   }
 
@@ -243,6 +252,7 @@ class Injector final : public daemon::Daemon {
   std::unique_ptr<RotationRecord> record_;
   std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record
   std::unique_ptr<RootRotation> roots_;
+  std::unique_ptr<daemon::AuditLog> audit_;  // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<inject::Injector> injector_;

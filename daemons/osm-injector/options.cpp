@@ -44,7 +44,7 @@ void add_sidecar_options(CLI::App& app, Options& options) {
          "1.29; `auto` checks the version at the start")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->default_str("auto");
-  daemon::add_log_level(app, options);
+  daemon::add_log_options(app, options);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ int parse_options(int argc, char** argv, Options& options) {
   app.option_defaults()->always_capture_default();
   app.footer(
       "Examples:\n"
-      "  osm-injector --in-cluster --http-address 0.0.0.0:9091\n"
+      "  osm-injector --in-cluster --http-address 0.0.0.0:9091 --audit-log -\n"
       "  osm-injector --kubeconfig ~/.kube/config --envoy-image envoy:v1.40.0\n"
       "It keeps its webhook osm-webhook-<mesh name> in the API server. It writes JSON log lines "
       "to\n"

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "osm/certificate/audit.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/object.hpp"
@@ -114,11 +115,13 @@ class OSM_API ControlPlane {
 
   // Certifies the key of `request_pem` for the proxy of `workload`, and expects that proxy's stream
   // from now on. The requester keeps the key. The control plane does not renew the certificate.
+  // `requester` is for the audit log.
   // Failure: kInvalidArgument (the request does not name exactly proxy_subject(); a thread of the
   // executor); the manager's.
   // Thread: any but the executor's. Blocking: until the CA answers.
   virtual Result<std::shared_ptr<const certificate::Certificate>> issue_proxy_certificate(
-      const Workload& workload, const std::string& request_pem, std::chrono::seconds validity) = 0;
+      const Workload& workload, const std::string& request_pem, std::chrono::seconds validity,
+      const certificate::Requester& requester = {}) = 0;
 
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;

@@ -1,17 +1,11 @@
 #include "admin/admin_json.hpp"
 
-#include <array>
-
 #include "base/times.hpp"
 
 namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
-
-// In the order of certificate::Usage.
-constexpr std::array kUsages{"workload", "proxy", "controller", "webhook", "gateway"};
-static_assert(static_cast<std::size_t>(certificate::Usage::kGateway) + 1 == kUsages.size());
 
 std::string time_text(WallTime time) { return rfc3339(time, 3); }
 
@@ -66,7 +60,7 @@ json::object to_json(const certificate::ProxyCertificate& certificate) {
 json::object to_json(const certificate::Certificate& certificate) {
   return {{"common_name", certificate.subject.common_name.str()},
           {"spiffe_id", certificate.subject.spiffe_id.str()},
-          {"usage", kUsages.at(static_cast<std::size_t>(certificate.subject.usage))},
+          {"usage", certificate::usage_text(certificate.subject.usage)},
           {"serial_number", certificate.serial_number},
           {"fingerprint", certificate.fingerprint},
           {"not_before", time_text(certificate.not_before)},

@@ -112,8 +112,9 @@ Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
   OSM_TRY(const BootstrapRequest decoded, decode(request.body));
   OSM_TRY(const Workload workload, find_workload(options, decoded.workload));
   OSM_TRY(const auto issued,
-          options.control_plane.issue_proxy_certificate(workload, decoded.request_pem,
-                                                        certificate::kProxyCertificateValidity));
+          options.control_plane.issue_proxy_certificate(
+              workload, decoded.request_pem, certificate::kProxyCertificateValidity,
+              {.reason = certificate::IssueReason::kBootstrap, .identity = request.client}));
   const certificate::Certificate& certificate = *issued;
   const std::string bundle = options.certificates.trust_bundle_pem();
   OSM_TRY(const auto files,

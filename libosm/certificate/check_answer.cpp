@@ -65,15 +65,22 @@ Status check_times(const Answer& answer, X509& leaf, WallTime now) {
   return {};
 }
 
-// Result: leaf and intermediates in order, PEM, without the root.
-Result<std::string> verified_chain(const Answer& answer, std::span<const X509Handle> sent,
-                                   TrustedRoots& trusted, WallTime now) {
+struct Verified {
+  std::string sent_pem;  // leaf and intermediates in order, without the root
+  std::string root_fingerprint;
+};
+
+Result<Verified> verified_chain(const Answer& answer, std::span<const X509Handle> sent,
+                                TrustedRoots& trusted, WallTime now) {
   OSM_TRY(const TrustedRoots::Roots roots, trusted.of(answer.trust_bundle_pem));
   const auto chain = x509::verified_chain(*sent.front(), sent.subspan(1), *roots, now);
   if (!chain)
     return not_used(answer.subject, "its chain does not end at a root of the trust bundle (" +
                                         chain.error().message + ")");
-  return openssl::sent_pem(*chain);
+  Verified verified;
+  OSM_TRY(verified.sent_pem, openssl::sent_pem(*chain));
+  OSM_TRY(verified.root_fingerprint, x509::fingerprint(*chain->back()));
+  return verified;
 }
 
 }  // namespace
@@ -102,16 +109,17 @@ Result<Certificate> check_answer(const Answer& answer, const EVP_PKEY& asked, co
   for (const Status& check :
        {check_names(subject, leaf), check_uses(subject, leaf), check_times(answer, leaf, now)})
     if (!check) return check.error();
-  OSM_TRY(std::string chain, verified_chain(answer, *sent, roots, now));
+  OSM_TRY(Verified chain, verified_chain(answer, *sent, roots, now));
   OSM_TRY(std::string fingerprint, x509::fingerprint(leaf));
   return Certificate{
       .subject = subject,
-      .chain_pem = std::move(chain),
+      .chain_pem = std::move(chain.sent_pem),
       .private_key = {},
       .serial_number = x509::serial_number(leaf),
       .fingerprint = std::move(fingerprint),
       .issuer_id = {},
       .issuer_key_id = x509::issuer_key_id(leaf),
+      .root_fingerprint = std::move(chain.root_fingerprint),
       .not_before = x509::not_before(leaf),
       .not_after = x509::not_after(leaf),
   };

@@ -66,6 +66,7 @@ class CachingManager final : public Manager {
       : issuer_(std::move(options.issuer)),
         runtime_(options.runtime),
         key_parameters_(std::move(options.key_parameters)),
+        audit_(options.audit),
         issuer_id_(issuer_->id()),
         last_look_(runtime_.clock.wall_now()),
         trust_bundle_(issuer_->trust_bundle_pem()),
@@ -81,7 +82,8 @@ class CachingManager final : public Manager {
     announcements_.stop();
   }
 
-  Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity) override {
+  Result<CertificatePtr> issue_certificate(const Subject& subject, seconds validity,
+                                           const Requester& requester) override {
     if (validity < seconds(1))
       return Error{ErrorCode::kInvalidArgument, "common name \"" + subject.common_name.str() +
                                                     "\": a validity of " +
@@ -93,7 +95,7 @@ class CachingManager final : public Manager {
     const CertificatePtr current = entry->current;
     const bool valid = current && is_valid(*current, runtime_.clock.wall_now());
     if (valid && runtime_.clock.wall_now() < entry->renew_at) return current;
-    auto issued = fly(std::move(lock), entry);
+    auto issued = fly(std::move(lock), entry, requester);
     if (!issued && valid) return current;
     return issued;
   }
@@ -114,14 +116,15 @@ class CachingManager final : public Manager {
     if (!found || !(*found)->current)
       return Error{ErrorCode::kNotFound,
                    "no certificate is held under common name \"" + common_name.str() + "\""};
-    return fly(std::move(lock), EntryPtr(*found));
+    return fly(std::move(lock), EntryPtr(*found), {.reason = IssueReason::kRotation});
   }
 
   Result<CertificatePtr> certify_request(const Subject& subject, const std::string& request_pem,
-                                         seconds validity) override {
+                                         seconds validity, const Requester& requester) override {
     const SteadyTime start = runtime_.clock.steady_now();
     auto certified =
         count(certify(*issuer_, subject, request_pem, validity, runtime_.clock, roots_), start);
+    if (certified) record(**certified, requester, IssueReason::kFirst);
     report(subject, certified, {});
     return certified;
   }
@@ -176,7 +179,7 @@ class CachingManager final : public Manager {
 
   // Joins the entry's flight or starts one. Result: the flight's result, whatever the old
   // certificate is worth.
-  Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry) {
+  Result<CertificatePtr> fly(Lock lock, const EntryPtr& entry, const Requester& requester) {
     if (const auto other = entry->flight; other.valid()) {
       lock.unlock();
       return other.get();
@@ -184,9 +187,11 @@ class CachingManager final : public Manager {
     std::promise<Result<CertificatePtr>> flight;
     entry->flight = flight.get_future().share();
     const std::function<seconds()> validity = entry->validity;
+    const CertificatePtr before = entry->current;
     lock.unlock();
     const auto attempt = guarded([&] { return issue_new(entry->subject, validity()); });
     const auto issued = attempt ? *attempt : Result<CertificatePtr>(attempt.error());
+    if (issued) record(**issued, requester, reason_after(before.get(), **issued));
     lock.lock();
     entry->flight = {};
     const Landing landing = land(entry, issued);
@@ -203,6 +208,25 @@ class CachingManager final : public Manager {
         issue(*issuer_, subject, life, key_parameters_ ? key_parameters_() : KeyParameters{},
               runtime_.clock, roots_),
         start);
+  }
+
+  static IssueReason reason_after(const Certificate* before, const Certificate& issued) {
+    if (!before) return IssueReason::kFirst;
+    return before->issuer_id == issued.issuer_id ? IssueReason::kRenewal : IssueReason::kRotation;
+  }
+
+  // `otherwise`: the reason if the requester has none.
+  void record(const Certificate& issued, const Requester& requester, IssueReason otherwise) {
+    if (!audit_) return;
+    Requester named = requester;
+    named.reason = requester.reason.value_or(otherwise);
+    const auto recorded = guarded([&] {
+      audit_->issued(issued, named);
+      return true;
+    });
+    if (!recorded)
+      runtime_.log.error("the audit log failed", {{"error", recorded.error().message},
+                                                  {"serial_number", issued.serial_number}});
   }
 
   Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start) {
@@ -368,7 +392,8 @@ class CachingManager final : public Manager {
       const EntryPtr entry = entries_.at(due_.begin()->second);
       schedule(*entry, kNever);
       const SteadyTime start = runtime_.clock.steady_now();
-      (void)fly(std::move(lock), entry);  // which schedules the next attempt and reports a failure
+      // It schedules the next attempt, and reports a failure.
+      (void)fly(std::move(lock), entry, {});
       last_look_ += runtime_.clock.steady_now() - start;  // a slow CA is not a jump
     }
     renewals_.post([this] { look(); });
@@ -379,6 +404,7 @@ class CachingManager final : public Manager {
   const std::shared_ptr<Issuer> issuer_;
   const Runtime runtime_;
   const std::function<KeyParameters()> key_parameters_;
+  AuditSink* const audit_;
   TrustedRoots roots_;
   Notifier<const CertificatePtr&> issued_;
   Notifier<> ca_changed_;

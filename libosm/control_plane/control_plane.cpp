@@ -65,8 +65,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         .runtime = options_.runtime,
         .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
-        .issue = [this](const Workload& workload, const std::string& request,
-                        auto validity) { return certify_proxy(workload, request, validity); }});
+        .issue = [this](const auto&... arguments) { return certify_proxy(arguments...); }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
                                    .connections = options_.ads_connections,
@@ -124,10 +123,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
   Result<certificate::CertificatePtr> issue_proxy_certificate(
-      const Workload& workload, const std::string& request_pem,
-      std::chrono::seconds validity) override {
+      const Workload& workload, const std::string& request_pem, std::chrono::seconds validity,
+      const certificate::Requester& requester) override {
     OSM_TRY(check_may_wait(options_.runtime.executor, "ControlPlane::issue_proxy_certificate"));
-    return certify_proxy(workload, request_pem, validity);
+    return certify_proxy(workload, request_pem, validity, requester);
   }
 
   std::vector<Proxy> list_proxies() const override { return ads_->list_proxies(); }
@@ -191,9 +190,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   // Blocking: until the CA answers.
   Result<certificate::CertificatePtr> certify_proxy(const Workload& workload,
                                                     const std::string& request_pem,
-                                                    std::chrono::seconds validity) {
+                                                    std::chrono::seconds validity,
+                                                    const certificate::Requester& requester) {
     const certificate::Subject subject = proxy_subject(workload);
-    auto issued = options_.certificates.certify_request(subject, request_pem, validity);
+    auto issued = options_.certificates.certify_request(subject, request_pem, validity, requester);
     if (issued.ok())
       catalog_->expect_proxy({.common_name = subject.common_name,
                               .proxy_id = workload.proxy_id,

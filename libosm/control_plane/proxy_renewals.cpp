@@ -23,6 +23,11 @@ std::string sha256(const std::string& text) {
   return digest;
 }
 
+// "10.0.0.7:41234" of gRPC's "ipv4:10.0.0.7:41234".
+std::string host_and_port(const std::string& address) {
+  return address.substr(address.find(':') + 1);
+}
+
 wire::KeyType key_type(KeyType type) {
   switch (type) {
     case KeyType::kRsa:
@@ -95,9 +100,14 @@ std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
 
 ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, Response response) {
   const Workload& workload = question.workload->workload;
-  OSM_TRY(const certificate::CertificatePtr issued,
-          options_.issue(workload, question.request.request_pem(),
-                         certificate::kProxyCertificateValidity));
+  OSM_TRY(
+      const certificate::CertificatePtr issued,
+      options_.issue(
+          workload, question.request.request_pem(), certificate::kProxyCertificateValidity,
+          {.reason = certificate::IssueReason::kRenewal,
+           .address = host_and_port(question.peer.address),
+           .identity =
+               model::proxy_spiffe_id(question.peer.trust_domain, question.peer.identity).str()}));
   options_.runtime.log.info("proxy certificate renewed",
                             {{"workload", workload.name.str()},
                              {"uuid", workload.proxy_id.str()},

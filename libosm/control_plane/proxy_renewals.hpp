@@ -26,7 +26,8 @@ struct ProxyRenewalsOptions {
   std::function<TrustDomains()> trust_domains;
   std::function<certificate::Subject(const Workload&)> proxy_subject;
   std::function<Result<certificate::CertificatePtr>(const Workload&, const std::string& request_pem,
-                                                    std::chrono::seconds validity)>
+                                                    std::chrono::seconds validity,
+                                                    const certificate::Requester&)>
       issue;
 };
 

@@ -135,6 +135,7 @@ Result<AdmissionRequest> read_request(json::value review, std::string& uid) {
     read.kind = kind["kind"].required_text();
     read.ns = request["namespace"].text().value_or("");
     read.name = request["name"].text().value_or("");
+    read.user = request["userInfo"]["username"].text().value_or("");
     read.dry_run = request["dryRun"].boolean().value_or(false);
     for (const char* name : {"object", "oldObject"})
       if (request[name].present()) static_cast<void>(request[name].required_map());

@@ -32,6 +32,7 @@ struct AdmissionRequest {
   std::string kind;
   std::string ns;    // empty: cluster-scoped. A new object may lack its own namespace.
   std::string name;  // empty: the server generates one later
+  std::string user;  // name of the user who made the request, as the server authenticated them
   bool dry_run = false;
   boost::json::object object;      // empty at DELETE
   boost::json::object old_object;  // empty at CREATE

@@ -20,12 +20,12 @@ class InjectorImpl final : public Injector {
  public:
   explicit InjectorImpl(InjectorOptions options) : options_(std::move(options)) {}
 
-  AdmissionAnswer review(std::string_view body) override {
+  AdmissionAnswer review(std::string_view body, std::string_view client) override {
     const SteadyTime start = options_.runtime.clock.steady_now();
     const char* outcome = "malformed";
     bool refused = true;
     AdmissionAnswer answer = answer_admission(body, [&](const AdmissionRequest& request) {
-      auto response = decide(request);
+      auto response = decide(request, client);
       if (response.ok()) {
         refused = false;
         outcome = response->patch.empty() ? "untouched" : "injected";
@@ -55,7 +55,7 @@ class InjectorImpl final : public Injector {
     return name.empty() ? text_at(metadata, "generateName") : name;
   }
 
-  Result<AdmissionResponse> decide(const AdmissionRequest& request) {
+  Result<AdmissionResponse> decide(const AdmissionRequest& request, std::string_view client) {
     const bool pod = request.kind == "Pod" && request.group.empty();
     if (!pod || request.operation != "CREATE") return AdmissionResponse{};
     if (!is_dns_label(request.ns)) {
@@ -66,10 +66,11 @@ class InjectorImpl final : public Injector {
     OSM_TRY(const bool wanted,
             wants_sidecar(request.object, ns, {options_.mesh_name, options_.osm_namespace}));
     if (!wanted) return AdmissionResponse{};
-    return inject(request, ns);
+    return inject(request, ns, client);
   }
 
-  Result<AdmissionResponse> inject(const AdmissionRequest& request, const InjectionNamespace& ns) {
+  Result<AdmissionResponse> inject(const AdmissionRequest& request, const InjectionNamespace& ns,
+                                   std::string_view client) {
     OSM_TRY(const MeshConfig config, options_.mesh_config());
     OSM_TRY(const bool metrics, wants_metrics(ns));
     // Derive the UUID from the request, so that a repeated request finds the Secret of the first
@@ -92,7 +93,10 @@ class InjectorImpl final : public Injector {
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;
-    OSM_TRY(write_bootstrap(proxy, patched));
+    OSM_TRY(write_bootstrap(proxy, patched,
+                            {.reason = certificate::IssueReason::kInjection,
+                             .address = std::string(client),
+                             .identity = request.user}));
     options_.runtime.log.info("sidecar injected", {{"namespace", request.ns},
                                                    {"name", name_of(request)},
                                                    {"account", patched.account.name},
@@ -100,11 +104,13 @@ class InjectorImpl final : public Injector {
     return response;
   }
 
-  Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched) {
+  Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched,
+                         const certificate::Requester& requester) {
     const TrustDomains domains =
         options_.trust_domains ? options_.trust_domains() : options_.trust_domain;
     OSM_TRY(const certificate::CertificatePtr issued,
-            issue_for_pod(options_.certificates, domains.signing, proxy, patched.account));
+            issue_for_pod(options_.certificates, domains.signing,
+                          {proxy, patched.account, WorkloadKind::kPod}, requester));
     const std::string bundle = options_.certificates.trust_bundle_pem();
     OSM_TRY(auto files, pod_bootstrap({.certificate = *issued,
                                        .trust_bundle_pem = bundle,

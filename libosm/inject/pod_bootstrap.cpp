@@ -56,13 +56,13 @@ std::string certificate_source(const std::string& issuer_id, const std::string& 
 
 Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                                   const TrustDomain& trust_domain,
-                                                  const ProxyId& proxy,
-                                                  const ServiceAccount& account) {
-  const certificate::Subject subject{
-      model::pod_common_name(proxy, account.ns),
-      model::proxy_spiffe_id(trust_domain, {proxy, account, WorkloadKind::kPod}),
-      certificate::Usage::kProxy};
-  auto issued = manager.issue_certificate(subject, certificate::kProxyCertificateValidity);
+                                                  const model::ProxyIdentity& proxy,
+                                                  const certificate::Requester& requester) {
+  const certificate::Subject subject{model::pod_common_name(proxy.id, proxy.account.ns),
+                                     model::proxy_spiffe_id(trust_domain, proxy),
+                                     certificate::Usage::kProxy};
+  auto issued =
+      manager.issue_certificate(subject, certificate::kProxyCertificateValidity, requester);
   // Only the Secret keeps the certificate.
   manager.release_certificate(subject.common_name);
   if (!issued.ok()) return issued.error().with_context("the proxy certificate");
@@ -85,7 +85,8 @@ Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
                                              const TrustDomains& trust_domain, const ProxyId& proxy,
                                              const ServiceAccount& account) {
   OSM_TRY(const certificate::CertificatePtr issued,
-          issue_for_pod(manager, trust_domain.signing, proxy, account));
+          issue_for_pod(manager, trust_domain.signing, {proxy, account, WorkloadKind::kPod},
+                        {.reason = certificate::IssueReason::kRenewal}));
   const std::string bundle = manager.trust_bundle_pem();
   PodCertificate result{
       certificate_files(*issued, bundle, trust_domain, std::string(kBootstrapDirectory)),

@@ -8,6 +8,7 @@
 
 #include "inject/envoy_bootstrap.hpp"
 #include "inject/probes.hpp"
+#include "model/names.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
@@ -26,8 +27,8 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
 // As issue_pod_certificate(), for callers that also make the rest of the Secret.
 Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                                   const TrustDomain& trust_domain,
-                                                  const ProxyId& proxy,
-                                                  const ServiceAccount& account);
+                                                  const model::ProxyIdentity& proxy,
+                                                  const certificate::Requester& requester);
 
 // The file of the certificate's key.
 BootstrapFile key_file(const certificate::Certificate& certificate);

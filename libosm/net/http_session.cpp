@@ -9,6 +9,8 @@
 #include <exception>
 #include <utility>
 
+#include "net/listener.hpp"
+
 namespace osm::inline v1::net {
 namespace {
 
@@ -60,7 +62,10 @@ Response run_handler(const SessionContext& context, const Request& request) {
 HttpSession::HttpSession(StreamProtocol::socket socket,
                          std::shared_ptr<const SessionContext> context,
                          std::function<void()> on_end)
-    : wire_(std::move(socket)), context_(std::move(context)), on_end_(std::move(on_end)) {}
+    : wire_(std::move(socket)),
+      context_(std::move(context)),
+      on_end_(std::move(on_end)),
+      client_(client_text(wire_.socket().socket().native_handle())) {}
 
 HttpSession::~HttpSession() { on_end_(); }
 
@@ -153,6 +158,7 @@ void HttpSession::handle() {
   request->method = head_ ? "GET" : std::string(message.method_string());
   request->content_type = std::string(message[http::field::content_type]);
   request->body = parser_->release().body();
+  request->client = client_;
   if (!context_->begin_handler()) return close();
   busy_ = true;
   wire_.socket().expires_never();

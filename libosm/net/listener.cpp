@@ -9,6 +9,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace osm::inline v1::net {
 namespace {
@@ -16,6 +17,14 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using Endpoint = asio::generic::stream_protocol::endpoint;
+
+// User of the process at the other end of a Unix socket.
+std::optional<uid_t> peer_uid(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
 
 Error failed(const error_code& error, const Address& address, std::string_view what) {
   const std::string message =
@@ -117,10 +126,19 @@ Address local_address(const Listener& listener, const Address& asked) {
 }
 
 bool is_trusted_peer(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const std::optional<uid_t> uid = peer_uid(fd);
+  return uid && (*uid == ::geteuid() || *uid == 0);
+}
+
+std::string client_text(int fd) {
+  asio::ip::tcp::endpoint tcp;
+  auto size = static_cast<socklen_t>(tcp.capacity());
+  if (::getpeername(fd, tcp.data(), &size) != 0) return {};
+  const int family = tcp.data()->sa_family;
+  if (family == AF_INET || family == AF_INET6)
+    return Address{tcp.address().to_string(), tcp.port(), ""}.str();
+  const std::optional<uid_t> uid = peer_uid(fd);
+  return uid ? "uid " + std::to_string(*uid) : "";
 }
 
 }  // namespace osm::inline v1::net

@@ -4,6 +4,7 @@
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <string>
 
 #include "osm/net/address.hpp"
 #include "osm/result.hpp"
@@ -20,5 +21,8 @@ Address local_address(const Listener& listener, const Address& asked);
 
 // True if the process at the other end of a Unix socket runs as this process's user, or as root.
 bool is_trusted_peer(int fd);
+
+// The other end of a connection, as Request::client; empty: it is gone.
+std::string client_text(int fd);
 
 }  // namespace osm::inline v1::net

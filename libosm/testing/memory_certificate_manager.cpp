@@ -80,7 +80,8 @@ int MemoryCertificateManager::issued() const {
 }
 
 Result<CertificatePtr> MemoryCertificateManager::issue_certificate(const Subject& subject,
-                                                                   std::chrono::seconds validity) {
+                                                                   std::chrono::seconds validity,
+                                                                   const certificate::Requester&) {
   CertificatePtr replaced;
   {
     std::lock_guard lock(state_->mutex);
@@ -127,7 +128,8 @@ Result<CertificatePtr> MemoryCertificateManager::rotate_certificate(const Common
 
 Result<CertificatePtr> MemoryCertificateManager::certify_request(const Subject& subject,
                                                                  const std::string&,
-                                                                 std::chrono::seconds validity) {
+                                                                 std::chrono::seconds validity,
+                                                                 const certificate::Requester&) {
   std::lock_guard lock(state_->mutex);
   return state_->make(subject, validity, false);
 }

@@ -61,6 +61,7 @@ struct Rig {
   testing::MemoryMeshSpec spec;
   TrustDomains domain{kDomain};
   ChangingIssuer* issuer = nullptr;
+  std::vector<certificate::Requester> requesters;
   std::unique_ptr<certificate::Manager> manager = make();
   Workload workload{.name = {"shop", "web-1"},
                     .proxy_id = kId,
@@ -75,8 +76,10 @@ struct Rig {
        .trust_domains = [this] { return domain; },
        .proxy_subject = [this](const Workload& of) { return subject(of); },
        .issue =
-           [this](const Workload& of, const std::string& request, auto validity) {
-             return manager->certify_request(subject(of), request, validity);
+           [this](const Workload& of, const std::string& request, auto validity,
+                  const certificate::Requester& requester) {
+             requesters.push_back(requester);
+             return manager->certify_request(subject(of), request, validity, requester);
            }}};
   certificate::CertificatePtr mine = certified();
 
@@ -217,6 +220,10 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     const certificate::Subject subject = rig.subject(rig.workload);
     const auto made = certificate::make_request(subject).value();
     const auto answer = rig.ask(rig.question(made.request_pem)).value();
+    REQUIRE(rig.requesters.size() == 1);
+    CHECK(rig.requesters[0].reason == certificate::IssueReason::kRenewal);
+    CHECK(rig.requesters[0].address == "10.0.0.1:1");
+    CHECK(rig.requesters[0].identity == rig.mine->subject.spiffe_id.str());
     REQUIRE_MESSAGE(answer.ok(), answer.error().text());
     const auto taken =
         certificate::check_answer({.subject = subject,

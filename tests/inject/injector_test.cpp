@@ -30,6 +30,22 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Remembers who asked for certificates.
+struct AskedManager final : testing::MemoryCertificateManager {
+  using MemoryCertificateManager::MemoryCertificateManager;
+  Result<certificate::CertificatePtr> issue_certificate(
+      const certificate::Subject& subject, std::chrono::seconds validity,
+      const certificate::Requester& requester = {}) override {
+    {
+      const std::lock_guard lock(mutex);
+      requesters.push_back(requester);
+    }
+    return MemoryCertificateManager::issue_certificate(subject, validity, requester);
+  }
+  std::mutex mutex;
+  std::vector<certificate::Requester> requesters;
+};
+
 // An injector in a cluster of one namespace.
 struct Mesh {
   testing::ManualClock clock;
@@ -37,7 +53,7 @@ struct Mesh {
   RandomRng rng;
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
-  testing::MemoryCertificateManager certificates{clock};
+  AskedManager certificates{clock};
   InjectionNamespace ns = golden_pod("plain").ns;
   Result<MeshConfig> config = MeshConfig{};
   Status storage;
@@ -68,7 +84,8 @@ struct Mesh {
     const AdmissionAnswer answer =
         injector->review(json::serialize(json::object{{"apiVersion", "admission.k8s.io/v1"},
                                                       {"kind", "AdmissionReview"},
-                                                      {"request", std::move(request)}}));
+                                                      {"request", std::move(request)}}),
+                         "10.0.0.9:4711");
     REQUIRE(answer.status == 200);
     return json::parse(answer.body).at("response").as_object();
   }
@@ -182,6 +199,23 @@ TEST_SUITE("inject::Injector") {
     CHECK(after.back() == 'Z');
     CHECK(after > years(5));
     CHECK(after < years(7));
+  }
+
+  TEST_CASE("the audit log is told who asked for a pod's certificate") {
+    Mesh mesh;
+    json::object request = request_for(golden_pod("plain").pod);
+    request["userInfo"] = {{"username", "system:serviceaccount:kube-system:replicaset-controller"}};
+    mesh.ask(request);
+    REQUIRE(mesh.certificates.requesters.size() == 1);
+    const certificate::Requester& requester = mesh.certificates.requesters[0];
+    CHECK(requester.reason == certificate::IssueReason::kInjection);
+    CHECK(requester.address == "10.0.0.9:4711");
+    CHECK(requester.identity == "system:serviceaccount:kube-system:replicaset-controller");
+    REQUIRE(issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
+                                  ProxyId("11111111-1111-4111-8111-111111111111"),
+                                  {"shop", "bookstore"})
+                .ok());
+    CHECK(mesh.certificates.requesters[1].reason == certificate::IssueReason::kRenewal);
   }
 
   TEST_CASE("a renewal writes the same files and annotations as the injection") {

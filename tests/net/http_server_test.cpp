@@ -115,6 +115,20 @@ TEST_SUITE("net::HttpServer") {
     CHECK(seen == "Application/JSON; charset=utf-8");
   }
 
+  TEST_CASE("the handler is told who the client is") {
+    const Handler who = [](const Request& request) { return text_response(request.client); };
+    const Server tcp({}, who);
+    const auto answer = tcp.call("GET", "/");
+    REQUIRE(answer.ok());
+    const auto address = parse_address(answer->body);
+    REQUIRE_MESSAGE(address.ok(), answer->body);
+    CHECK(address->host == "127.0.0.1");
+    CHECK(address->port != tcp.server->address().port);
+    testing::TemporaryDirectory directory;
+    const Server local({.listen = {.unix_path = directory.file("socket")}}, who);
+    CHECK(local.call("GET", "/")->body == "uid " + std::to_string(::geteuid()));
+  }
+
   TEST_CASE("a media type is recognized in any case and with any parameters, and no other is") {
     for (const char* type : {"application/json", "Application/JSON", " application/json ;a=b",
                              "application/json;charset=utf-8"})

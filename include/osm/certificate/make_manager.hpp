@@ -23,6 +23,7 @@ struct ManagerOptions {
   Runtime runtime;  // what is issued in the background blocks its `blocking`, one at a time
   // Called at every issuance, on any thread. Empty: ECDSA P-256.
   std::function<KeyParameters()> key_parameters = {};
+  AuditSink* audit = nullptr;  // outlives the manager; null: no audit log
 };
 
 // Lifetime: everything that `options` borrows outlives the manager. Its destructor waits for a

@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "osm/certificate/audit.hpp"
 #include "osm/certificate/secret_bytes.hpp"
 #include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
@@ -45,6 +47,23 @@ enum class Usage {
   kGateway,  // clientAuth: an ingress gateway towards workloads; with its DNS names
 };
 
+// "workload", "proxy", "controller", "webhook", "gateway".
+constexpr std::string_view usage_text(Usage usage) {
+  switch (usage) {
+    case Usage::kProxy:
+      return "proxy";
+    case Usage::kController:
+      return "controller";
+    case Usage::kWebhook:
+      return "webhook";
+    case Usage::kGateway:
+      return "gateway";
+    case Usage::kWorkload:
+      break;
+  }
+  return "workload";
+}
+
 // Content of a certificate: one common name, exactly one URI SAN, one usage.
 struct Subject {
   CommonName common_name;
@@ -61,10 +80,11 @@ struct Certificate {
   Subject subject;
   std::string chain_pem;  // leaf first, then intermediates, without the root
   PrivateKey private_key;
-  std::string serial_number;    // hex
-  std::string fingerprint;      // SHA-256 of the leaf, hex: safe to show
-  std::string issuer_id{};      // the CA that signed it: Issuer::id() at that time
-  std::string issuer_key_id{};  // authorityKeyIdentifier, hex; empty if it has none
+  std::string serial_number;       // hex
+  std::string fingerprint;         // SHA-256 of the leaf, hex: safe to show
+  std::string issuer_id{};         // the CA that signed it: Issuer::id() at that time
+  std::string issuer_key_id{};     // authorityKeyIdentifier, hex; empty if it has none
+  std::string root_fingerprint{};  // SHA-256 of the root that its chain ends at, hex
   WallTime not_before;
   WallTime not_after;
 };
@@ -90,12 +110,13 @@ class OSM_API Manager {
   // Result: the cached certificate of this subject while it need not be renewed, else a new one,
   // cached under its common name. If the CA fails, the cached one while it is valid. A certificate
   // lives at most `validity`, less a random part; later renewals of the name use the same value.
-  // Concurrent calls for one name share one issuance.
+  // Concurrent calls for one name share one issuance. `requester` is for the audit log.
   // Failure: kUnavailable (CA unreachable), kInvalidArgument (a name that cannot be certified, or a
   // common name that another subject holds), kInternal.
   // Thread: any but an event loop's. Blocking: until the CA answers.
   virtual Result<CertificatePtr> issue_certificate(const Subject& subject,
-                                                   std::chrono::seconds validity) = 0;
+                                                   std::chrono::seconds validity,
+                                                   const Requester& requester = {}) = 0;
 
   // Keeps a certificate of this subject cached until release_certificate(): issues it in the
   // background and repeats failed attempts. `validity` is read before every issuance, on any
@@ -115,7 +136,8 @@ class OSM_API Manager {
   // Thread, blocking: as above.
   virtual Result<CertificatePtr> certify_request(const Subject& subject,
                                                  const std::string& request_pem,
-                                                 std::chrono::seconds validity) = 0;
+                                                 std::chrono::seconds validity,
+                                                 const Requester& requester = {}) = 0;
 
   // Removes the certificate; its key is zeroed after its last user released it. Unknown names are
   // ignored.

@@ -60,9 +60,10 @@ struct PodCertificate {
   std::map<std::string, std::string> annotations;
 };
 
-// Issues the proxy certificate of a pod that runs as `account`, with a new key. The manager does
-// not keep it. The renewal time is about two thirds of its life, with jitter.
-// Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
+// Issues the next proxy certificate of a pod that runs as `account`, with a new key. The manager
+// does not keep it. The audit log calls it a renewal. The renewal time is about two thirds of its
+// life, with jitter. Failure: the manager's. Thread: any but an event loop's. Blocking: until the
+// CA answers.
 OSM_API Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
                                                      const TrustDomains& trust_domain,
                                                      const ProxyId& proxy,
@@ -101,10 +102,10 @@ class OSM_API Injector {
   // Answers one AdmissionReview. If the pod is to have a sidecar, the injector writes its bootstrap
   // Secret (except in a dry run) and returns a patch. The same request gets the same answer again.
   // Any failure refuses the pod, with a message that says what to do. At most 7 MB, 66 levels and
-  // 200,000 values of JSON are read.
+  // 200,000 values of JSON are read. `client`: the caller's address, for the audit log.
   // Thread: any but an event loop's, concurrently. Blocking: until the CA and the host's functions
   // have answered.
-  virtual AdmissionAnswer review(std::string_view body) = 0;
+  virtual AdmissionAnswer review(std::string_view body, std::string_view client = {}) = 0;
 };
 
 // Failure: none.

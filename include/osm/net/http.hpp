@@ -24,6 +24,8 @@ struct OSM_API Request {
   std::map<std::string, std::string> query;  // decoded; the last value of a repeated name
   std::string body;
   std::string content_type{};  // as sent, with its parameters; empty: no such header
+  // The client's end of the connection: "192.0.2.7:41234", or "uid 1000" of a Unix socket.
+  std::string client{};
 
   // The query parameter `name`. Failure: kInvalidArgument if it is missing or empty.
   Result<std::string> required(const std::string& name) const;

@@ -17,7 +17,7 @@
 
 namespace osm::inline v1::testing {
 
-class OSM_API MemoryCertificateManager final : public certificate::Manager {
+class OSM_API MemoryCertificateManager : public certificate::Manager {
  public:
   explicit MemoryCertificateManager(const Clock& clock);
   ~MemoryCertificateManager() override;
@@ -37,16 +37,18 @@ class OSM_API MemoryCertificateManager final : public certificate::Manager {
   int issued() const;
 
   // Serves a cached certificate until it ends. Each certificate lives exactly as long as requested.
-  Result<certificate::CertificatePtr> issue_certificate(const certificate::Subject& subject,
-                                                        std::chrono::seconds validity) override;
+  // `requester` is ignored: there is no audit log.
+  Result<certificate::CertificatePtr> issue_certificate(
+      const certificate::Subject& subject, std::chrono::seconds validity,
+      const certificate::Requester& requester = {}) override;
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& common_name) override;
   // Makes the certificate at once. After a failure nothing is cached: call it again.
   Result<certificate::CertificatePtr> keep_certificate(
       const certificate::Subject& subject, std::function<std::chrono::seconds()> validity) override;
   // Accepts every request. The name is neither cached nor announced.
-  Result<certificate::CertificatePtr> certify_request(const certificate::Subject& subject,
-                                                      const std::string& request_pem,
-                                                      std::chrono::seconds validity) override;
+  Result<certificate::CertificatePtr> certify_request(
+      const certificate::Subject& subject, const std::string& request_pem,
+      std::chrono::seconds validity, const certificate::Requester& requester = {}) override;
   void release_certificate(const CommonName& common_name) override;
   std::vector<certificate::CertificatePtr> list_certificates() const override;
   std::string trust_bundle_pem() const override;

@@ -27,10 +27,11 @@ class RecordingManager final : public certificate::Manager {
  public:
   explicit RecordingManager(certificate::Manager& manager) : manager_(manager) {}
 
-  Result<certificate::CertificatePtr> issue_certificate(const certificate::Subject& subject,
-                                                        std::chrono::seconds validity) override {
+  Result<certificate::CertificatePtr> issue_certificate(
+      const certificate::Subject& subject, std::chrono::seconds validity,
+      const certificate::Requester& requester) override {
     subjects.push_back(subject);
-    return manager_.issue_certificate(subject, validity);
+    return manager_.issue_certificate(subject, validity, requester);
   }
   Result<certificate::CertificatePtr> keep_certificate(
       const certificate::Subject& subject,
@@ -40,10 +41,10 @@ class RecordingManager final : public certificate::Manager {
   Result<certificate::CertificatePtr> rotate_certificate(const CommonName& name) override {
     return manager_.rotate_certificate(name);
   }
-  Result<certificate::CertificatePtr> certify_request(const certificate::Subject& subject,
-                                                      const std::string& request_pem,
-                                                      std::chrono::seconds validity) override {
-    return manager_.certify_request(subject, request_pem, validity);
+  Result<certificate::CertificatePtr> certify_request(
+      const certificate::Subject& subject, const std::string& request_pem,
+      std::chrono::seconds validity, const certificate::Requester& requester) override {
+    return manager_.certify_request(subject, request_pem, validity, requester);
   }
   void release_certificate(const CommonName& name) override { manager_.release_certificate(name); }
   std::vector<certificate::CertificatePtr> list_certificates() const override {

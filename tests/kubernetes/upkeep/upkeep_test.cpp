@@ -32,8 +32,9 @@ class QuietControlPlane final : public ControlPlane {
     return changed.subscribe(std::move(on_change));
   }
   certificate::Subject proxy_subject(const Workload&) const override { return {}; }
-  Result<certificate::CertificatePtr> issue_proxy_certificate(const Workload&, const std::string&,
-                                                              std::chrono::seconds) override {
+  Result<certificate::CertificatePtr> issue_proxy_certificate(
+      const Workload&, const std::string&, std::chrono::seconds,
+      const certificate::Requester&) override {
     return Error{};
   }
   std::vector<Proxy> list_proxies() const override { return {}; }
