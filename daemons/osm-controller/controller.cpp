@@ -163,7 +163,8 @@ class Controller final : public daemon::Daemon {
                                  .ads_address = options_.ads_address.str(),
                                  .ads_connections = options_.ads_connections,
                                  .root_rotation = roots_.get(),
-                                 .max_transport_bytes = options_.ads_memory_mb << 20}));
+                                 .max_transport_bytes = options_.ads_memory_mb << 20,
+                                 .board = mesh_->board()}));
     OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_));
     roots_->follow({.manager = *manager_,
                     .leads = [this] { return mesh_->leads(); },

@@ -28,6 +28,7 @@ namespace osm::inline v1 {
 // Include the header of each one that you use.
 class MeshCataloger;     // osm/mesh_cataloger.hpp
 class MeshSpec;          // osm/mesh_spec.hpp
+class ReplicaBoard;      // osm/runtime/replica_board.hpp
 class ResourceHook;      // osm/resource_hook.hpp, which includes Envoy's protos
 class RootRotation;      // osm/certificate/root_rotation.hpp
 struct ObjectStatus;     // osm/values/object_status.hpp
@@ -69,6 +70,9 @@ struct ControlPlaneOptions {
   RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
+  // Where replicas tell each other of new proxies, to notice a certificate that is in use at two of
+  // them. Null: this is the only replica.
+  ReplicaBoard* board = nullptr;
 };
 
 // State of a control plane at one moment.

@@ -89,7 +89,7 @@ class Server final : public AdsServer {
         strand_(deps.runtime.executor),
         hub_({.accepted_domains = options.accepted_domains,
               .unknown_workload_wait = options.unknown_workload_wait},
-             {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook}),
+             {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
         service_(*this, deps_.renew_certificate ? kRenewMethod : "") {}
 
@@ -216,6 +216,8 @@ class Server final : public AdsServer {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    // gRPC's default of two pings would keep a silent proxy's dead connection for hours.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinClientPingMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);

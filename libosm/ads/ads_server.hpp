@@ -46,6 +46,7 @@ struct AdsServerDependencies {
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
   RenewCertificate renew_certificate{};  // empty: proxies' certificates are not renewed here
+  ReplicaBoard* board = nullptr;         // null: there are no other replicas
 };
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {

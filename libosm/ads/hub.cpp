@@ -22,7 +22,8 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
                 [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
                 [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
       refusals_logged_(deps_.runtime.clock),
-      queue_(options.max_unfinished_bytes) {
+      queue_(options.max_unfinished_bytes),
+      replica_streams_(deps_.board) {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
 
@@ -113,15 +114,8 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
   if (arrival.again) deps_.runtime.metrics.add("osm_proxy_reconnect_count", {}, 1);
-  if (arrival.flapping) {
-    deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
-    deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
-                            {{"code", "proxy-flapping"},
-                             {"uuid", key.id.str()},
-                             {"workload", stream.workload->workload.name.str()},
-                             {"address", host},
-                             {"previous_address", arrival.previous_host}});
-  }
+  if (arrival.flapping) report_flapping(stream, {"previous_address", arrival.previous_host});
+  replica_streams_.opened(key, host);
   classify(stream);
   deps_.registry.register_proxy(view(stream).proxy);
   deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
@@ -129,6 +123,21 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
                                              {"workload", stream.workload->workload.name.str()},
                                              {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
+}
+
+void Hub::report_flapping(const Stream& stream, LogField other) {
+  deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
+  deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
+                          {{"code", "proxy-flapping"},
+                           {"uuid", stream.key().id.str()},
+                           {"workload", stream.workload->workload.name.str()},
+                           {"address", std::string(peer_host(stream.peer.address))},
+                           std::move(other)});
+}
+
+void Hub::report_twins(SteadyTime now) {
+  for (const ReplicaStreams::Twin& twin : replica_streams_.tick(now))
+    report_flapping(streams_.at(serving_.at(twin.proxy)), {"other_replica", twin.replica});
 }
 
 void Hub::supersede(Stream& newer) {
@@ -409,6 +418,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
     remove_member(selected_by_, service, stream.id);
   classes_.leave(stream.proxy_class, stream.id);
   serving_.erase(key);
+  replica_streams_.closed(key);
   progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.id);
   deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
@@ -426,6 +436,7 @@ void Hub::tick() {
   cut_stalled(now);
   forget_returning(now);
   report_behind(now);
+  report_twins(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
     check_certificate(stream, wall, expired);

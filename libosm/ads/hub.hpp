@@ -19,6 +19,7 @@
 #include "ads/proxy_memory.hpp"
 #include "ads/proxy_stream.hpp"
 #include "ads/push_queue.hpp"
+#include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
 #include "ads/task_gate.hpp"
 #include "ads/trial.hpp"
@@ -40,6 +41,7 @@ struct HubDependencies {
   model::SecretSource& secrets;
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
+  ReplicaBoard* board = nullptr;  // null: there are no other replicas
 };
 
 // State of a proxy that is sent another mesh than its class.
@@ -164,6 +166,8 @@ class Hub {
   void admit(Stream& stream);
   void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
   void supersede(Stream& newer);
+  void report_flapping(const Stream& stream, LogField other);
+  void report_twins(SteadyTime now);
   void classify(Stream& stream);
   void give_sets(Stream& stream, std::optional<SteadyTime> changed_at);
   void handle(Stream& stream, const std::string& bytes);
@@ -209,6 +213,7 @@ class Hub {
   LogLimit refusals_logged_;
   PushQueue queue_;
   ProxyMemory memory_;
+  ReplicaStreams replica_streams_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
   // The generation in which trust domains changed last; 0: never.

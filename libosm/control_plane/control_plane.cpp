@@ -77,9 +77,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                    .secrets = secrets_,
                                    .registry = *catalog_,
                                    .hook = options_.resource_hook,
-                                   .renew_certificate = [this](auto question, auto done) {
-                                     renewals_->answer(std::move(question), std::move(done));
-                                   }}));
+                                   .renew_certificate =
+                                       [this](auto question, auto done) {
+                                         renewals_->answer(std::move(question), std::move(done));
+                                       },
+                                   .board = options_.board}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ads/replica_streams.hpp"
 #include "ads/server_world.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
@@ -80,6 +81,21 @@ TEST_SUITE("ads::AdsServer") {
     }));
     CHECK(world.metrics.value("osm_response_bytes_total", {{"type", "CDS"}}) > 0);
     CHECK(world.registry.connected().contains(kClientId));
+  }
+
+  TEST_CASE("a new stream is published on the replicas' board") {
+    World world;
+    const auto board = make_local_board("controller-a", world.executor);
+    ads::AdsServerDependencies borrowed = world.dependencies();
+    borrowed.board = board.get();
+    world.snapshots.publish(world.mesh.next());
+    world.ServerWorld::start(world.options(), borrowed);
+    auto proxy = world.client(world.client_certificate);
+    proxy->ask(XdsType::kCluster);
+    CHECK(wait_until([&] {
+      return board->read(ads::ReplicaStreams::kTopic).value().at("controller-a").starts_with("1 ");
+    }));
+    world.server.reset();  // before the board
   }
 
   TEST_CASE("the config dump holds what was acknowledged and no private key") {

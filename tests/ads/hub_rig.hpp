@@ -89,8 +89,9 @@ struct HubRig {
   Subscription rotations;
   ads::StreamId last_id = 0;
 
-  explicit HubRig(const ads::HubOptions& options = {}, const ResourceHook* hook = nullptr)
-      : hub(options, {runtime, executor, secrets, registry, hook}) {
+  explicit HubRig(const ads::HubOptions& options = {}, const ResourceHook* hook = nullptr,
+                  ReplicaBoard* board = nullptr)
+      : hub(options, {runtime, executor, secrets, registry, hook, board}) {
     rotations = secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
       executor.post([this, identity] { hub.on_secrets(identity); });
     });

@@ -12,6 +12,7 @@ NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"
 CONTROLLER_HTTP = 9091
 COMPONENT = "app.kubernetes.io/component=replica"
+NEW_STREAMS = "replica.openservicemesh.io/new-streams"
 
 
 class ReplicasTest(kubecase.MeshCase):
@@ -86,6 +87,16 @@ class ReplicasTest(kubecase.MeshCase):
         pods = [p["metadata"]["name"] for p in self.pods(mesh.SYSTEM)]  # the injector, too
         held = [lease["spec"]["holderIdentity"] for lease in leases]
         self.assertEqual(sorted(pods), sorted(h.rpartition("-")[0] for h in held))
+
+    def test_a_new_stream_is_published_on_its_replicas_lease(self):
+        def published():
+            return [lease for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
+                    if lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "").startswith("1 ")]
+
+        wait_for("no stream is new any more", lambda: not published(), 60)
+        self.addCleanup(self.wait_until_both_serve)
+        self.restart(NS, "client")
+        wait_for("a replica says that a stream is new", published)
 
     def test_proxies_of_both_are_counted(self):
         self.change("client")
