@@ -84,7 +84,8 @@ struct World {
   }
 
   certificate::CertificatePtr pod_certificate() {
-    return inject::issue_for_pod(*certificates, kDomain, kId, kBooks).value();
+    return inject::issue_for_pod(*certificates, kDomain, {kId, kBooks, WorkloadKind::kPod}, {})
+        .value();
   }
   certificate::CertificatePtr machine_certificate() {
     return rig.ca.proxy(kId, {kBooks.ns, kBooks.name});
