@@ -89,6 +89,7 @@ class Bench {
                return Status{};
              },
          .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
+         .limits = {.per_second = 1 << 20, .per_second_per_namespace = 1 << 20},
          .envoy_image = "envoy:1",
          .init_container_image = "init:1",
          .native_sidecars = true});

@@ -95,6 +95,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_endpoints_provider_synced", "1 once a provider has read its first complete list"},
       {"osm_http_response_duration", "Seconds to answer a request on --http-address"},
       {"osm_http_response_total", "Answers on --http-address"},
+      {"osm_injector_limited_total", "Pods refused beyond a limit of injections, by limit"},
       {"osm_injector_request_seconds", "Seconds to answer the admission of a pod, by outcome"},
       {"osm_injector_requests_total", "Admissions of pods, by outcome"},
       {"osm_mesh_services", "Services of the mesh"},

@@ -69,8 +69,9 @@ class KubernetesSource final : public MeshSource {
                  .follow_preset = true,
                  .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
                  .secrets =
-                     kubernetes::SecretUpkeep{*store_,
-                                              kubernetes::ProxyCertificateUpkeep{manager, domains}},
+                     kubernetes::SecretUpkeep{
+                         *store_, kubernetes::ProxyCertificateUpkeep{manager, domains},
+                         board_.get()},
                  .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
                  .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_}}));
     return {};

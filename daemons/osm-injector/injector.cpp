@@ -140,6 +140,8 @@ class Injector final : public daemon::Daemon {
          .mesh_config = [this] { return mesh_config(); },
          .write_secret = [this](const auto& secret) { return write_secret(secret); },
          .runtime = runtime_,
+         .limits = options_.limits,
+         .waiting_secrets = [this] { return kubernetes::read_waiting_secrets(*board_); },
          .trust_domain = options_.trust_domain,
          .trust_domains = [this] { return roots_->trust_domains(); },
          .mesh_name = options_.mesh_name,

@@ -10,6 +10,21 @@
 namespace osm::injector {
 namespace {
 
+void add_limits(CLI::App& app, inject::InjectionLimits& limits) {
+  const auto bound = [&app](const char* flag, std::size_t& value, const char* text) {
+    app.add_option(flag, value, text)->check(CLI::Range(1, 1 << 20));
+  };
+  bound("--max-injections-per-second", limits.per_second,
+        "Bound of injections in all; five seconds' worth may come at once; beyond it, pods are "
+        "refused with status 429, and their creator tries again");
+  bound("--max-injections-per-second-per-namespace", limits.per_second_per_namespace,
+        "The same in one namespace");
+  bound("--max-waiting-secrets", limits.waiting_secrets,
+        "Bound of bootstrap Secrets whose pod has not come; beyond it, pods are refused");
+  bound("--max-waiting-secrets-per-namespace", limits.waiting_secrets_per_namespace,
+        "The same in one namespace");
+}
+
 void add_mesh_options(CLI::App& app, Options& options, std::string& client_ca_file) {
   CLI::Option_group* const cluster = app.add_option_group("Cluster (one of)");
   cluster->require_option(1);
@@ -22,6 +37,7 @@ void add_mesh_options(CLI::App& app, Options& options, std::string& client_ca_fi
   app.add_option("--client-ca-file", client_ca_file,
                  "PEM file: CA of the client certificate that the webhook requires; the API server "
                  "shows one if its admission configuration names it");
+  add_limits(app, options.limits);
   daemon::add_http_address(app, options);
   daemon::add_mesh_options(app, options,
                            "Namespace of the control plane and of the MeshConfig object");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mesh_options.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/net/address.hpp"
 
 namespace osm::injector {
@@ -18,6 +19,7 @@ struct Options : daemon::MeshOptions {
   std::string envoy_image = "envoyproxy/envoy-distroless:v1.40.0";
   std::string init_container_image = "openservicemesh/init:v1.2.4";
   std::string image_pull_policy = "IfNotPresent";
+  inject::InjectionLimits limits;
   std::optional<bool> native_sidecars;  // absent: as the API server's version says
 };
 

@@ -71,11 +71,9 @@ json::object take_object(json::value& request, std::string_view name) {
 }
 
 std::string_view reason_of(int code) {
-  static const std::map<int, std::string_view> kReasons{{400, "BadRequest"},
-                                                        {403, "Forbidden"},
-                                                        {413, "RequestEntityTooLarge"},
-                                                        {422, "Invalid"},
-                                                        {503, "ServiceUnavailable"}};
+  static const std::map<int, std::string_view> kReasons{
+      {400, "BadRequest"}, {403, "Forbidden"},       {413, "RequestEntityTooLarge"},
+      {422, "Invalid"},    {429, "TooManyRequests"}, {503, "ServiceUnavailable"}};
   const auto* reason = find_in(kReasons, code);
   return reason ? *reason : "InternalError";
 }
@@ -172,6 +170,8 @@ std::string admission_review(std::string_view uid, const AdmissionResponse& resp
                         {"reason", reason_of(response.code)},
                         {"message", spec::shortened(response.message, kMaxMessageBytes)}};
     if (!response.causes.empty()) status["details"] = {{"causes", causes_of(response)}};
+    // The API server makes it a Retry-After, for which its clients wait.
+    if (response.code == 429) status["details"] = {{"retryAfterSeconds", 1}};
     answer["status"] = std::move(status);
   }
   if (!response.warnings.empty()) {

@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "inject/admission.hpp"
+#include "inject/injection_gate.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_bootstrap.hpp"
 #include "inject/pod_names.hpp"
@@ -18,7 +19,9 @@ namespace json = boost::json;
 
 class InjectorImpl final : public Injector {
  public:
-  explicit InjectorImpl(InjectorOptions options) : options_(std::move(options)) {}
+  explicit InjectorImpl(InjectorOptions options)
+      : options_(std::move(options)),
+        gate_(options_.runtime.clock, options_.limits, options_.waiting_secrets) {}
 
   AdmissionAnswer review(std::string_view body, std::string_view client) override {
     const SteadyTime start = options_.runtime.clock.steady_now();
@@ -26,6 +29,10 @@ class InjectorImpl final : public Injector {
     bool refused = true;
     AdmissionAnswer answer = answer_admission(body, [&](const AdmissionRequest& request) {
       auto response = decide(request, client);
+      if (response.ok() && !response->allowed) {
+        outcome = "limited";
+        return *std::move(response);
+      }
       if (response.ok()) {
         refused = false;
         outcome = response->patch.empty() ? "untouched" : "injected";
@@ -93,6 +100,7 @@ class InjectorImpl final : public Injector {
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;
+    if (const auto limited = gate_.enter(request.ns)) return refuse(request, *limited);
     OSM_TRY(write_bootstrap(proxy, patched,
                             {.reason = certificate::IssueReason::kInjection,
                              .address = std::string(client),
@@ -102,6 +110,19 @@ class InjectorImpl final : public Injector {
                                                    {"account", patched.account.name},
                                                    {"uuid", proxy.str()}});
     return response;
+  }
+
+  AdmissionResponse refuse(const AdmissionRequest& request, const InjectionGate::Refusal& limited) {
+    options_.runtime.metrics.add("osm_injector_limited_total", {{"limit", limited.limit}}, 1);
+    if (limited.left_out)
+      options_.runtime.log.warning("pod refused, beyond a limit of injections",
+                                   {{"namespace", request.ns},
+                                    {"name", name_of(request)},
+                                    {"cause", limited.message},
+                                    {"left_out", std::to_string(*limited.left_out)}});
+    return {.allowed = false,
+            .code = 429,
+            .message = "osm-injector cannot inject the sidecar now: " + limited.message};
   }
 
   Status write_bootstrap(const ProxyId& proxy, const PatchedPod& patched,
@@ -133,6 +154,7 @@ class InjectorImpl final : public Injector {
   }
 
   const InjectorOptions options_;
+  InjectionGate gate_;
 };
 
 }  // namespace

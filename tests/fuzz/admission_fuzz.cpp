@@ -56,6 +56,7 @@ class Mesh {
              return Status{};
            },
        .runtime = {executor_, executor_, clock_, rng_, log_, metrics_},
+       .limits = {.per_second = 1 << 20, .per_second_per_namespace = 1 << 20},
        .envoy_image = "envoy",
        .init_container_image = "init",
        .native_sidecars = true});

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -48,6 +49,12 @@ struct AskedManager final : testing::MemoryCertificateManager {
 
 // An injector in a cluster of one namespace.
 struct Mesh {
+  explicit Mesh(InjectionLimits given = {}) : limits(given) {}
+
+  const InjectionLimits limits;
+  int asked = 0;
+  bool any_namespace = false;
+  std::optional<WaitingSecrets> waiting;
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
   RandomRng rng;
@@ -62,12 +69,14 @@ struct Mesh {
   std::unique_ptr<Injector> injector = make_injector(
       {.certificates = certificates,
        .find_namespace = [this](const std::string& name) -> Result<InjectionNamespace> {
-         if (name == ns.name) return ns;
+         if (name == ns.name || any_namespace) return ns;
          return Error{ErrorCode::kUnavailable, "Namespace " + name + ": try again"};
        },
        .mesh_config = [this] { return config; },
        .write_secret = [this](const BootstrapSecret& secret) { return keep(secret); },
        .runtime = {executor, executor, clock, rng, log, metrics},
+       .limits = limits,
+       .waiting_secrets = [this] { return waiting; },
        .version = "9.9.9",
        .envoy_image = "envoy:1",
        .init_container_image = "init:1",
@@ -346,7 +355,7 @@ TEST_SUITE("inject::Injector") {
   }
 
   TEST_CASE("a copy in a pod whose mesh lets many in at once is no other's") {
-    Mesh mesh;
+    Mesh mesh({.per_second_per_namespace = 100});
     std::vector<std::jthread> threads;
     for (int worker = 0; worker < 8; ++worker) {
       threads.emplace_back([&mesh, worker] {
@@ -386,6 +395,104 @@ TEST_SUITE("inject::Injector") {
       CHECK_FALSE(contains(answer, file.content));
       CHECK_FALSE(contains(mesh.log.all_text(), file.content));
     }
+  }
+
+  TEST_CASE("injections beyond a rate are refused for now, with the flag and without a Secret") {
+    Mesh mesh;
+    const json::object pod = golden_pod("plain").pod;
+    int allowed = 0;
+    json::object last;
+    const auto flood = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        last = mesh.ask(request_for(pod, "uid-" + std::to_string(++mesh.asked)));
+        allowed += last.at("allowed") == true;
+      }
+    };
+    flood(150);
+    CHECK(allowed == 100);  // five seconds' worth of 20
+    CHECK(mesh.secrets.size() == 100);
+    CHECK(mesh.certificates.issued() == 100);
+    CHECK(last.at("status").at("code") == 429);
+    CHECK(last.at("status").at("reason") == "TooManyRequests");
+    CHECK(last.at("status").at("details").at("retryAfterSeconds") == 1);
+    CHECK(contains(message_of(last), "namespace shop has more than 20 injections a second"));
+    CHECK(contains(message_of(last), "--max-injections-per-second-per-namespace"));
+    CHECK(mesh.metrics.value("osm_injector_limited_total", {{"limit", "namespace_rate"}}) == 50);
+    CHECK(mesh.metrics.value("osm_injector_requests_total", {{"outcome", "limited"}}) == 50);
+    CHECK(mesh.log.lines_with("beyond a limit").size() == 10);
+    mesh.clock.advance(std::chrono::seconds(2));
+    flood(100);
+    CHECK(allowed == 140);
+  }
+
+  TEST_CASE("a flood in one namespace leaves injections for the others, up to the rate of all") {
+    Mesh mesh({.per_second = 30, .per_second_per_namespace = 20});
+    mesh.any_namespace = true;
+    const auto flood = [&](const char* ns) {
+      int allowed = 0;
+      for (int i = 0; i < 200; ++i) {
+        json::object request = request_for(golden_pod("plain").pod, std::to_string(++mesh.asked));
+        request["namespace"] = ns;
+        allowed += mesh.ask(std::move(request)).at("allowed") == true;
+      }
+      return allowed;
+    };
+    CHECK(flood("one") == 100);
+    CHECK(flood("two") == 50);
+    CHECK(mesh.metrics.value("osm_injector_limited_total", {{"limit", "rate"}}) == 50);
+  }
+
+  TEST_CASE("dry runs, and pods without a sidecar, have no rate") {
+    Mesh mesh({.per_second = 1, .per_second_per_namespace = 1});
+    for (int i = 0; i < 50; ++i) {
+      json::object request = request_for(golden_pod("plain").pod);
+      request["dryRun"] = true;
+      CHECK(mesh.ask(request).at("allowed") == true);
+      request = request_for(golden_pod("plain").pod);
+      request["operation"] = "UPDATE";
+      CHECK(mesh.ask(request).at("allowed") == true);
+    }
+    CHECK(mesh.ask(request_for(golden_pod("plain").pod)).contains("patch"));
+  }
+
+  TEST_CASE("no more Secrets than the bound wait for their pods") {
+    Mesh mesh({.waiting_secrets = 20, .waiting_secrets_per_namespace = 10});
+    const auto ask = [&] {
+      return mesh.ask(request_for(golden_pod("plain").pod, "uid-" + std::to_string(++mesh.asked)));
+    };
+    mesh.waiting = WaitingSecrets{7, {{"shop", 7}}};
+    for (int i = 0; i < 3; ++i)
+      CHECK(ask().at("allowed") == true);  // reports do not count them yet
+    const json::object full = ask();
+    CHECK(full.at("status").at("code") == 429);
+    CHECK(contains(message_of(full),
+                   "namespace shop has 10 bootstrap Secrets whose Pod has not "
+                   "come, the limit (--max-waiting-secrets-per-namespace)"));
+    CHECK(contains(message_of(full), "--client-ca-file"));
+    CHECK(mesh.secrets.size() == 3);
+    mesh.clock.advance(std::chrono::seconds(11));
+    mesh.waiting = WaitingSecrets{19, {{"shop", 9}}};
+    CHECK(ask().at("allowed") == true);
+    CHECK(message_of(ask()).find("--max-waiting-secrets-per-namespace") != std::string::npos);
+    mesh.waiting = WaitingSecrets{19, {}};
+    CHECK(contains(message_of(ask()), "the mesh has 20 bootstrap Secrets"));
+    mesh.waiting = WaitingSecrets{};
+    CHECK(ask().at("allowed") == true);
+    CHECK(mesh.metrics.value("osm_injector_limited_total", {{"limit", "namespace_secrets"}}) == 2);
+    CHECK(mesh.metrics.value("osm_injector_limited_total", {{"limit", "secrets"}}) == 1);
+  }
+
+  TEST_CASE("while nobody reports which pods came, each injection counts as a waiting Secret") {
+    Mesh mesh({.waiting_secrets_per_namespace = 3});
+    json::object last;
+    for (int i = 0; i < 4; ++i) {
+      mesh.clock.advance(std::chrono::hours(1));
+      last = mesh.ask(request_for(golden_pod("plain").pod, "uid-" + std::to_string(i)));
+    }
+    CHECK(mesh.secrets.size() == 3);
+    CHECK(contains(message_of(last), "no osm-controller reports"));
+    mesh.waiting = WaitingSecrets{};
+    CHECK(mesh.ask(request_for(golden_pod("plain").pod)).at("allowed") == true);
   }
 }
 

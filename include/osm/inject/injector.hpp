@@ -5,9 +5,11 @@
 //   AdmissionAnswer answer = injector->review(request.body);   // POST /mutate-pod-creation
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +71,24 @@ OSM_API Result<PodCertificate> issue_pod_certificate(certificate::Manager& manag
                                                      const ProxyId& proxy,
                                                      const ServiceAccount& account);
 
+// Bounds of injections that write a Secret; dry runs write none. Bursts of five seconds' worth
+// pass. Beyond a bound, a pod is refused with HTTP status 429, and its creator tries again.
+struct InjectionLimits {
+  std::size_t per_second = 100;
+  std::size_t per_second_per_namespace = 20;
+  // Secrets whose pod has not come.
+  std::size_t waiting_secrets = 5000;
+  std::size_t waiting_secrets_per_namespace = 1000;
+};
+
+// Number of bootstrap Secrets whose pod has not come.
+struct WaitingSecrets {
+  std::size_t all = 0;
+  std::map<std::string, std::size_t> by_namespace{};
+
+  friend bool operator==(const WaitingSecrets&, const WaitingSecrets&) = default;
+};
+
 // Inputs of an injector. Functions are called in review()'s thread, concurrently, and may block
 // there. Lifetime: everything borrowed outlives the injector.
 struct InjectorOptions {
@@ -80,6 +100,10 @@ struct InjectorOptions {
   // came before.
   std::function<Status(const BootstrapSecret& secret)> write_secret;
   Runtime runtime;
+  InjectionLimits limits{};
+  // Secrets that the cluster holds, at most ten seconds old; nullopt: not known, and the injector
+  // counts each of its own. Must not block. Null: their number has no bound.
+  std::function<std::optional<WaitingSecrets>()> waiting_secrets{};
 
   TrustDomain trust_domain{"cluster.local"};  // the mesh's first one; proxies' UUIDs derive from it
   // The trust domains in effect, if roots are rotated: RootRotation::trust_domains(). Null: the one

@@ -19,6 +19,7 @@
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/detail/api.hpp"
+#include "osm/inject/injector.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object_store.hpp"
@@ -57,6 +58,8 @@ struct ProxyCertificateUpkeep {
 struct SecretUpkeep {
   ObjectStore& store;  // has the Pods and Namespaces of the mesh
   std::optional<ProxyCertificateUpkeep> certificates{};
+  // For read_waiting_secrets(). Null: nobody learns how many Secrets wait for their Pod.
+  ReplicaBoard* board = nullptr;
 };
 
 // The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
@@ -134,6 +137,11 @@ struct ReplicaBoardOptions {
 // Failure: kInvalidArgument, without `replica`. Errors of the API server are logged and retried.
 OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
     const ReplicaBoardOptions& options);
+
+// Bootstrap Secrets without a Pod, as the holder of the Lease published on the board some seconds
+// ago; counts are rounded down to tens. nullopt: no replica publishes them. Thread: any.
+// Blocking: no.
+OSM_API std::optional<inject::WaitingSecrets> read_waiting_secrets(const ReplicaBoard& board);
 
 // The progress of a root rotation, in the ConfigMap osm-root-rotation of `osm_namespace`, for every
 // daemon of the mesh. `cluster` outlives it. Failure: none until it is read; then also

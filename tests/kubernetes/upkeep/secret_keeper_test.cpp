@@ -17,10 +17,11 @@ namespace {
 
 struct Fixture : UpkeepFixture {
   void start() {
-    keeper.emplace(
-        UpkeepOptions{
-            .cluster = cluster, .runtime = runtime, .replica = "a", .secrets = SecretUpkeep{store}},
-        [this] { return leads; });
+    keeper.emplace(UpkeepOptions{.cluster = cluster,
+                                 .runtime = runtime,
+                                 .replica = "a",
+                                 .secrets = SecretUpkeep{store, {}, board.get()}},
+                   [this] { return leads; });
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
   }
@@ -66,6 +67,7 @@ struct Fixture : UpkeepFixture {
   }
 
   bool leads = true;
+  std::unique_ptr<ReplicaBoard> board = make_local_board("a", executor);
   std::optional<SecretKeeper> keeper;
   Subscription told;
 };
@@ -222,13 +224,50 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(owner_of(1) == "web-0");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "a thousand Secrets are read by pages, without what they hold") {
-    for (int i = 0; i < 1200; ++i) put_secret(name_of(i));
+  TEST_CASE_FIXTURE(Fixture,
+                    "thousands of Secrets whose Pod never comes are deleted without pause") {
+    for (int i = 0; i < 3000; ++i) put_secret(name_of(i));
+    put(kPods, {{"metadata",
+                 {{"name", "web-0"},
+                  {"namespace", "shop"},
+                  {"labels", {{"osm-proxy-uuid", uuid_of(7)}}}}}});
     clock.advance(1h);
     start();
+    executor.run_for(1min);
+    CHECK(metrics.value("osm_bootstrap_secrets_waiting") == 3000);
+    CHECK(api.count(kSecrets) == 3000);
+    executor.run_for(10s);
+    CHECK(api.count(kSecrets) == 1);
+    CHECK(owner_of(7) == "none");  // the store does not know its Pod, the API server does
+    CHECK(log.lines_with("whose Pod never came").size() < 20);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a server that refuses deletions is not asked without pause") {
+    for (int i = 0; i < 600; ++i) put_secret(name_of(i));
+    clock.advance(1h);
+    std::size_t asked = 0;
+    api.set_fault([&](const std::string& call) {
+      if (call.rfind("delete", 0) != 0) return Status();
+      ++asked;
+      return Status(Error{ErrorCode::kPermissionDenied, "no"});
+    });
+    start();
+    executor.run_for(150s);
+    CHECK(asked > 0);
+    CHECK(asked <= 1000);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "injectors learn how many Secrets wait for their Pod") {
+    CHECK_FALSE(read_waiting_secrets(*board));
+    start();
+    executor.run_for(5s);
+    CHECK(read_waiting_secrets(*board) == inject::WaitingSecrets{});
+    for (int i = 0; i < 34; ++i) put_secret(name_of(i));
+    put_pod(1, "web-0");
+    executor.run_for(3s);
+    CHECK(read_waiting_secrets(*board) == inject::WaitingSecrets{30, {{"shop", 30}}});
+    leads = false;
     executor.run_for(2min);
-    CHECK(api.count(kSecrets) == 700);  // 500 a minute
-    executor.run_for(3min);
-    CHECK(api.count(kSecrets) == 0);
+    CHECK_FALSE(read_waiting_secrets(*board));
   }
 }

@@ -1,5 +1,6 @@
 #include "kubernetes/upkeep/secret_keeper.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <tuple>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "base/backoff.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
+#include "base/numbers.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/pod.hpp"
@@ -22,6 +24,10 @@ constexpr std::chrono::minutes kSweep{1};
 constexpr std::chrono::seconds kRetry{5};      // after a failure
 constexpr std::chrono::minutes kPatience{10};  // time to wait for a Secret's Pod
 constexpr std::size_t kDeletionsPerSweep = 500;
+constexpr std::chrono::milliseconds kNextSweep{200};  // while a sweep leaves some
+
+constexpr const char* kWaitingTopic = "waiting-secrets";
+constexpr std::size_t kMaxTextBytes = 90'000;  // a board's text has at most 100 kB
 
 // The proxy's UUID in the name of a bootstrap Secret; empty: this is none.
 std::string uuid_of(const ObjectKey& secret) {
@@ -34,13 +40,48 @@ bool has_owner(const Object& secret) {
   return !list_at(map_at(*secret.document, "metadata"), "ownerReferences").empty();
 }
 
+// A line with the count of all, then one for each namespace. Rounded, since each change of the text
+// is a write of the Lease.
+std::size_t rounded(std::size_t count) { return count / 10 * 10; }
+
+std::string text_of(const inject::WaitingSecrets& waiting) {
+  std::string text = std::to_string(rounded(waiting.all));
+  for (const auto& [ns, count] : waiting.by_namespace) {
+    if (rounded(count) == 0) continue;
+    const std::string line = '\n' + ns + ' ' + std::to_string(rounded(count));
+    if (text.size() + line.size() <= kMaxTextBytes) text += line;
+  }
+  return text;
+}
+
+std::optional<inject::WaitingSecrets> parse_waiting(std::string_view text) {
+  const auto next_line = [&text] {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return line;
+  };
+  const auto all = number_of<std::size_t>(next_line());
+  if (!all) return std::nullopt;
+  inject::WaitingSecrets waiting{.all = *all};
+  while (!text.empty()) {
+    const std::string_view line = next_line();
+    const auto blank = std::min(line.find(' '), line.size());
+    if (const auto count = number_of<std::size_t>(line.substr(std::min(blank + 1, line.size()))))
+      waiting.by_namespace[std::string(line.substr(0, blank))] = *count;
+  }
+  return waiting;
+}
+
 }  // namespace
 
 SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> may_write)
     : api_(options.cluster.api()),
       runtime_(options.runtime),
       store_(options.secrets->store),
+      board_(options.secrets->board),
       may_write_(std::move(may_write)),
+      lines_(runtime_.clock),
       strand_(runtime_.blocking),
       secrets_({.api = api_,
                 .executor = strand_,
@@ -106,7 +147,7 @@ std::map<ObjectKey, SecretKeeper::Owner> SecretKeeper::owners() const {
 void SecretKeeper::round() {
   touched_ = false;
   if (!may_write_() || !has_synced()) return;
-  adopt_all();
+  report(adopt_all());
   if (renewer_) renewer_->look_at_new();
 }
 
@@ -116,6 +157,7 @@ void SecretKeeper::sweep() {
     listed_ = current_ = false;
     orphans_.clear();
     if (renewer_) renewer_->forget();
+    if (board_) static_cast<void>(board_->publish(kWaitingTopic, {}));
     return sweep_later(kSweep);
   }
   secrets_.start();
@@ -131,8 +173,18 @@ void SecretKeeper::sweep() {
   }
   current_ = false;
   if (renewer_) renewer_->look_at_all();
-  collect(adopt_all());
-  sweep_later(kSweep);
+  const std::vector<SecretPtr> orphans = adopt_all();
+  report(orphans);
+  if (collect(orphans)) return sweep_later(kSweep);
+  sweep_later(kNextSweep);
+}
+
+void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
+  runtime_.metrics.set("osm_bootstrap_secrets_waiting", {}, static_cast<double>(orphans.size()));
+  if (!board_) return;
+  inject::WaitingSecrets waiting{.all = orphans.size()};
+  for (const SecretPtr& secret : orphans) ++waiting.by_namespace[secret->key.ns];
+  static_cast<void>(board_->publish(kWaitingTopic, text_of(waiting)));
 }
 
 void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
@@ -167,23 +219,34 @@ void SecretKeeper::adopt(const Object& secret, const Owner& owner) {
                        {{"secret", secret.key.name}, {"detail", patched.error().text()}});
 }
 
-void SecretKeeper::collect(const std::vector<SecretPtr>& orphans) {
+bool SecretKeeper::collect(const std::vector<SecretPtr>& orphans) {
   const SteadyTime now = runtime_.clock.steady_now();
   const auto before = std::exchange(orphans_, {});
+  std::map<std::string, Result<std::set<std::string>>> pods;  // by namespace
   std::size_t deletions_left = kDeletionsPerSweep;
+  bool done = true;
+  bool progressed = false;
   for (const SecretPtr& secret : orphans) {
     const ObjectKey& key = secret->key;
     const SteadyTime* known = find_in(before, key);
     const SteadyTime since = orphans_.emplace(key, known ? *known : now).first->second;
     if (!may_write_() || !is_given_up(*secret, since)) continue;
-    if (deletions_left == 0 || pod_exists(key)) continue;
+    done = deletions_left > 0;
+    if (!done) continue;
+    if (!pods.contains(key.ns)) pods.emplace(key.ns, list_uuids(key.ns));
+    const auto& uuids = pods.at(key.ns);
+    if (!uuids.ok() || uuids->contains(uuid_of(key))) continue;
     --deletions_left;
     const auto [ns, name, uid, version] = metadata_of(secret->document->as_object());
     if (!api_.remove(kSecrets, ns, name, {.uid = uid, .resource_version = version}).ok()) continue;
+    progressed = true;
     runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
-    runtime_.log.info("a bootstrap Secret whose Pod never came is deleted",
-                      {{"namespace", ns}, {"secret", name}});
+    if (const auto left_out = lines_.admit())
+      runtime_.log.info(
+          "a bootstrap Secret whose Pod never came is deleted",
+          {{"namespace", ns}, {"secret", name}, {"left_out", std::to_string(*left_out)}});
   }
+  return done || !progressed;  // an API server that refuses all is not asked without pause
 }
 
 // Two clocks must agree: the API server's on the Secret's age, and ours on the absence of the Pod.
@@ -194,13 +257,23 @@ bool SecretKeeper::is_given_up(const Object& secret, SteadyTime since) const {
 }
 
 // Ask the API server itself: this replica's informers may lag.
-bool SecretKeeper::pod_exists(const ObjectKey& secret) {
-  const auto pods =
-      list_all(api_, {.resource = kPods,
-                      .ns = secret.ns,
-                      .label_selector = std::string(kProxyUuidLabel) + '=' + uuid_of(secret),
-                      .metadata_only = true});
-  return !pods.ok() || !pods->empty();
+Result<std::set<std::string>> SecretKeeper::list_uuids(const std::string& ns) {
+  OSM_TRY(const auto pods, list_all(api_, {.resource = kPods,
+                                           .ns = ns,
+                                           .label_selector = kProxyUuidLabel,
+                                           .metadata_only = true}));
+  std::set<std::string> uuids;
+  for (const json::object& pod : pods)
+    uuids.insert(text_at(map_at(map_at(pod, "metadata"), "labels"), kProxyUuidLabel));
+  return uuids;
+}
+
+std::optional<inject::WaitingSecrets> read_waiting_secrets(const ReplicaBoard& board) {
+  const auto texts = board.read(kWaitingTopic);
+  if (!texts.ok()) return std::nullopt;
+  for (const auto& [replica, text] : *texts)
+    if (auto waiting = parse_waiting(text)) return waiting;
+  return std::nullopt;
 }
 
 }  // namespace osm::inline v1::kubernetes

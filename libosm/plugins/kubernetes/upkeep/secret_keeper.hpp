@@ -4,7 +4,8 @@
 //
 // Labels and the name mark our Secrets; no other Secret is ever changed. Only metadata is read: the
 // keys stay in the API server. A round a second after a change of Pods or Secrets gives Secrets to
-// their Pods; a sweep every minute does so as well, and deletes.
+// their Pods; a sweep every minute does so as well, and deletes. While a sweep leaves some, sweeps
+// follow each other: a flood of admission requests creates a hundred Secrets a second.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
@@ -56,14 +59,19 @@ class SecretKeeper {
   // Gives each Secret without an owner to its Pod. Result: those whose Pod is not known.
   std::vector<SecretPtr> adopt_all();
   void adopt(const Object& secret, const Owner& owner);
-  void collect(const std::vector<SecretPtr>& orphans);
+  // Tells the injectors the number of Secrets that wait for their Pod.
+  void report(const std::vector<SecretPtr>& orphans);
+  // Result: false if some that are given up are left, and the next sweep can delete them.
+  bool collect(const std::vector<SecretPtr>& orphans);
   // True if the Pod of the Secret did not come for long enough.
   bool is_given_up(const Object& secret, SteadyTime since) const;
-  bool pod_exists(const ObjectKey& secret);
+  // UUIDs of the Pods in a namespace, of all replicas' making. Failure: as Api.
+  Result<std::set<std::string>> list_uuids(const std::string& ns);
 
   Api& api_;
   const Runtime runtime_;
   const ObjectStore& store_;
+  ReplicaBoard* const board_;  // may be null
   const std::function<bool()> may_write_;
 
   std::atomic<bool> touched_{false};  // a round is to come
@@ -72,6 +80,7 @@ class SecretKeeper {
   std::map<ObjectKey, SteadyTime> orphans_;  // of the last sweep, with their first time
   bool listed_ = false;                      // since this replica may write
   bool current_ = false;                     // the next sweep needs no new list
+  LogLimit lines_;                           // about deletions
   Strand strand_;
   Informer secrets_;
   std::optional<BootstrapRenewer> renewer_;
