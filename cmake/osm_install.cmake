@@ -14,7 +14,7 @@ set(staging ${PROJECT_BINARY_DIR}/package)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/osm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/libosm/plugins/kubernetes/crds
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/deploy/kubernetes/crds
   DESTINATION ${CMAKE_INSTALL_DATADIR}/osm FILES_MATCHING PATTERN "*.yaml")
 foreach(target IN LISTS osm_products)
   get_target_property(name ${target} EXPORT_NAME)

@@ -23,6 +23,7 @@
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
+#include "reconciler.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
@@ -203,6 +204,7 @@ class Controller final : public daemon::Daemon {
   // makes the controller not ready: certificates that were signed before stay in use.
   std::vector<Problem> problems() const {
     std::vector<Problem> problems = control_plane_->status().problems;
+    for (Problem& problem : mesh_->problems()) problems.push_back(std::move(problem));
     if (const Status signs = signer_->health(); !signs.ok())
       problems.insert(problems.begin(), {.code = signs.error().code,
                                          .object = {},
@@ -261,6 +263,7 @@ int main(int argc, char** argv) {
   // of the CPU while 10,000 proxies connected.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return osm::daemon::run("osm-controller", options.log_level, [&](osm::OwnRuntime& runtime) {
+    if (options.reconcile_only) return osm::controller::start_reconciler(options, runtime);
     return osm::controller::start(options, runtime);
   });
 }

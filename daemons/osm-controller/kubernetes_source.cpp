@@ -1,3 +1,4 @@
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -57,24 +58,30 @@ class KubernetesSource final : public MeshSource {
                       const RootRotation& roots) override {
     OSM_TRY(start_validator(manager, roots.trust_domains()));
     const auto domains = [&roots] { return roots.trust_domains(); };
-    OSM_TRY(upkeep_,
-            kubernetes::start_upkeep(
-                {.cluster = *cluster_,
-                 .runtime = waiting_runtime(),
-                 .replica = replica_,
-                 .mesh_name = options_.mesh_name,
-                 .osm_namespace = options_.osm_namespace,
-                 .install_kinds = true,
-                 .validating_webhook = kubernetes::WebhookUpkeep{manager},
-                 .follow_preset = true,
-                 .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
-                 .secrets =
-                     kubernetes::SecretUpkeep{
-                         *store_, kubernetes::ProxyCertificateUpkeep{manager, domains},
-                         board_.get()},
-                 .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
-                 .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_}}));
+    OSM_TRY(
+        auto upkeep,
+        kubernetes::start_upkeep(
+            {.cluster = *cluster_,
+             .runtime = waiting_runtime(),
+             .replica = replica_,
+             .mesh_name = options_.mesh_name,
+             .osm_namespace = options_.osm_namespace,
+             .kinds_repair = kubernetes::Repair::kReport,
+             .validating_webhook = kubernetes::WebhookUpkeep{&manager},
+             .follow_preset = true,
+             .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
+             .secrets =
+                 kubernetes::SecretUpkeep{
+                     *store_, kubernetes::ProxyCertificateUpkeep{manager, domains}, board_.get()},
+             .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
+             .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_}}));
+    set_upkeep(std::move(upkeep));
     return {};
+  }
+
+  std::vector<Problem> problems() const override {
+    const std::lock_guard lock(upkeep_mutex_);
+    return upkeep_ ? upkeep_->problems() : std::vector<Problem>();
   }
 
   Status set_trust_domains(const TrustDomains& trust_domains) override {
@@ -82,13 +89,18 @@ class KubernetesSource final : public MeshSource {
   }
 
   void stop(std::chrono::milliseconds deadline) override {
-    upkeep_ = nullptr;
+    set_upkeep(nullptr);
     if (!webhook_) return;
     if (Status stopped = webhook_->stop(deadline); !stopped.ok())
       runtime_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
   }
 
  private:
+  void set_upkeep(std::unique_ptr<kubernetes::Upkeep> upkeep) {
+    const std::lock_guard lock(upkeep_mutex_);
+    upkeep_.swap(upkeep);
+  }
+
   Runtime waiting_runtime() {
     return daemon::with_executors(runtime_, waiting_.executor(), waiting_.executor());
   }
@@ -137,6 +149,7 @@ class KubernetesSource final : public MeshSource {
   std::unique_ptr<inject::Validator> validator_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<net::HttpServer> webhook_;
+  mutable std::mutex upkeep_mutex_;  // monitoring asks it while the controller ends
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
 };
 

@@ -52,6 +52,8 @@ class MeshSource {
   virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) {
     return {};
   }
+  // Objects of the whole cluster that are missing or changed. Thread: any.
+  virtual std::vector<Problem> problems() const { return {}; }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
   virtual Status set_trust_domains(const TrustDomains&) { return {}; }
   virtual void stop(std::chrono::milliseconds) {}

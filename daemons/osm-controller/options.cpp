@@ -31,6 +31,10 @@ int parse_options(int argc, char** argv, Options& options) {
                      "kubeconfig of a Kubernetes API server; its current context is used");
   source->add_flag("--in-cluster", options.in_cluster,
                    "Use the Kubernetes cluster of this pod, with the pod's ServiceAccount");
+  app.add_flag("--reconcile-only", options.reconcile_only,
+               "Serve no proxies: only create and restore the mesh's CRDs and webhook "
+               "configurations (Kubernetes only; deploy/kubernetes-reconciler has the account)")
+      ->excludes("--mesh-dir");
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the CA, the record of root rotations and the admin socket; one "
                  "controller at a time, and no other user may write to it")

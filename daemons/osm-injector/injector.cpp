@@ -1,6 +1,8 @@
 // The wiring of osm-injector: the webhook and what it needs. Constructed top to bottom, destroyed
 // bottom to top.
 #include <atomic>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "audit_log.hpp"
@@ -57,7 +59,10 @@ class Injector final : public daemon::Daemon {
     stopping_ = true;
     daemon::report(runtime_.log, webhook_->stop(deadline / 2));
     roots_->stop();
-    upkeep_ = nullptr;
+    {
+      const std::lock_guard lock(upkeep_mutex_);
+      upkeep_ = nullptr;
+    }
     daemon::report(runtime_.log, http_->stop(deadline / 4));
   }
 
@@ -93,7 +98,7 @@ class Injector final : public daemon::Daemon {
     OSM_TRY(board_, kubernetes::make_replica_board(
                         {.cluster = *cluster_,
                          .runtime = daemon::with_executors(runtime_, waiting, waiting),
-                         .replica = daemon::replica_name(runtime_.rng),
+                         .replica = replica_,
                          .mesh_name = options_.mesh_name,
                          .osm_namespace = options_.osm_namespace,
                          .topics = {"roots"}}));
@@ -166,18 +171,18 @@ class Injector final : public daemon::Daemon {
                                              .client_ca_pem = options_.client_ca_pem,
                                              .runtime = runtime_,
                                              .handlers = admissions_.executor()}));
-    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
-                                            .runtime = runtime_,
-                                            .missing = [this] { return missing(); },
-                                            .problems = [this] { return problems(); }}));
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
                           .runtime = daemon::with_executors(runtime_, upkeep_threads_.executor(),
                                                             upkeep_threads_.executor()),
-                          .replica = {},
+                          .replica = replica_,
                           .mesh_name = options_.mesh_name,
                           .osm_namespace = options_.osm_namespace,
-                          .mutating_webhook = kubernetes::WebhookUpkeep{*manager_}}));
+                          .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()}}));
+    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
+                                            .runtime = runtime_,
+                                            .missing = [this] { return missing(); },
+                                            .problems = [this] { return problems(); }}));
     return {};
   }
 
@@ -228,6 +233,9 @@ class Injector final : public daemon::Daemon {
       problems.push_back(std::move(root));
     if (audit_)
       if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
+    const std::lock_guard lock(upkeep_mutex_);
+    if (upkeep_)
+      for (Problem& problem : upkeep_->problems()) problems.push_back(std::move(problem));
     return problems;
   }
 
@@ -242,6 +250,7 @@ class Injector final : public daemon::Daemon {
 
   const Options options_;
   OwnRuntime& runtime_;
+  const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
 
   net::Threads admissions_{kAdmissionThreads};
@@ -259,8 +268,9 @@ class Injector final : public daemon::Daemon {
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<inject::Injector> injector_;
   std::unique_ptr<net::HttpServer> webhook_;
-  std::unique_ptr<net::HttpServer> http_;
+  mutable std::mutex upkeep_mutex_;  // monitoring asks it while the injector ends
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
+  std::unique_ptr<net::HttpServer> http_;
 };
 
 // Starts everything; pods are injected once namespaces and MeshConfig have been read, which

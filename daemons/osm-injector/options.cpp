@@ -73,9 +73,9 @@ int parse_options(int argc, char** argv, Options& options) {
       "Examples:\n"
       "  osm-injector --in-cluster --http-address 0.0.0.0:9091 --audit-log -\n"
       "  osm-injector --kubeconfig ~/.kube/config --envoy-image envoy:v1.40.0\n"
-      "It keeps its webhook osm-webhook-<mesh name> in the API server. It writes JSON log lines "
-      "to\n"
-      "stderr and ends on SIGTERM or SIGINT.");
+      "It keeps its webhook osm-webhook-<mesh name> in the API server as it must be. It writes "
+      "JSON\n"
+      "log lines to stderr and ends on SIGTERM or SIGINT.");
   app.set_version_flag("--version", std::string(kVersion) + " (" + kCommit + ")");
   add_mesh_options(app, options, client_ca_file);
   add_sidecar_options(app, options);

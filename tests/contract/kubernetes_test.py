@@ -8,7 +8,7 @@ from lib.kube.cluster import Cluster
 from lib.kube.pki import Pki
 
 ETCD = "127.0.0.1:2379"
-CRDS = mesh.ROOT / "libosm/plugins/kubernetes/crds"
+CRDS = mesh.ROOT / "deploy/kubernetes/crds"
 
 
 class ApiServer(Cluster):

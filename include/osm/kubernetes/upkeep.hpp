@@ -3,7 +3,8 @@
 // at a time may write.
 //
 //   auto upkeep = kubernetes::start_upkeep({.cluster = **cluster, .runtime = ...,
-//                                           .replica = pod_name, .install_kinds = true,
+//                                           .replica = pod_name,
+//                                           .kinds_repair = kubernetes::Repair::kReport,
 //                                           .status = {{**control_plane, **store}}});
 #pragma once
 
@@ -32,10 +33,20 @@ namespace osm::inline v1::kubernetes {
 
 // Parts of the upkeep. Lifetime: everything borrowed outlives the upkeep. No function is empty.
 
+// Repair of an object of the whole cluster. Each word includes the ones before it. A missing or
+// changed object that is not repaired is in problems(), in the metric osm_cluster_object_present
+// and in an Event.
+enum class Repair {
+  kReport,   // none
+  kRestore,  // a changed object is restored
+  kCreate,   // a missing object is created; the account may then create any object of the kind
+};
+
 // A webhook configuration, which trusts the certificates of this manager, also after its CA
-// changed.
+// changed. Null: another program sets the CA.
 struct WebhookUpkeep {
-  certificate::Manager& manager;
+  certificate::Manager* manager = nullptr;
+  Repair repair = Repair::kRestore;
 };
 
 // Conditions and Events of the objects of `store`, as this control plane knows them.
@@ -86,8 +97,8 @@ struct UpkeepOptions {
   std::string osm_namespace = "osm-system";
   spec::Kinds kinds = spec::mesh_kinds();  // that have a webhook and a status
 
-  // By every replica, restored when somebody deletes or changes it:
-  bool install_kinds = false;  // the CRDs of the mesh's own kinds
+  // By every replica:
+  std::optional<Repair> kinds_repair{};  // of the CRDs of the mesh's own kinds
   std::optional<WebhookUpkeep> mutating_webhook{};
   std::optional<WebhookUpkeep> validating_webhook{};
 
@@ -110,6 +121,10 @@ class OSM_API Upkeep {
 
   // True while this replica holds the Lease. Thread: any. Blocking: no.
   virtual bool leads() const = 0;
+
+  // CRDs and webhook configurations that are missing or changed, and what to do about it.
+  // Thread: any. Blocking: no.
+  virtual std::vector<Problem> problems() const = 0;
 
   // Number of bootstrap Secrets, of Pods in the store, that need a new proxy certificate: the CA or
   // the trust bundle is another than the manager's, or the certificate ends soon. nullopt: not

@@ -19,7 +19,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import Rig
 from lib.net.processes import NotYet, command_with_parent_death, wait_for
 
-CRDS = pathlib.Path(__file__).resolve().parents[3] / "libosm/plugins/kubernetes/crds"
+CRDS = pathlib.Path(__file__).resolve().parents[3] / "deploy/kubernetes/crds"
 NOTICED = 10  # seconds: the server is asked again after 4 at the latest, and this machine is busy
 MONITORED = {"openservicemesh.io/monitored-by": "osm"}
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""osm-controller in a pod, as its own ServiceAccount: it brings the mesh's kinds and webhook, puts
-them back, judges policies before they are stored, and says afterwards what became of them."""
+"""osm-controller in a pod, as its own ServiceAccount: it tells when the mesh's kinds or its webhook
+are deleted, judges policies before they are stored, and says afterwards what became of them."""
 import base64
 import subprocess
+import time
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
@@ -86,16 +87,36 @@ class ControllerTest(kubecase.MeshCase):
         self.assertEqual("True", accepted["status"], accepted)
         self.assertIn("proxies", self.condition(ns, "access", condition="Programmed")["message"])
 
-    def test_a_kind_that_is_changed_or_deleted_is_put_back(self):
-        columns = "/spec/versions/0/additionalPrinterColumns"
-        before = self.api.get("CustomResourceDefinition", None, TARGETS)
-        self.api.patch("CustomResourceDefinition", None, TARGETS, [{"op": "remove",
-                                                                    "path": columns}])
-        wait_for("its columns are back", lambda: self.api.get(
-            "CustomResourceDefinition", None, TARGETS)["spec"]["versions"][0].get(
-                "additionalPrinterColumns"), 30)
-        self.api.delete("CustomResourceDefinition", None, TARGETS)
-        self.wait_until_made_anew(before, 60)
+    def tells(self, kind, name):
+        """The problem of osm-controller about an object of the cluster, once it is a metric, a
+        problem and an Event."""
+        pod, = self.pods(mesh.SYSTEM, "osm-controller")
+
+        def told():
+            _, text = self.cluster.namespace.http(pod["status"]["podIP"], 9091, "GET", "/metrics")
+            present, = [line for line in text.splitlines()
+                        if line.startswith("osm_cluster_object_present") and f'"{name}"' in line]
+            problem, = [line for line in text.splitlines()
+                        if line.startswith("osm_problem{") and f"{kind}" in line and name in line]
+            events = self.api.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+            note, *_ = [e["note"] for e in events["items"] if e["regarding"]["name"] == name]
+            self.assertTrue(present.endswith(" 0"), present)
+            self.assertIn(note, problem)
+            return note
+
+        start = time.monotonic()
+        note = wait_for(f"{name} is told of", told, 20, retry=(ValueError,))
+        self.assertLess(time.monotonic() - start, 5)
+        return note
+
+    def test_a_kind_or_a_webhook_that_is_deleted_is_told_of_with_the_command_to_run(self):
+        validator = "osm-validator-mesh-osm"
+        for kind, name in (("CustomResourceDefinition", TARGETS),
+                           ("ValidatingWebhookConfiguration", validator)):
+            self.api.delete(kind, None, name)
+            self.assertIn("kubectl apply -k deploy/kubernetes", self.tells(kind, name))
+            self.assertIsNone(self.api.find(kind, None, name))
+        self.mesh.install_controller()
         ns = self.namespace("again")
 
         def usable():
@@ -103,6 +124,26 @@ class ControllerTest(kubecase.MeshCase):
                                                  ("HTTPRouteGroup", "routes", ["all"])))
 
         wait_for("it can be used again", usable, 30, retry=(ApiError,))
+        pod, = self.pods(mesh.SYSTEM, "osm-controller")
+        wait_for("the problems are gone", lambda: "kubectl apply" not in self.cluster.namespace.http(
+            pod["status"]["podIP"], 9091, "GET", "/metrics")[1])
+
+    def test_the_reconciler_creates_what_is_deleted(self):
+        self.cluster.kubectl("apply", "-k", mesh.ROOT / "deploy/kubernetes-reconciler")
+        self.wait_until_available(mesh.SYSTEM, "osm-reconciler")
+        columns = "/spec/versions/0/additionalPrinterColumns"
+        self.api.patch("CustomResourceDefinition", None, TARGETS, [{"op": "remove",
+                                                                    "path": columns}])
+        wait_for("its columns are back", lambda: self.api.get(
+            "CustomResourceDefinition", None, TARGETS)["spec"]["versions"][0].get(
+                "additionalPrinterColumns"), 30)
+        for kind, name in (("CustomResourceDefinition", TARGETS),
+                           ("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")):
+            before = self.api.get(kind, None, name)
+            self.api.delete(kind, None, name)
+            self.wait_until_made_anew(before, 60)
+        self.mesh.wait_until_up("osm-controller")
+        self.cluster.kubectl("delete", "-k", mesh.ROOT / "deploy/kubernetes-reconciler")
 
     def test_a_webhook_that_is_switched_off_is_switched_on_again(self):
         name = "osm-validator-mesh-osm"
@@ -115,9 +156,6 @@ class ControllerTest(kubecase.MeshCase):
             return hook["failurePolicy"] == "Fail" and hook["clientConfig"].get("caBundle")
 
         wait_for("it is as it was", whole, 30)
-        before = self.api.get("ValidatingWebhookConfiguration", None, name)
-        self.api.delete("ValidatingWebhookConfiguration", None, name)
-        self.wait_until_made_anew(before, 30)
 
     def test_a_gateways_certificate_is_kept_in_the_secret_that_mesh_config_names(self):
         self.api.apply(k8s.namespace("ingress"))

@@ -12,7 +12,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import Rig
 import yaml
 
-CRDS = ROOT / "libosm/plugins/kubernetes/crds"
+CRDS = ROOT / "deploy/kubernetes/crds"
 TARGET = {"apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget"}
 SPLIT = {"apiVersion": "split.smi-spec.io/v1alpha2", "kind": "TrafficSplit"}
 GROUP = {"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "HTTPRouteGroup"}

@@ -222,11 +222,28 @@ class InjectionTest(kubecase.MeshCase):
         self.assertIn("envoy", self.names(shown))
         self.assertEqual([], self.secrets(ns))
 
-    def test_the_webhook_is_put_back(self):
+    def apply_webhook(self):
+        self.cluster.kubectl("apply", "-f", mesh.MANIFESTS / "mutating-webhook.yaml")
+        self.mesh.wait_until_up("osm-injector")
+
+    def test_a_webhook_that_is_deleted_is_told_of_and_used_again_when_it_is_applied(self):
         name = "osm-webhook-osm"
-        before = self.api.get("MutatingWebhookConfiguration", None, name)
+        pod, = self.pods(mesh.SYSTEM, "osm-injector")
+
+        def metrics():
+            return self.cluster.namespace.http(pod["status"]["podIP"], 9091, "GET", "/metrics")[1]
+
+        self.addCleanup(self.apply_webhook)
         self.api.delete("MutatingWebhookConfiguration", None, name)
-        self.wait_until_made_anew(before, 30)
+        wait_for("it is a problem", lambda: "kubectl apply -k deploy/kubernetes" in metrics(), 5)
+        self.assertIn(f'kind="MutatingWebhookConfiguration",name="{name}"}} 0', metrics())
+        wait_for("an Event tells", lambda: name in [e["regarding"]["name"] for e in self.api.request(
+            "GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]], 5)
+        self.apply_webhook()
+        ns = self.namespace("later")
+        shown = self.api.create(self.pod(ns, "app", [k8s.shell_container("app", IDLE)]),
+                                dryRun="All")
+        self.assertIn("envoy", self.names(shown))
 
     def test_no_key_is_in_a_log(self):
         ns = self.namespace("keys")

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """The accounts of osm-controller and osm-injector have the rights that are listed here. Every other
 verb on every resource of the API server is tried, and refused."""
+import base64
 import json
+import subprocess
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
@@ -31,11 +33,11 @@ EVERYWHERE = {
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},
-        "customresourcedefinitions.apiextensions.k8s.io": {"create", *READ},
-        "validatingwebhookconfigurations.admissionregistration.k8s.io": {"create", *READ}},
+        "customresourcedefinitions.apiextensions.k8s.io": READ,
+        "validatingwebhookconfigurations.admissionregistration.k8s.io": READ},
     "osm-injector": {
         "namespaces": READ, "secrets": {"create"},
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io": {"create", *READ}}}
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io": READ}}
 # More in osm-system.
 AT_HOME = {
     "osm-controller": {
@@ -48,6 +50,9 @@ AT_HOME = {
         "meshconfigs.config.openservicemesh.io": READ,
         "meshrootcertificates.config.openservicemesh.io": READ, "configmaps": {"create"},
         "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}}}
+# {account: {(verb, resource, namespace)}} in another namespace.
+ELSE = {"osm-controller": set(),
+        "osm-injector": {("create", "events.events.k8s.io", "default")}}
 # {(resource, namespace, name): verbs} of objects by their names.
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 KEEP_UP = {"get", "patch", "update"}
@@ -60,7 +65,7 @@ BY_NAME = {
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "osm-validator-mesh-osm"): KEEP_UP,
-        **{(CRDS, None, name): KEEP_UP for name in (
+        **{(CRDS, None, name): {"get"} for name in (
             "egresses.policy.openservicemesh.io", "httproutegroups.specs.smi-spec.io",
             "ingressbackends.policy.openservicemesh.io", "meshconfigs.config.openservicemesh.io",
             "meshrootcertificates.config.openservicemesh.io", "retries.policy.openservicemesh.io",
@@ -77,6 +82,12 @@ BY_NAME = {
 EVERYBODY = {"selfsubjectaccessreviews.authorization.k8s.io": {"create"},
              "selfsubjectrulesreviews.authorization.k8s.io": {"create"},
              "selfsubjectreviews.authentication.k8s.io": {"create"}}
+
+
+def places(resource):
+    """Namespaces where its verbs are tried."""
+    more = {ns for grants in ELSE.values() for _, name, ns in grants if name == resource.name}
+    return (SYSTEM, ELSEWHERE, *more) if resource.namespaced else (None,)
 
 
 class Resource:
@@ -98,7 +109,7 @@ class RbacTest(kubecase.KubeCase):
         super().setUpClass()
         for file in ("namespace.yaml", "controller-rbac.yaml", "injector-rbac.yaml"):
             cls.cluster.kubectl("apply", "-f", mesh.MANIFESTS / file)
-        cls.cluster.kubectl("apply", "-f", mesh.ROOT / "libosm/plugins/kubernetes/crds")
+        cls.cluster.kubectl("apply", "-f", mesh.ROOT / "deploy/kubernetes/crds")
         cls.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
         cls.api.apply(k8s.namespace(ELSEWHERE))
         cls.resources = list(cls.discover())
@@ -157,16 +168,16 @@ class RbacTest(kubecase.KubeCase):
         for resource in self.resources:
             verbs = STANDARD - ({"list", "watch", "deletecollection"} if resource.subresource
                                 else set())
-            for ns in (SYSTEM, ELSEWHERE) if resource.namespaced else (None,):
+            for ns in places(resource):
                 found |= {(verb, resource.name, ns) for verb in verbs
                           if self.allowed(api, verb, resource, ns)}
         api.close()
         return found
 
     def expected(self, account):
-        wanted = set()
+        wanted = set(ELSE[account])
         for resource in self.resources:
-            for ns in (SYSTEM, ELSEWHERE) if resource.namespaced else (None,):
+            for ns in places(resource):
                 verbs = (EVERYWHERE[account].get(resource.name, set()) |
                          EVERYBODY.get(resource.name, set()) |
                          (AT_HOME[account].get(resource.name, set()) if ns == SYSTEM else set()))
@@ -214,6 +225,119 @@ class RbacTest(kubecase.KubeCase):
                                for s in (mine, theirs)))
             api.close()
             plain.close()
+
+    # -- escalation: what a thief of an account's token would try -------------------------------
+    def refused(self, api, method, path, body=None, kind="application/json", **query):
+        """The request is refused by RBAC, and would be one that the API server takes."""
+        with self.assertRaises(ApiError, msg=f"{method} {path}") as refused:
+            api.request(method, path, body, kind, **query)
+        self.assertEqual(403, refused.exception.code, refused.exception.message)
+        self.assertIn("is forbidden", refused.exception.message)
+        if method != "GET" and not path.endswith("/token"):
+            query["dryRun"] = "All"
+        self.api.request(method, path, body, kind, **query)
+
+    def attacks(self, api, account):
+        rbac, hooks = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
+        subject = [{"kind": "ServiceAccount", "name": account, "namespace": SYSTEM}]
+        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+
+        def named(name, **more):
+            return {"metadata": {"name": name}, **more}
+
+        def role(kind):
+            return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "cluster-admin"}
+
+        # More rights for itself: by a binding, by its own roles, by those of Kubernetes.
+        for path in (f"{rbac}/clusterrolebindings", f"{rbac}/namespaces/{SYSTEM}/rolebindings"):
+            self.refused(api, "POST", path, named(
+                "mine", roleRef=role("ClusterRole"), subjects=subject))
+        self.refused(api, "PATCH", f"{rbac}/clusterrolebindings/cluster-admin",
+                     {"subjects": subject}, MERGE)
+        self.refused(api, "POST", f"{rbac}/clusterroles", named("mine", rules=everything))
+        for path in (f"{rbac}/clusterroles/{account}",
+                     f"{rbac}/namespaces/{SYSTEM}/roles/{account}"):
+            self.refused(api, "PATCH", path, {"rules": everything}, MERGE)
+        # Somebody else's identity: tokens, pods that run as others, impersonation.
+        for ns, other in ((SYSTEM, "default"), ("kube-system", "default")):
+            self.refused(api, "POST", f"/api/v1/namespaces/{ns}/serviceaccounts/{other}/token",
+                         {"spec": {"expirationSeconds": 3600}})
+        container = {"name": "mine", "image": "mine"}
+        self.refused(api, "POST", f"/api/v1/namespaces/{SYSTEM}/pods", named(
+            "mine", spec={"containers": [container], "serviceAccountName": "default"}))
+        self.refused(api, "PATCH", f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/victim", {
+            "spec": {"template": {"spec": {"serviceAccountName": account}}}}, MERGE)
+        self.refused(api, "POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", named(
+            "mine", spec={"signerName": "kubernetes.io/kube-apiserver-client",
+                          "request": self.signing_request(), "usages": ["client auth"]}))
+        with self.assertRaises(ApiError) as refused:
+            self.impersonate(api)
+        self.assertIn("cannot impersonate", refused.exception.message)
+        # Every request of the API server: a webhook, or a policy, of its own or another's.
+        hook = {"name": "mine.example.org", "clientConfig": {"url": "https://mine.example.org"},
+                "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
+                           "operations": ["*"]}],
+                "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+        for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+            self.refused(api, "POST", f"{hooks}/{plural}", named("mine", webhooks=[hook]))
+            self.refused(api, "PATCH", f"{hooks}/{plural}/anothers", {"webhooks": [hook]}, MERGE)
+            self.refused(api, "DELETE", f"{hooks}/{plural}/anothers")
+        # Conversion webhooks of CRDs see all objects of a kind.
+        crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for name in ("meshrootcertificates.config.openservicemesh.io",
+                     "traffictargets.access.smi-spec.io"):
+            self.refused(api, "PATCH", f"{crd}/{name}", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+            self.refused(api, "DELETE", f"{crd}/{name}")
+        # Keys of others, and the mesh's root of trust.
+        for ns in (SYSTEM, ELSEWHERE, "kube-system"):
+            self.refused(api, "GET", f"/api/v1/namespaces/{ns}/secrets/theirs")
+        self.refused(api, "POST", f"/apis/config.openservicemesh.io/v1alpha2/namespaces/{SYSTEM}"
+                     "/meshrootcertificates", {
+                         "apiVersion": "config.openservicemesh.io/v1alpha2",
+                         "kind": "MeshRootCertificate", "metadata": {"name": "mine"},
+                         "spec": {"role": "inactive", "provider": {"tresor": {"ca": {"secretRef": {
+                             "name": "theirs", "namespace": SYSTEM}}}}}})
+        # Namespaces that join or leave the mesh.
+        self.refused(api, "PATCH", f"/api/v1/namespaces/{ELSEWHERE}", {
+            "metadata": {"labels": {"openservicemesh.io/monitored-by": "osm"}}}, MERGE)
+
+    def signing_request(self):
+        key = self.rig.directory / "mine.key"
+        made = subprocess.run(
+            ["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-keyout", key, "-subj", "/CN=mine"],
+            capture_output=True, check=True).stdout
+        return base64.b64encode(made).decode()
+
+    @staticmethod
+    def impersonate(api):
+        connection = api._connect(10)
+        try:
+            connection.request("GET", "/api/v1/namespaces", headers={
+                **api._headers("application/json"), "Impersonate-User": "admin",
+                "Impersonate-Group": "system:masters"})
+            response = connection.getresponse()
+            raw = response.read()
+            if response.status >= 400:
+                raise ApiError(response.status, json.loads(raw)["message"])
+        finally:
+            connection.close()
+
+    def test_a_stolen_token_gives_no_more_than_its_account_has(self):
+        for ns in (SYSTEM, ELSEWHERE, "kube-system"):
+            self.api.apply({"apiVersion": "v1", "kind": "Secret", "data": {},
+                            "metadata": {"name": "theirs", "namespace": ns}})
+        self.api.apply(k8s.deployment(SYSTEM, "victim", [k8s.shell_container("app", "sleep 1")],
+                                      replicas=0))
+        for kind in ("Mutating", "Validating"):
+            self.api.apply({"apiVersion": "admissionregistration.k8s.io/v1",
+                            "kind": f"{kind}WebhookConfiguration",
+                            "metadata": {"name": "anothers"}})
+        for account in EVERYWHERE:
+            with self.subTest(account):
+                api = self.cluster.as_account(SYSTEM, account)
+                self.attacks(api, account)
+                api.close()
 
     def test_the_table_names_only_what_exists(self):
         names = {r.name for r in self.resources}

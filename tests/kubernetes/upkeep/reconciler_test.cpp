@@ -2,11 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <optional>
+#include <sstream>
+#include <variant>
 
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 #include "kubernetes/upkeep/webhooks.hpp"
+#include "spec/yaml.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -19,8 +23,8 @@ constexpr const char* kName = "osm-webhook-osm";
 
 struct Fixture : UpkeepFixture {
   Fixture() {
-    reconciler.emplace(api, runtime);
-    reconciler->want(kMutatingWebhooks, mutating_webhook(names));
+    reconciler.emplace(api, runtime, "a");
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
     executor.run_until_idle();
   }
   json::object live() { return api.at(kMutatingWebhooks, "", kName); }
@@ -114,7 +118,7 @@ TEST_SUITE("kubernetes::Reconciler") {
 
   TEST_CASE_FIXTURE(Fixture, "a new CA is put through, which is no repair either") {
     names.ca_bundle_pem = "another";
-    reconciler->want(kMutatingWebhooks, mutating_webhook(names));
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
     executor.run_until_idle();
     CHECK(hook().at("clientConfig").at("caBundle") == "YW5vdGhlcg==");
     CHECK(repairs() == 0);
@@ -181,14 +185,93 @@ TEST_SUITE("kubernetes::Reconciler") {
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "every CRD is installed, and put back when deleted") {
-    Reconciler reconciler(api, runtime);
-    for (auto& crd : crds()) reconciler.want(kCrds, std::move(crd));
+    Reconciler reconciler(api, runtime, "a");
+    for (auto& crd : crds()) reconciler.want(kCrds, std::move(crd), Repair::kCreate);
     executor.run_until_idle();
     CHECK(api.count(kCrds) == crds().size());
     REQUIRE(api.remove(kCrds, "", "traffictargets.access.smi-spec.io", {}).ok());
     executor.run_until_idle();
     CHECK(api.count(kCrds) == crds().size());
     CHECK(metrics.value("osm_reconciliation_total", {{"kind", "CustomResourceDefinition"}}) == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a deleted object that may not be created is told of, each time anew") {
+    const json::object wanted = mutating_webhook(names);
+    reconciler->want(kMutatingWebhooks, wanted, Repair::kRestore);
+    executor.run_until_idle();
+    const auto present = [&] {
+      return metrics.value("osm_cluster_object_present",
+                           {{"kind", "MutatingWebhookConfiguration"}, {"name", kName}});
+    };
+    for (std::size_t deletions = 1; deletions <= 2; ++deletions) {
+      CHECK(reconciler->problems().empty());
+      CHECK(present() == 1);
+      REQUIRE(api.remove(kMutatingWebhooks, "", kName, {}).ok());
+      executor.run_until_idle();
+      CHECK(api.count(kMutatingWebhooks) == 0);
+      CHECK(present() == 0);
+      CHECK(api.count(kEvents) == deletions);
+      REQUIRE(reconciler->problems().size() == 1);
+      CHECK(reconciler->problems()[0].text().find("pods are created without sidecars") !=
+            std::string::npos);
+      CHECK(reconciler->problems()[0].cause.ends_with("kubectl apply -k deploy/kubernetes"));
+      REQUIRE(api.create(kMutatingWebhooks, mutating_webhook({"osm", "osm-system", ""})).ok());
+      executor.run_until_idle();
+      CHECK(holds(hook(), wanted.at("webhooks").at(0)));  // with the CA
+    }
+    CHECK(repairs() == 0);
+  }
+
+  TEST_CASE_FIXTURE(UpkeepFixture, "CRDs that are only reported are never written") {
+    Reconciler reconciler(api, runtime, "a");
+    for (auto& crd : crds()) {
+      put(kCrds, crd);
+      reconciler.want(kCrds, std::move(crd), Repair::kReport);
+    }
+    executor.run_until_idle();
+    CHECK(reconciler.problems().empty());
+    api.edit(kCrds, "", "retries.policy.openservicemesh.io",
+             [](json::object& crd) { crd["spec"].as_object()["scope"] = "Cluster"; });
+    REQUIRE(api.remove(kCrds, "", "egresses.policy.openservicemesh.io", {}).ok());
+    api.forget_writes();
+    executor.run_for(5s);
+    const auto problems = reconciler.problems();
+    REQUIRE(problems.size() == 2);
+    CHECK(problems[0].code == ErrorCode::kNotFound);
+    CHECK(problems[1].code == ErrorCode::kConflict);
+    CHECK(api.writes().size() == 2);
+    CHECK(api.count(kEvents) == 2);
+  }
+
+  TEST_CASE_FIXTURE(UpkeepFixture, "an Event that cannot be written yet is written later") {
+    bool refused = true;
+    api.set_fault([&](const std::string& call) {
+      return refused && call.rfind("create", 0) == 0
+                 ? Status(Error{ErrorCode::kUnavailable, "busy"})
+                 : Status();
+    });
+    Reconciler reconciler(api, runtime, "a");
+    reconciler.want(kMutatingWebhooks, mutating_webhook({}), Repair::kRestore);
+    executor.run_for(5s);
+    CHECK(reconciler.problems().size() == 1);
+    CHECK(api.count(kEvents) == 0);
+    refused = false;
+    executor.run_for(1min);
+    CHECK(api.count(kEvents) == 1);
+  }
+
+  TEST_CASE_FIXTURE(UpkeepFixture, "the manifests hold the webhooks that the daemons want") {
+    const auto manifest = [](const std::string& name) {
+      std::ifstream file(OSM_SOURCE_DIR "/deploy/kubernetes/" + name);
+      std::ostringstream text;
+      text << file.rdbuf();
+      const auto documents = spec::parse_yaml(text.str());
+      REQUIRE(documents.size() == 1);
+      return std::get<spec::YamlDocument>(documents.at(0)).value;
+    };
+    CHECK(holds(manifest("mutating-webhook.yaml"), mutating_webhook({})));
+    CHECK(holds(manifest("validating-webhook.yaml"), validating_webhook({}, spec::mesh_kinds())));
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture,

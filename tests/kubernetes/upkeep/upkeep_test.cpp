@@ -75,9 +75,9 @@ struct Fixture : UpkeepFixture {
         start_upkeep({.cluster = cluster,
                       .runtime = runtime,
                       .replica = replica,
-                      .install_kinds = true,
-                      .mutating_webhook = WebhookUpkeep{manager},
-                      .validating_webhook = WebhookUpkeep{manager},
+                      .kinds_repair = Repair::kCreate,
+                      .mutating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
+                      .validating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
                       .follow_preset = true,
                       .status = StatusUpkeep{control_plane, store},
                       .secrets = SecretUpkeep{store, ProxyCertificateUpkeep{manager, domains}},
@@ -119,6 +119,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(api.count(kCrds) == 11);
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kValidatingWebhooks) == 1);
+    CHECK(upkeep->problems().empty());
     CHECK(api.at(kMeshConfigs, "osm-system", "osm-mesh-config")
               .at("spec")
               .at("traffic")
@@ -224,10 +225,11 @@ TEST_SUITE("kubernetes::Upkeep") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "an injector needs no Lease for its webhook") {
-    const auto upkeep = start_upkeep({.cluster = cluster,
-                                      .runtime = runtime,
-                                      .replica = "",
-                                      .mutating_webhook = WebhookUpkeep{manager}});
+    const auto upkeep =
+        start_upkeep({.cluster = cluster,
+                      .runtime = runtime,
+                      .replica = "",
+                      .mutating_webhook = WebhookUpkeep{&manager, Repair::kCreate}});
     REQUIRE(upkeep.ok());
     executor.run_for(1min);
     CHECK(api.count(kMutatingWebhooks) == 1);

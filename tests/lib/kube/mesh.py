@@ -107,7 +107,9 @@ class Mesh:
 
     def install_controller(self):
         """Without the injector."""
-        for file in ("namespace", "controller-rbac", "preset-mesh-config", "osm-controller"):
+        self.cluster.kubectl("apply", "-f", MANIFESTS / "crds")
+        for file in ("namespace", "controller-rbac", "preset-mesh-config", "osm-controller",
+                     "validating-webhook"):
             self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
         self.wait_until_up("osm-controller")
 
@@ -148,13 +150,12 @@ class Mesh:
         wanted = [("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")]
         if "osm-injector" in deployments:
             wanted.append(("MutatingWebhookConfiguration", "osm-webhook-osm"))
-        wanted += [("CustomResourceDefinition", f"{name}") for name in (
-            "traffictargets.access.smi-spec.io", "meshconfigs.config.openservicemesh.io")]
         for name in deployments:
             self.api.wait_for("is available", "Deployment", SYSTEM, name, lambda d: (
                 d.get("status", {}).get("availableReplicas") == d["spec"]["replicas"]), timeout)
-        for kind, name in wanted:
-            wait_for(f"{kind} {name} is there", lambda k=kind, n=name: self.api.find(k, None, n),
+        for kind, name in wanted:  # the daemons add the CA that the API server trusts
+            wait_for(f"{kind} {name} can be called", lambda k=kind, n=name: all(
+                "caBundle" in hook["clientConfig"] for hook in self.api.get(k, None, n)["webhooks"]),
                      timeout)
         wait_for("the MeshConfig is there", lambda: self.api.find(
             "MeshConfig", SYSTEM, "osm-mesh-config"), timeout)

@@ -47,12 +47,44 @@ std::string reason_text(ErrorCode code) {
   return out;
 }
 
+Status write_event(Api& api, const Runtime& runtime, const std::string& replica,
+                   const Problem& problem, const Object& object) {
+  const json::value& root = *object.document;
+  const std::string uid = text_at(map_at(root, "metadata"), "uid");
+  const std::string field = problem.field.empty() ? "" : problem.field + ": ";
+  const std::string note = cut(field + problem.cause, kMaxNoteBytes);
+  // Unambiguous: the first two parts contain no blank.
+  const Digest digest =
+      digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);
+  // Events of objects without a namespace are in "default".
+  const std::string ns = object.key.ns.empty() ? "default" : object.key.ns;
+  json::object event = new_object(
+      kEvents, ns, cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16),
+      name_label());
+  event["eventTime"] = rfc3339(runtime.clock.wall_now(), 6);
+  event["reportingController"] = kController;
+  event["reportingInstance"] = cut(replica, kMaxReplicaBytes);
+  event["type"] = "Warning";
+  event["reason"] = reason_text(problem.code);
+  event["action"] = "Configure";
+  event["note"] = note;
+  event["regarding"] = {{"apiVersion", object.api_version},
+                        {"kind", object.key.kind},
+                        {"namespace", object.key.ns},
+                        {"name", object.key.name},
+                        {"uid", uid}};
+  const auto created = api.create(kEvents, event);
+  if (created.ok()) runtime.metrics.add("osm_events_written_total", {}, 1);
+  if (created.ok() || created.error().code == ErrorCode::kAlreadyExists) return {};
+  return created.error();
+}
+
 EventWriter::EventWriter(Api& api, const Runtime& runtime, const ObjectStore& store,
                          std::string replica)
     : api_(api),
       runtime_(runtime),
       store_(store),
-      replica_(cut(std::move(replica), kMaxReplicaBytes)),
+      replica_(std::move(replica)),
       budget_(runtime_.clock, kBurst, kPeriod) {}
 
 void EventWriter::tell(const std::vector<Problem>& problems) {
@@ -73,40 +105,12 @@ void EventWriter::tell(const std::vector<Problem>& problems) {
 }
 
 bool EventWriter::write(const Problem& problem, const Object& object) {
-  const json::value& root = *object.document;
-  const std::string uid = text_at(map_at(root, "metadata"), "uid");
-  const std::string field = problem.field.empty() ? "" : problem.field + ": ";
-  const std::string note = cut(field + problem.cause, kMaxNoteBytes);
-  // Unambiguous: the first two parts contain no blank.
-  const Digest digest =
-      digest_of(uid + ' ' + std::string(error_code_text(problem.code)) + ' ' + note);
-  // Events of objects without a namespace are in "default".
-  const std::string ns = object.key.ns.empty() ? "default" : object.key.ns;
-  json::object event = new_object(
-      kEvents, ns, cut(object.key.name, kMaxNamedBytes) + '.' + digest.hex().substr(0, 16),
-      name_label());
-  event["eventTime"] = rfc3339(runtime_.clock.wall_now(), 6);
-  event["reportingController"] = kController;
-  event["reportingInstance"] = replica_;
-  event["type"] = "Warning";
-  event["reason"] = reason_text(problem.code);
-  event["action"] = "Configure";
-  event["note"] = note;
-  event["regarding"] = {{"apiVersion", object.api_version},
-                        {"kind", object.key.kind},
-                        {"namespace", object.key.ns},
-                        {"name", object.key.name},
-                        {"uid", uid}};
-  const auto created = api_.create(kEvents, event);
-  if (created.ok()) {
-    runtime_.metrics.add("osm_events_written_total", {}, 1);
-    return true;
-  }
-  if (created.error().code == ErrorCode::kAlreadyExists) return true;
+  const Status written = write_event(api_, runtime_, replica_, problem, object);
+  if (written.ok()) return true;
   runtime_.log.debug("an Event cannot be written",
-                     {{"object", object.key.str()}, {"detail", created.error().text()}});
+                     {{"object", object.key.str()}, {"detail", written.error().text()}});
   // Do not retry: the API would refuse it again.
-  return created.error().code == ErrorCode::kInvalidField;
+  return written.error().code == ErrorCode::kInvalidField;
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -17,6 +17,11 @@ namespace osm::inline v1::kubernetes {
 // "invalid-field" → "InvalidField": reasons of conditions and Events.
 std::string reason_text(ErrorCode code);
 
+// Writes an Event of `replica` about `object`, once: the Event's name follows from its content.
+// Failure, blocking: as Api.
+Status write_event(Api& api, const Runtime& runtime, const std::string& replica,
+                   const Problem& problem, const Object& object);
+
 class EventWriter {
  public:
   // `store` outlives it.

@@ -8,7 +8,9 @@
 
 #include "base/backoff.hpp"
 #include "base/json.hpp"
+#include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/crds.hpp"
+#include "kubernetes/upkeep/event_writer.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -52,6 +54,12 @@ bool lists_agree(const json::array& actual, const json::array& wanted) {
   return true;
 }
 
+std::string_view effect_of(const Resource& resource) {
+  if (resource == kMutatingWebhooks) return "pods are created without sidecars";
+  if (resource == kValidatingWebhooks) return "invalid objects are not refused";
+  return "the mesh does without the objects of this kind";
+}
+
 std::chrono::nanoseconds longer(std::chrono::nanoseconds delay) {
   return std::clamp<std::chrono::nanoseconds>(delay * 2, kFirstDelay, kLongestDelay);
 }
@@ -93,18 +101,21 @@ bool holds(const json::value& actual, const json::value& wanted) {
   return actual == wanted;
 }
 
-Reconciler::Reconciler(Api& api, const Runtime& runtime)
-    : api_(api), runtime_(runtime), strand_(runtime_.blocking) {}
+Reconciler::Reconciler(Api& api, const Runtime& runtime, std::string replica)
+    : api_(api), runtime_(runtime), replica_(std::move(replica)), strand_(runtime_.blocking) {}
 
-void Reconciler::want(const Resource& resource, json::object object) {
-  object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = product_version();
-  strand_.post([this, resource, object = std::move(object)]() mutable {
+void Reconciler::want(const Resource& resource, json::object object, Repair repair) {
+  // Manifests have no version.
+  if (repair != Repair::kReport)
+    object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = product_version();
+  strand_.post([this, resource, object = std::move(object), repair]() mutable {
     const Key key{resource.plural, metadata_of(object).name};
     Wanted& wanted = wanted_[key];
     // A change of what is wanted is no repair.
     if (wanted.object != object) wanted.seen = false;
     wanted.resource = resource;
     wanted.object = std::move(object);
+    wanted.repair = repair;
     follow(resource);
     look(key);
   });
@@ -154,9 +165,15 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
   const auto live = api_.get(wanted.resource, {}, key.second);
   const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
   if (!live.ok() && !absent) return live.error();
+  if (!absent) wanted.uid = metadata_of(*live).uid;
   if (!absent && (is_newer(*live) || holds(*live, wanted.object))) {
     wanted.seen = true;
+    clear(key, wanted);
     return {};
+  }
+  if (wanted.repair == Repair::kReport || (absent && wanted.repair != Repair::kCreate)) {
+    wanted.seen = false;  // the one that comes needs our part, which is no repair
+    return report(key, wanted, absent);
   }
   const auto since = runtime_.clock.steady_now() - wanted.repaired;
   if (wanted.seen && since < wanted.spacing) {
@@ -164,6 +181,7 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
     return {};
   }
   OSM_TRY(write(wanted));
+  clear(key, wanted);
   if (std::exchange(wanted.seen, true)) note_repair(wanted, absent);
   return {};
 }
@@ -179,6 +197,60 @@ void Reconciler::note_repair(Wanted& wanted, bool deleted) {
       deleted ? "an object of the mesh was deleted and is put back"
               : "an object of the mesh was changed and is put back",
       {{"kind", std::string(wanted.resource.kind)}, {"name", metadata_of(wanted.object).name}});
+}
+
+Status Reconciler::report(const Key& key, Wanted& wanted, bool missing) {
+  Problem problem{.code = missing ? ErrorCode::kNotFound : ErrorCode::kConflict,
+                  .object = {wanted.resource.group_kind(), "", key.second},
+                  .path = "API server",
+                  .field = {},
+                  .cause = missing ? "is not there: " + std::string(effect_of(wanted.resource))
+                                   : "is not as version " + std::string(product_version()) +
+                                         " of the mesh needs it"};
+  problem.cause += "; run kubectl apply -k deploy/kubernetes";
+  std::unique_lock lock(mutex_);
+  const auto [at, fresh] = problems_.try_emplace(key, problem);
+  const bool changed = fresh || !(at->second == problem);
+  if (changed) at->second = problem;
+  lock.unlock();
+  if (changed) {
+    wanted.told = false;
+    set_present(wanted, false);
+    runtime_.log.warning("an object of the mesh is missing or changed",
+                         {{"kind", std::string(wanted.resource.kind)},
+                          {"name", key.second},
+                          {"cause", problem.cause}});
+  }
+  if (wanted.told) return {};
+  Object about;
+  about.key = problem.object;
+  about.api_version = wanted.resource.api_version();
+  about.document = std::make_shared<const json::value>(
+      json::object{{"metadata", {{"name", key.second}, {"uid", wanted.uid}}}});
+  OSM_TRY(write_event(api_, runtime_, replica_, problem, about));
+  wanted.told = true;
+  return {};
+}
+
+void Reconciler::clear(const Key& key, Wanted& wanted) {
+  wanted.told = false;
+  set_present(wanted, true);
+  std::lock_guard lock(mutex_);
+  problems_.erase(key);
+}
+
+void Reconciler::set_present(const Wanted& wanted, bool present) {
+  runtime_.metrics.set(
+      "osm_cluster_object_present",
+      {{"kind", std::string(wanted.resource.kind)}, {"name", metadata_of(wanted.object).name}},
+      present ? 1 : 0);
+}
+
+std::vector<Problem> Reconciler::problems() const {
+  std::vector<Problem> problems;
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, problem] : problems_) problems.push_back(problem);
+  return problems;
 }
 
 // Server-side apply removes only fields of this manager. Sections to which others added are

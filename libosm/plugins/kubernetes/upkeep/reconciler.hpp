@@ -1,5 +1,5 @@
-// Keeps a few objects of the API server in their wanted state: creates missing ones, restores
-// deleted and changed ones.
+// Keeps a few objects of the API server in their wanted state, as far as it may: creates missing
+// ones, restores changed ones, or reports both as a problem, a metric and an Event.
 //
 // A wanted object is a part of the real one. Members that others add stay, with two exceptions: a
 // wanted empty map or list must stay empty, and a wanted null must be absent. Lists must equal the
@@ -11,11 +11,14 @@
 #include <boost/json/object.hpp>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 #include "osm/runtime/runtime.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -26,19 +29,26 @@ bool holds(const boost::json::value& actual, const boost::json::value& wanted);
 
 class Reconciler {
  public:
-  explicit Reconciler(Api& api, const Runtime& runtime);
+  // `replica` is named in Events.
+  Reconciler(Api& api, const Runtime& runtime, std::string replica);
   // Blocking: until a call of the API that is under way has returned.
   ~Reconciler() { strand_.stop(); }
 
   // Keeps this object, which has the label kNameLabel, from now on. Replaces the wanted object of
   // the same name. Thread: any. Blocking: no.
-  void want(const Resource& resource, boost::json::object object);
+  void want(const Resource& resource, boost::json::object object, Repair repair);
+
+  // Objects that are missing or not as wanted, and are not repaired. Thread: any. Blocking: no.
+  std::vector<Problem> problems() const;
 
  private:
   using Key = std::pair<std::string_view, std::string>;  // the resource's plural, name
   struct Wanted {
     Resource resource;
     boost::json::object object;
+    Repair repair = Repair::kReport;
+    std::string uid{};  // of the object that was there last
+    bool told = false;  // an Event tells of the problem
     bool seen = false;  // it was as wanted once: differences from now on are changes by others
     SteadyTime repaired{};
     std::chrono::nanoseconds spacing{};  // between two repairs
@@ -51,11 +61,18 @@ class Reconciler {
   // Ok: the object is as wanted, or belongs to a newer version, or a later look is scheduled.
   Status settle(const Key& key, Wanted& wanted);
   Status write(const Wanted& wanted);
+  // Adds the problem, and writes the Event. Failure: the Event's; a later look tries again.
+  Status report(const Key& key, Wanted& wanted, bool missing);
+  void clear(const Key& key, Wanted& wanted);
+  void set_present(const Wanted& wanted, bool present);
   void note_repair(Wanted& wanted, bool deleted);
   void look_later(const Key& key, std::chrono::nanoseconds delay);
 
   Api& api_;
   const Runtime runtime_;
+  const std::string replica_;
+  mutable std::mutex mutex_;
+  std::map<Key, Problem> problems_;  // guarded by mutex_
   std::map<Key, Wanted> wanted_;
   Strand strand_;
   std::map<std::string_view, std::unique_ptr<Informer>> informers_;  // by plural

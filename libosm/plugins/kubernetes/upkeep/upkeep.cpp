@@ -29,14 +29,14 @@ class ClusterUpkeep final : public Upkeep {
       : options_(options),
         api_(options.cluster.api()),
         runtime_(options.runtime),
-        reconciler_(api_, runtime_),
+        reconciler_(api_, runtime_, options.replica),
         preset_strand_(runtime_.blocking) {
-    if (options_.install_kinds)
-      for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd));
+    if (options_.kinds_repair)
+      for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd), *options_.kinds_repair);
     want_webhooks();
     for (const auto& webhook : {options_.mutating_webhook, options_.validating_webhook})
-      if (webhook)
-        subscriptions_.push_back(webhook->manager.subscribe_ca([this] { want_webhooks(); }));
+      if (webhook && webhook->manager)
+        subscriptions_.push_back(webhook->manager->subscribe_ca([this] { want_webhooks(); }));
     if (needs_lease(options_)) start_writers();
   }
 
@@ -63,6 +63,8 @@ class ClusterUpkeep final : public Upkeep {
     return secrets_ ? secrets_->stale() : std::nullopt;
   }
 
+  std::vector<Problem> problems() const override { return reconciler_.problems(); }
+
   static bool needs_lease(const UpkeepOptions& options) {
     return options.follow_preset || options.status || options.secrets || options.gateway ||
            options.roots;
@@ -72,13 +74,18 @@ class ClusterUpkeep final : public Upkeep {
   void want_webhooks() {
     WebhookNames names{options_.mesh_name, options_.osm_namespace, {}};
     if (const auto& webhook = options_.mutating_webhook) {
-      names.ca_bundle_pem = webhook->manager.trust_bundle_pem();
-      reconciler_.want(kMutatingWebhooks, mutating_webhook(names));
+      names.ca_bundle_pem = trusted_by(*webhook);
+      reconciler_.want(kMutatingWebhooks, mutating_webhook(names), webhook->repair);
     }
     if (const auto& webhook = options_.validating_webhook) {
-      names.ca_bundle_pem = webhook->manager.trust_bundle_pem();
-      reconciler_.want(kValidatingWebhooks, validating_webhook(names, options_.kinds));
+      names.ca_bundle_pem = trusted_by(*webhook);
+      reconciler_.want(kValidatingWebhooks, validating_webhook(names, options_.kinds),
+                       webhook->repair);
     }
+  }
+
+  static std::string trusted_by(const WebhookUpkeep& webhook) {
+    return webhook.manager ? webhook.manager->trust_bundle_pem() : std::string();
   }
 
   void start_writers() {
@@ -103,7 +110,7 @@ class ClusterUpkeep final : public Upkeep {
     status_.emplace(api_, runtime_,
                     StatusWriterOptions{.store = status.store,
                                         .status_of = [this](const auto& key) { return ask(key); },
-                                        .problems = [this] { return problems(); },
+                                        .problems = [this] { return status_problems(); },
                                         .may_write = may_write,
                                         .replica = options_.replica,
                                         .mesh_name = options_.mesh_name,
@@ -130,7 +137,7 @@ class ClusterUpkeep final : public Upkeep {
     return {kinds::kMeshConfig, options_.osm_namespace, kMeshConfigName};
   }
 
-  std::vector<Problem> problems() const {
+  std::vector<Problem> status_problems() const {
     std::vector<Problem> all = options_.status->control_plane.status().problems;
     if (gateway_)
       for (Problem& problem : gateway_->problems()) all.push_back(std::move(problem));

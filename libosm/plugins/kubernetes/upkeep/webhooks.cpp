@@ -56,9 +56,11 @@ json::object webhook(std::string_view name, json::object client, json::object na
 
 json::object client(const WebhookNames& names, std::string_view service, int port,
                     std::string_view path) {
-  return {{"service",
-           {{"name", service}, {"namespace", names.osm_namespace}, {"port", port}, {"path", path}}},
-          {"caBundle", base64(names.ca_bundle_pem)}};
+  json::object client{
+      {"service",
+       {{"name", service}, {"namespace", names.osm_namespace}, {"port", port}, {"path", path}}}};
+  if (!names.ca_bundle_pem.empty()) client["caBundle"] = base64(names.ca_bundle_pem);
+  return client;
 }
 
 json::object configuration(const Resource& resource, const std::string& name,

@@ -11,7 +11,8 @@ namespace osm::inline v1::kubernetes {
 struct WebhookNames {
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
-  std::string ca_bundle_pem{};  // CAs that the API server accepts for the webhook
+  // CAs that the API server accepts for the webhook; empty: another program sets them.
+  std::string ca_bundle_pem{};
 };
 
 // Calls osm-injector for every pod that is created in a monitored namespace. A failing call refuses

@@ -1,0 +1,71 @@
+#include "reconciler.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "http_side.hpp"
+#include "osm/kubernetes/cluster.hpp"
+#include "osm/kubernetes/upkeep.hpp"
+#include "osm/net/http_server.hpp"
+#include "osm/runtime/threads.hpp"
+#include "process.hpp"
+
+namespace osm::controller {
+namespace {
+
+class Reconciling final : public daemon::Daemon {
+ public:
+  explicit Reconciling(OwnRuntime& runtime) : runtime_(runtime) {}
+
+  Status start(const Options& options) {
+    OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
+                                           .environment = daemon::environment(),
+                                           .io = runtime_.asio(),
+                                           .runtime = runtime_}));
+    // The daemons set the CA of their webhooks.
+    const kubernetes::WebhookUpkeep webhook{.manager = nullptr,
+                                            .repair = kubernetes::Repair::kCreate};
+    OSM_TRY(upkeep_,
+            kubernetes::start_upkeep({.cluster = *cluster_,
+                                      .runtime = daemon::with_executors(
+                                          runtime_, waiting_.executor(), waiting_.executor()),
+                                      .replica = daemon::replica_name(runtime_.rng),
+                                      .mesh_name = options.mesh_name,
+                                      .osm_namespace = options.osm_namespace,
+                                      .kinds_repair = kubernetes::Repair::kCreate,
+                                      .mutating_webhook = webhook,
+                                      .validating_webhook = webhook}));
+    OSM_TRY(http_, daemon::start_http_side({.address = options.http_address,
+                                            .runtime = runtime_,
+                                            .missing = [] { return std::vector<std::string>(); },
+                                            .problems = [this] { return upkeep_->problems(); }}));
+    return {};
+  }
+
+  std::vector<std::pair<const char*, std::string>> facts() const override {
+    return {{"mesh", "kubernetes"}, {"http_address", http_->address().str()}};
+  }
+
+  void shutdown(std::chrono::milliseconds deadline) override {
+    daemon::report(runtime_.log, http_->stop(deadline / 2));
+  }
+
+ private:
+  OwnRuntime& runtime_;
+  net::Threads waiting_{2};  // wait for the API server
+  std::unique_ptr<kubernetes::Cluster> cluster_;
+  std::unique_ptr<kubernetes::Upkeep> upkeep_;
+  std::unique_ptr<net::HttpServer> http_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<daemon::Daemon>> start_reconciler(const Options& options,
+                                                         OwnRuntime& runtime) {
+  auto reconciler = std::make_unique<Reconciling>(runtime);
+  OSM_TRY(reconciler->start(options));
+  return std::unique_ptr<daemon::Daemon>(std::move(reconciler));
+}
+
+}  // namespace osm::controller
