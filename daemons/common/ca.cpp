@@ -106,8 +106,9 @@ Result<IssuerPtr> use_store(const certificate::CaOptions& options) {
   return issuer;
 }
 
-// The token of a pod's ServiceAccount, which the kubelet renews.
-constexpr const char* kServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+// A token of the pod's ServiceAccount for the audience "vault", which the kubelet renews. The pod's
+// other token would let whoever it is sent to act on the API server as this daemon.
+constexpr const char* kVaultAudienceToken = "/var/run/secrets/openservicemesh.io/vault/token";
 
 // An issuer with the threads that look after its token: when Vault is away they wait, and nobody
 // else does.
@@ -187,7 +188,7 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
   if (!described.auth_role.empty())
     options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
                                                 .role = described.auth_role,
-                                                .jwt = vault::from_file(kServiceAccountToken)};
+                                                .jwt = vault::from_file(kVaultAudienceToken)};
   OSM_TRY(ca->issuer, vault::make_vault_issuer(options));
   return IssuerPtr(ca, ca->issuer.get());
 }

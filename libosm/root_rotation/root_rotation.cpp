@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "base/openssl.hpp"
 #include "base/strand.hpp"
 #include "model/names.hpp"
 #include "root_rotation/root_ends.hpp"
@@ -46,6 +47,24 @@ const RootRecord* find(const std::vector<RootRecord>& records, RootState state) 
 bool in_motion(const std::vector<RootRecord>& records) {
   return find(records, RootState::kValidating) || find(records, RootState::kDraining) ||
          find(records, RootState::kClosing);
+}
+
+// The reason why `bundle_pem` must not become trusted for this object; empty: none. Whoever answers
+// at an address that is Vault's, or takes the name of an Issuer, would otherwise be trusted.
+std::string unpinned(const MeshRootCertificate& root, const std::string& bundle_pem) {
+  if (root.root_fingerprints.empty() && std::holds_alternative<TresorProvider>(root.provider))
+    return {};
+  const openssl::CleanErrorQueue clean;
+  const auto certificates = openssl::parse_certificates(bundle_pem);
+  if (!certificates.ok()) return certificates.error().text();
+  for (const openssl::X509Handle& certificate : *certificates) {
+    const auto fingerprint = openssl::fingerprint(*certificate);
+    if (!fingerprint.ok()) return fingerprint.error().text();
+    if (std::ranges::find(root.root_fingerprints, *fingerprint) == root.root_fingerprints.end())
+      return "its CA shows a root with SHA-256 " + *fingerprint +
+             ": if that is the CA's own fingerprint, add it to spec.rootFingerprints";
+  }
+  return {};
 }
 
 bool wait_until_synced(MeshSpec& spec) {
@@ -223,10 +242,14 @@ class Rotation final : public RootRotation {
     for (const auto& [name, candidate] : candidates_) {
       const RootRole role = candidate.described.role;
       others = others || role == RootRole::kActive;
+      std::string bundle = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "";
+      std::string fault =
+          candidate.issuer ? unpinned(candidate.described, bundle) : candidate.fault;
+      if (!fault.empty()) bundle.clear();
       wishes.push_back({.name = name,
                         .role = role,
-                        .bundle_pem = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "",
-                        .fault = candidate.fault,
+                        .bundle_pem = std::move(bundle),
+                        .fault = std::move(fault),
                         .trust_domain = candidate.described.trust_domain == TrustDomain()
                                             ? candidate.domain
                                             : candidate.described.trust_domain});

@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t kMaxPathBytes = 4096;  // PATH_MAX
 constexpr std::size_t kMaxNameBytes = 253;
 constexpr std::size_t kMaxPemBytes = 64 * 1024;
+constexpr std::size_t kFingerprintDigits = 64;
+constexpr std::size_t kMaxFingerprints = 16;
 constexpr std::string_view kPemBegin = "-----BEGIN CERTIFICATE-----";
 
 bool is_loopback(std::string_view host) {
@@ -165,6 +167,29 @@ void read_provider(const Field& field, MeshRootCertificate& root) {
   if (cert_manager.present()) root.provider = cert_manager_of(cert_manager);
 }
 
+// As `openssl x509 -fingerprint -sha256` prints it, or as Kubernetes users write digests.
+std::string fingerprint_of(const Field& field) {
+  std::string text = field.required_text();
+  if (text.starts_with("sha256:")) text.erase(0, 7);
+  std::erase(text, ':');
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (text.size() != kFingerprintDigits ||
+      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    field.refuse(
+        "must be the SHA-256 of a certificate, 64 hex digits, as "
+        "\"openssl x509 -noout -fingerprint -sha256\" prints it after '='");
+  return text;
+}
+
+void read_fingerprints(const Field& field, MeshRootCertificate& root) {
+  const std::vector<Field> all = field.list();
+  if (all.size() > kMaxFingerprints)
+    return field.refuse("has more than 16 entries", ErrorCode::kTooLarge);
+  for (const Field& one : all) root.root_fingerprints.push_back(fingerprint_of(one));
+}
+
 }  // namespace
 
 Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
@@ -173,7 +198,7 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
   root.name = object.key.name;
   root.generation = reader.root()["metadata"]["generation"].integer(0, INT64_MAX).value_or(0);
   const Field spec = reader.root()["spec"];
-  if (spec.required_map({"trustDomain", "role", "provider", "spiffeEnabled"})) {
+  if (spec.required_map({"trustDomain", "role", "provider", "rootFingerprints", "spiffeEnabled"})) {
     const Field domain = spec["trustDomain"];
     root.trust_domain = domain.present() ? TrustDomain(required_subdomain(domain)) : TrustDomain();
     root.role = choice_of(spec["role"],
@@ -186,6 +211,7 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
       spiffe.note("has no effect: certificates of this mesh always carry SPIFFE ids");
     }
     read_provider(spec["provider"], root);
+    read_fingerprints(spec["rootFingerprints"], root);
   }
   return std::move(reader).finish(std::move(root));
 }

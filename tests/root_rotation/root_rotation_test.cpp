@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/openssl.hpp"
 #include "certificate/local_issuer.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/notifier.hpp"
@@ -428,6 +429,36 @@ TEST_SUITE("root_rotation::RootRotation") {
     const Error why = refusal_to_start(mesh, kDomain);
     CHECK(why.code == ErrorCode::kNotFound);
     CHECK(why.message.find("MeshRootCertificate lost") != std::string::npos);
+  }
+
+  TEST_CASE("a root of Vault or cert-manager is trusted once its fingerprint is in the object") {
+    for (const auto& provider : {decltype(MeshRootCertificate::provider)(VaultProvider{}),
+                                 decltype(MeshRootCertificate::provider)(CertManagerProvider{})}) {
+      Mesh mesh;
+      Replica replica(mesh, "a");
+      MeshRootCertificate next{.name = "next", .trust_domain = kDomain, .provider = provider};
+      const auto waits_for = [&] {
+        for (const RootStatus& root : replica.rotation->status())
+          if (root.name == "next") return root.waiting_for;
+        return std::string();
+      };
+      next.root_fingerprints = {std::string(64, 'a')};  // of another certificate
+      mesh.spec.put(next);
+      run(mesh, {&replica}, 20);
+      CHECK(mesh.states() == std::map<std::string, RootState>{{kOwnRoot, RootState::kSigning},
+                                                              {"next", RootState::kInactive}});
+      CHECK(replica.rotation->issuer()->trust_bundle_pem() == mesh.own->trust_bundle_pem());
+      const openssl::CleanErrorQueue clean;
+      const auto shown = openssl::parse_certificate(mesh.cas["next"]->trust_bundle_pem()).value();
+      const std::string fingerprint = openssl::fingerprint(*shown).value();
+      CHECK(waits_for().find(fingerprint) != std::string::npos);
+      CHECK(waits_for().find("spec.rootFingerprints") != std::string::npos);
+
+      next.root_fingerprints.push_back(fingerprint);
+      mesh.spec.put(next);
+      run(mesh, {&replica}, 20);
+      CHECK(mesh.states()["next"] == RootState::kSigning);
+    }
   }
 
   TEST_CASE("a root of another trust domain takes the mesh there, and back") {

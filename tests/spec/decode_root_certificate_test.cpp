@@ -66,6 +66,16 @@ provider:
           CertManagerProvider{"ca", "ClusterIssuer", "a.b"});
   }
 
+  TEST_CASE("fingerprints are read as openssl and Kubernetes write them") {
+    std::string colons;
+    for (int i = 0; i < 32; ++i) colons += i == 0 ? "AB" : ":AB";
+    std::string plain;
+    for (int i = 0; i < 32; ++i) plain += "ab";
+    const auto root =
+        root_of("rootFingerprints: [\"" + colons + "\", \"sha256:" + plain + "\"]\n" + kTresor);
+    CHECK(root.root_fingerprints == std::vector<std::string>{plain, plain});
+  }
+
   TEST_CASE("absent fields have their defaults") {
     const MeshRootCertificate root = root_of(kTresor);
     CHECK(root.trust_domain == TrustDomain());  // the mesh's
@@ -121,6 +131,10 @@ provider:
     const std::vector<Wrong> rows{
         {"{}", kField, "spec.provider", 6, "required"},
         {"provider: {}", kField, "spec.provider", 7, "exactly one of tresor, vault"},
+        {"rootFingerprints: [abc]\n" + kTresor, kField, "spec.rootFingerprints[0]", 7,
+         "64 hex digits"},
+        {"rootFingerprints: [" + std::string(63, '0') + "g]\n" + kTresor, kField,
+         "spec.rootFingerprints[0]", 7, "64 hex digits"},
         {"provider: tresor", kField, "spec.provider", 7, "must be a map"},
         {"provider: {acme: {}, certManager: {issuerName: a}}", kField, "spec.provider.acme", 7,
          "known here: tresor"},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "osm/ids.hpp"
 
@@ -60,6 +61,9 @@ struct MeshRootCertificate {
   TrustDomain trust_domain{"cluster.local"};  // empty: the mesh's own
   RootRole role = RootRole::kActive;
   std::variant<TresorProvider, VaultProvider, CertManagerProvider> provider{};
+  // SHA-256 of the CA's root certificates (DER, 64 lower-case hex digits each). A root of Vault or
+  // cert-manager is trusted only if it is listed; an empty list admits any root of Tresor.
+  std::vector<std::string> root_fingerprints{};
   std::int64_t generation = 0;
 
   friend bool operator==(const MeshRootCertificate&, const MeshRootCertificate&) = default;

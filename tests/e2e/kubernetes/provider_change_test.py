@@ -7,10 +7,11 @@ import time
 
 from lib.kube import kubecase, mesh, shop
 from lib.kube.cert_manager import CertManager
-from lib.kube.rotation import RotationCase, root
+from lib.kube.rotation import RotationCase, openssl, root
 from lib.kube.vault_service import start_vault
 from lib.mesh.vault_server import PORT as VAULT_PORT
 from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 SHOP = f"{shop.SHOP}/books-bought"
 CERT_MANAGER_RBAC = mesh.ROOT / "deploy/kubernetes-cert-manager/rbac.yaml"
@@ -31,6 +32,8 @@ class ProviderChange(RotationCase):
         declared["spec"] |= spec
         self.api.apply(declared)
         key = name.replace("-", "_")
+        if ca:
+            self.pin(name, ca)
         self.wait_for_states(timeout=100, **{key: "signing"})
         if before != "own":
             self.api.patch("MeshRootCertificate", mesh.SYSTEM, before.replace("_", "-"),
@@ -41,6 +44,20 @@ class ProviderChange(RotationCase):
         self.wait_until_taken_up(ca)
         pod = self.start_idle_pod(f"after-{name}")
         self.wait_for_answer(pod, 200, SHOP)
+
+    def pin(self, name, ca):
+        """A root of Vault or cert-manager is trusted once its object lists the fingerprint."""
+        shown = openssl("x509", "-noout", "-fingerprint", "-sha256", text=ca).split("=")[1]
+        plain = shown.replace(":", "").lower()
+
+        def message():
+            status = self.api.get("MeshRootCertificate", mesh.SYSTEM, name).get("status", {})
+            return plain in status.get("message", "")
+
+        wait_for("its status names the fingerprint", message, 60, interval=0.5)
+        self.assertEqual("inactive", self.record().get(name, "inactive"))
+        self.api.patch("MeshRootCertificate", mesh.SYSTEM, name,
+                       {"spec": {"rootFingerprints": [shown]}})
 
     def trust_domains(self):
         """Certificates that the sidecars show to each other and to the control plane."""

@@ -6,6 +6,7 @@ import pathlib
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError, Credentials
 from lib.kube.vault_service import let_vault_ask, start_vault
 from lib.mesh import objects
 from lib.net.processes import wait_for
@@ -31,6 +32,11 @@ class VaultOnKubernetes(kubecase.MeshCase):
         run = self.mesh.run_of(self.pods(mesh.SYSTEM, app)[0]).run
         return self.agent.log_of(run, app).read_text(errors="replace")
 
+    def assert_not_let_in(self, token):
+        with self.assertRaisesRegex(RuntimeError, "403|not authorized|invalid audience"):
+            self.vault.ask("PUT", "auth/kubernetes/login",
+                           {"role": "openservicemesh", "jwt": token})
+
     def test_daemons_log_in_as_themselves_and_pods_speak_mutual_tls_below_vaults_root(self):
         for app in ("osm-controller", "osm-injector"):
             self.assertIn('"logged in to Vault"', self.daemon_log(app))
@@ -52,10 +58,15 @@ class VaultOnKubernetes(kubecase.MeshCase):
         self.assertIsNone(self.api.find("Secret", mesh.SYSTEM, "osm-ca-bundle"))
 
         with self.subTest("whose account is not of the role is not let in"):
-            token = self.api.token_of("shop", "client")
-            with self.assertRaisesRegex(RuntimeError, "403|not authorized"):
-                self.vault.ask("PUT", "auth/kubernetes/login",
-                               {"role": "openservicemesh", "jwt": token})
+            self.assert_not_let_in(self.api.token_of("shop", "client", audience="vault"))
+        daemon = mesh.SYSTEM, "osm-controller"
+        with self.subTest("what a daemon shows to Vault is of no use on the API server, and the "
+                          "other way round"):
+            self.assert_not_let_in(self.api.token_of(*daemon))
+            thief = self.cluster.as_user(Credentials(token=self.api.token_of(
+                *daemon, audience="vault")))
+            with self.assertRaisesRegex(ApiError, "401"):
+                thief.get("Namespace", None, mesh.SYSTEM)
         with self.subTest("all of Vault's tokens are revoked: the daemons log in anew"):
             def logins():
                 return self.daemon_log("osm-controller").count('"logged in to Vault"')

@@ -178,11 +178,11 @@ class Api:
                 raise
             return None
 
-    def token_of(self, ns, account, seconds=3600):
-        """A token of a ServiceAccount, as a pod of it would get one."""
+    def token_of(self, ns, account, seconds=3600, audience=None):
+        """A token of a ServiceAccount, as a pod of it would get one; None: for the API server."""
         answer = self.request("POST", path_of("ServiceAccount", ns, account, "token"), {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds}})
+            "spec": {"expirationSeconds": seconds, "audiences": audience and [audience]}})
         return answer["status"]["token"]
 
     # -- watches --------------------------------------------------------------------------------
