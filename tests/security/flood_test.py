@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 
+from hpack.hpack import encode_integer
 from hyperframe.frame import (ContinuationFrame, DataFrame, ExtensionFrame, HeadersFrame, PingFrame,
                               PriorityFrame, RstStreamFrame, SettingsFrame, WindowUpdateFrame)
 
@@ -119,6 +120,18 @@ class Floods(attacked.MeshTest):
         large = block([*request_headers(ADS), *filler])
         with self.connect(self.web) as connection:  # each complete, and too large
             self.flood(connection, lambda i: headers_frame(2 * i + 1, large), 2000)
+
+    def test_an_hpack_bomb(self):
+        # One entry of the table that nearly fills it, and a byte for each of its many copies.
+        value = b"y" * 3900
+        entry = b"\x40\x01x" + bytes(encode_integer(len(value), 7)) + value
+        bomb = entry + b"\xbe" * 12_000  # 47 MB
+        with contextlib.ExitStack() as stack:
+            for _ in range(20):
+                connection = stack.enter_context(self.connect(self.web))
+                self.flood(connection, lambda i: headers_frame(2 * i + 1, OPENING + bomb), 20)
+            self.assert_served(self.api)
+            self.assertLess(self.resident() - self.memory, 47)  # of one bomb
 
     def test_messages_that_are_too_large_or_never_end(self):
         for claimed in (0xFFFFFFFF, 1 << 30, 17 << 20):
