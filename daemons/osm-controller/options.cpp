@@ -21,7 +21,7 @@ int parse_options(int argc, char** argv, Options& options) {
       "  osm-controller --kubeconfig ~/.kube/config --state-dir ./state\n"
       "It writes JSON log lines to stderr and ends on SIGTERM or SIGINT.\n"
       "`osm --help` shows how to inspect a running controller.");
-  app.set_version_flag("--version", std::string(kVersion) + " (" + kCommit + ")");
+  app.set_version_flag("--version", std::string("osm-controller ") + kVersionText);
   CLI::Option_group* const source = app.add_option_group("Source of the mesh (one of)");
   source->require_option(1);
   source->add_option("--mesh-dir", options.mesh_dir,

@@ -76,7 +76,7 @@ int parse_options(int argc, char** argv, Options& options) {
       "It keeps its webhook osm-webhook-<mesh name> in the API server as it must be. It writes "
       "JSON\n"
       "log lines to stderr and ends on SIGTERM or SIGINT.");
-  app.set_version_flag("--version", std::string(kVersion) + " (" + kCommit + ")");
+  app.set_version_flag("--version", std::string("osm-injector ") + kVersionText);
   add_mesh_options(app, options, client_ca_file);
   add_sidecar_options(app, options);
   if (const int code = daemon::parse(app, argc, argv); code >= 0) return code;

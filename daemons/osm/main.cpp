@@ -66,7 +66,7 @@ void add_version(CLI::App& root, Flags& flags) {
   app->add_flag("--client", *client_only, "Do not ask the controller");
   app->callback([&flags, client_only] {
     json::object versions{{"client", {{"version", osm::kVersion}, {"commit", osm::kCommit}}}};
-    std::string text = std::string("client:     ") + osm::kVersion + " (" + osm::kCommit + ")\n";
+    std::string text = std::string("client:     ") + osm::kVersionText + '\n';
     flags.exit_code = kDone;
     if (!*client_only) {
       const auto answer = flags.client().get("/v1/version");

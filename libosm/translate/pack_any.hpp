@@ -13,6 +13,7 @@ namespace osm::inline v1::translate {
 
 inline std::string deterministic_bytes(const google::protobuf::Message& message) {
   std::string bytes;
+  bytes.reserve(message.ByteSizeLong());  // a string that grows leaves copies, of keys too
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream out(&stream);

@@ -1,4 +1,5 @@
 #include "envoy/extensions/transport_sockets/tls/v3/secret.pb.h"
+#include "osm/certificate/secret_bytes.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/translate.hpp"
 
@@ -8,7 +9,9 @@ namespace {
 namespace tls = envoy::extensions::transport_sockets::tls::v3;
 
 EncodedResource encoded(const tls::Secret& secret) {
-  std::string any = deterministic_bytes(pack_any(secret));
+  google::protobuf::Any packed = pack_any(secret);
+  const EraseOnExit erased(*packed.mutable_value());
+  std::string any = deterministic_bytes(packed);
   const Digest hash = digest_of(any);
   return {XdsType::kSecret, secret.name(), std::move(any), hash, {}};
 }
@@ -20,7 +23,9 @@ EncodedResource encode_service_cert(const certificate::Certificate& certificate)
   own.set_name(kServiceCertSecret);
   auto& pair = *own.mutable_tls_certificate();
   pair.mutable_certificate_chain()->set_inline_string(certificate.chain_pem);
-  pair.mutable_private_key()->set_inline_string(certificate.private_key.pem());
+  std::string& key = *pair.mutable_private_key()->mutable_inline_string();
+  key = certificate.private_key.pem();
+  const EraseOnExit erased(key);  // protobuf frees its strings as they are
   return encoded(own);
 }
 
