@@ -31,6 +31,9 @@ class WatchedRotation final : public RootRotation {
   void follow(const RotationParticipants& participants) override { inner_->follow(participants); }
   void stop() override { inner_->stop(); }
   TrustDomains trust_domains() const override { return inner_->trust_domains(); }
+  Result<DistrustEffect> distrust(const std::string& root, bool now) override {
+    return inner_->distrust(root, now);
+  }
   std::vector<RootStatus> status() const override { return inner_->status(); }
 
   const root_rotation::Target& control_plane() const { return *target_; }

@@ -29,6 +29,7 @@ using std::chrono::steady_clock;
 constexpr const char* kFile = "osm-root-certificates.yaml";
 constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
 constexpr std::chrono::milliseconds kPoll{500};
+constexpr std::chrono::seconds kDistrustBound{30};  // the rotation looks every ten seconds at least
 
 // `osm certificate rotate` without a name: the next root of the mesh, on machines.
 struct RotateRootOptions {
@@ -144,6 +145,53 @@ int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
   return 2;
 }
 
+std::string show_effect(const json::value& effect) {
+  std::string text;
+  if (bool_at(effect, "signs").value_or(false))
+    text += "It signs now: the newest other active root signs in its place.\n";
+  text += fmt::format(
+      "{} proxies connected here have certificates of it; {} have not got the newest trust "
+      "bundle.\n",
+      number_at(effect, "proxies"), number_at(effect, "bundles"));
+  std::string some;
+  for (const json::value& name : list_at(effect, "some"))
+    if (name.is_string()) some += (some.empty() ? "" : ", ") + std::string(name.get_string());
+  if (!some.empty()) text += "Among them: " + some + ".\n";
+  return printable(text);
+}
+
+// Result: the exit code, as rotate_root().
+int distrust(const Flags& flags, const std::string& root, bool now) {
+  const AdminClient client = flags.client();
+  const int shown = print(flags,
+                          now ? client.post("/v1/roots/distrust", {{"root", root}})
+                              : client.get("/v1/roots/distrust", {{"root", root}}),
+                          show_effect);
+  if (shown != 0) return shown;
+  if (!now) {
+    if (!flags.as_json())
+      std::cout << "Nothing has changed. To end the trust in " << printable(root)
+                << " for good, say --now. Proxies without a certificate\nof another root then stay "
+                   "away until they are bootstrapped again.\n";
+    return 0;
+  }
+  const auto deadline = steady_clock::now() + kDistrustBound;
+  Result<std::vector<Root>> roots = list_roots(client);
+  for (; steady_clock::now() < deadline; roots = list_roots(client)) {
+    for (const Root& each : roots.ok() ? *roots : std::vector<Root>())
+      if (each.name == root && each.state == "inactive") {
+        if (!flags.as_json())
+          std::cout << "root " << printable(root) << " is not trusted any more" << std::endl;
+        return 0;
+      }
+    std::this_thread::sleep_for(kPoll);
+  }
+  std::cerr
+      << "osm: not done yet, and it goes on; `osm certificate status` and the controller's log "
+         "say why\n";
+  return 2;
+}
+
 }  // namespace
 
 void add_certificate(CLI::App& root, Flags& flags) {
@@ -156,6 +204,25 @@ void add_certificate(CLI::App& root, Flags& flags) {
         "States of the mesh's roots, and the proxies that a\n"
         "rotation waits for",
         "osm certificate status", "/v1/roots", show_roots);
+  struct Distrusted {
+    std::string root;
+    bool now = false;
+  };
+  auto distrusted = std::make_shared<Distrusted>();
+  CLI::App* const cut =
+      command(*group, flags, "distrust",
+              "End the trust in a root whose key was stolen, without waiting for\n"
+              "anybody; first shows what that cuts",
+              "osm certificate distrust mesh-2026\n"
+              "  osm certificate distrust mesh-2026 --now");
+  cut->footer(cut->get_footer() +
+              "\n\nExit codes: 0 done, or shown; 1 failed; 2 not done in time (it continues)");
+  cut->add_option("ROOT", distrusted->root, "Name, as `osm certificate status` prints it")
+      ->required();
+  cut->add_flag("--now", distrusted->now, "Do it");
+  cut->callback([&flags, distrusted] {
+    flags.exit_code = distrust(flags, distrusted->root, distrusted->now);
+  });
   struct Options {
     std::string common_name, timeout = "10m";
     RotateRootOptions root;

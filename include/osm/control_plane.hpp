@@ -138,9 +138,9 @@ class OSM_API ControlPlane {
   virtual Result<std::string> config_dump(const std::string& proxy) const = 0;
 
   // Progress of an object's newest version on its way to the proxies.
-  // Failure: kNotFound (no such object), kInvalidArgument (a kind that never reaches proxies),
-  // kNotReady (not synced), kUnavailable (shutting down). Thread: any but the executor's. Blocking:
-  // briefly.
+  // Failure: kNotFound (no such object, or its kind shapes no proxy), kNotReady (not synced),
+  // kUnavailable (shutting down), kInvalidArgument (on a thread of the executor). Thread: any but
+  // the executor's. Blocking: briefly.
   virtual Result<ObjectStatus> object_status(const ObjectKey& object) const = 0;
 
   // Waits until every connected proxy that the object concerns has applied it.

@@ -94,6 +94,16 @@ net::Response list_roots(const net::AdminApiOptions& options) {
   return answer(json::object{{"roots", std::move(roots)}});
 }
 
+// GET tells what the end of a root's trust cuts; POST ends it.
+template <bool kNow>
+Result<net::Response> distrust(const net::AdminApiOptions& options, const net::Request& request) {
+  OSM_TRY(const std::string name, request.required("root"));
+  if (!options.root_rotation)
+    return Error{ErrorCode::kNotFound, "root " + name + ": this mesh rotates no roots"};
+  OSM_TRY(const DistrustEffect effect, options.root_rotation->distrust(name, kNow));
+  return answer(to_json(effect));
+}
+
 net::Response list_problems(const net::AdminApiOptions& options) {
   return answer(json::object{
       {"problems",
@@ -157,6 +167,8 @@ Handler make_admin_api(const AdminApiOptions& options) {
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
       .get("/v1/roots", plain(list_roots))
+      .get("/v1/roots/distrust", route(distrust<false>))
+      .post("/v1/roots/distrust", route(distrust<true>))
       .get("/v1/vm/subject", route(vm_subject))
       .post("/v1/vm/bootstrap", route(bootstrap_vm));
 }

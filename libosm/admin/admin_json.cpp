@@ -87,6 +87,13 @@ json::object to_json(const RootStatus& root) {
           {"not_after", root.not_after ? time_text(*root.not_after) : ""}};
 }
 
+json::object to_json(const DistrustEffect& effect) {
+  return {{"signs", effect.signs},
+          {"proxies", effect.proxies},
+          {"bundles", effect.bundles},
+          {"some", json::array(effect.some.begin(), effect.some.end())}};
+}
+
 json::object to_json(const ObjectStatus& status) {
   json::array lagging;
   for (const ProxyLag& lag : status.lagging)

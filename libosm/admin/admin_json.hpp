@@ -23,6 +23,7 @@ boost::json::object to_json(const certificate::ProxyCertificate& certificate);
 boost::json::object to_json(const certificate::Certificate& certificate);
 boost::json::object to_json(const Problem& problem);
 boost::json::object to_json(const RootStatus& root);
+boost::json::object to_json(const DistrustEffect& effect);
 boost::json::object to_json(const ObjectStatus& status);
 // One TrafficTarget that allows, with where it is written.
 boost::json::object to_json(const TrafficPolicy& policy, const ObjectSource& source);

@@ -16,7 +16,8 @@ class Descriptor {
   explicit Descriptor(int fd = -1) : fd_(fd) {}
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    Descriptor taken(std::move(other));
+    std::swap(fd_, taken.fd_);
     return *this;
   }
   ~Descriptor() { close(); }

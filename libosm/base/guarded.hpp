@@ -3,12 +3,14 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "osm/result.hpp"
 
 namespace osm::inline v1 {
 
-// Result: the result of `call`. Failure: kInternal, with the text of what it threw.
+// Result: the result of `call`, whatever it is: a failure that `call` returns is one inside.
+// Failure: kInternal, with the text of what it threw.
 template <class Call>
 auto guarded(const Call& call) -> Result<decltype(call())> {
   std::string thrown = "an exception that is no std::exception";

@@ -215,9 +215,11 @@ void MeshBuilder::read_workloads(std::size_t provider, bool all,
                                  const std::set<WorkloadName>& names) {
   const WorkloadProvider& asked = *workload_providers_[provider];
   const auto read = guarded([&]() -> Status {
-    if (all) claims_.replace(provider, asked.list_workloads());
-    if (!all)
+    if (all) {
+      claims_.replace(provider, asked.list_workloads());
+    } else {
       for (const WorkloadName& name : names) claims_.set(provider, name, asked.find_workload(name));
+    }
     return {};
   });
   if (read.ok()) return;

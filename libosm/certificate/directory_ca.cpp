@@ -100,8 +100,9 @@ class Directory final : public CaStore {
   // crashed creators and those of running ones.
   void remove_temporaries() const {
     std::error_code failed;
-    for (std::filesystem::directory_iterator at(path_, failed), end; at != end;
-         at.increment(failed))
+    // The directory that is open, wherever its path leads by now.
+    const std::string open = "/proc/self/fd/" + std::to_string(fd_.get());
+    for (std::filesystem::directory_iterator at(open, failed), end; at != end; at.increment(failed))
       if (const std::string name = at->path().filename(); name.starts_with(kTemporaryPrefix))
         ::unlinkat(fd_.get(), name.c_str(), 0);
   }

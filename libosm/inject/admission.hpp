@@ -21,7 +21,7 @@ namespace osm::inline v1::inject {
 
 // An API server accepts objects of 3 MB; an update also contains the old object.
 inline constexpr std::size_t kMaxReviewBytes = 7 * 1024 * 1024;
-inline constexpr std::size_t kMaxReviewDepth = 66;  // an object's 64, inside "request"
+inline constexpr std::size_t kMaxReviewDepth = 66;  // a file's 64, inside "request"
 inline constexpr std::size_t kMaxReviewValues = 200'000;
 
 struct AdmissionRequest {

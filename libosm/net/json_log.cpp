@@ -20,7 +20,7 @@ void JsonLog::write(LogLevel level, std::string_view message, std::span<const Lo
                            {"message", to_utf8(message)}};
   for (const LogField& field : fields) {
     std::string key = to_utf8(field.key);
-    if (line.contains(key)) key.insert(0, "field_");
+    while (line.contains(key)) key.insert(0, "field_");
     line[key] = to_utf8(field.value);
   }
   // Boost.JSON escapes control characters up to U+001F.

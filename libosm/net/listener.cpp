@@ -1,6 +1,5 @@
 #include "net/listener.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+
+#include "base/descriptor.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -49,13 +50,13 @@ Error failed(const error_code& error, const Address& address, std::string_view w
 }
 
 // True if no process accepts at `path`: a dead process left the socket behind.
-bool is_abandoned(asio::io_context& context, const std::string& path) {
+bool is_abandoned(const Endpoint& endpoint, const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  asio::local::stream_protocol::socket probe(context);
-  error_code error;
-  probe.connect(path, error);
-  return error == asio::error::connection_refused;
+  // A process that lives but accepts nothing must not make this one wait.
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return ::connect(probe.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 &&
+         errno == ECONNREFUSED;
 }
 
 Result<Endpoint> endpoint_of(asio::io_context& context, const Address& address) {
@@ -73,13 +74,12 @@ Result<Endpoint> endpoint_of(asio::io_context& context, const Address& address) 
 }
 
 // Binds the socket of a path. No client can connect before listen(), so the mode is never wider.
-Status bind_unix(asio::io_context& context, Listener& listener, const Endpoint& endpoint,
-                 const Address& address) {
+Status bind_unix(Listener& listener, const Endpoint& endpoint, const Address& address) {
   const std::string& path = address.unix_path;
   error_code error;
   listener.bind(endpoint, error);
   if (error == asio::error::address_in_use) {
-    if (!is_abandoned(context, path)) {
+    if (!is_abandoned(endpoint, path)) {
       return Error{ErrorCode::kUnavailable,
                    "cannot listen on " + address.str() +
                        ": another process serves this path, or it is not a socket; stop that "
@@ -99,11 +99,16 @@ Result<Listener> open_listener(asio::io_context& context, const Address& address
   OSM_TRY(const Endpoint endpoint, endpoint_of(context, address));
   Listener listener(context);
   error_code error;
-  listener.open(endpoint.protocol(), error);
+  const auto protocol = endpoint.protocol();
+  Descriptor opened(
+      ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC, protocol.protocol()));
+  if (!opened)
+    return failed({errno, boost::system::system_category()}, address, "open a socket for");
+  listener.assign(protocol, opened.get(), error);
   if (error) return failed(error, address, "open a socket for");
-  ::fcntl(listener.native_handle(), F_SETFD, FD_CLOEXEC);
+  opened.release();
   if (address.is_unix()) {
-    OSM_TRY(bind_unix(context, listener, endpoint, address));
+    OSM_TRY(bind_unix(listener, endpoint, address));
   } else {
     error_code ignored;  // a restart waits for TIME_WAIT of old connections then
     listener.set_option(asio::socket_base::reuse_address(true), ignored);

@@ -27,6 +27,27 @@ class Step {
                                           .trust_domain = wish->trust_domain});
   }
 
+  Result<std::vector<RootRecord>> distrust(const std::string& name) {
+    const auto at = roots_.find(name);
+    if (at == roots_.end())
+      return Error{ErrorCode::kNotFound, "root " + name + ": `osm certificate status` lists all"};
+    RootRecord& root = at->second;
+    const bool signed_until_now = root.state == RootState::kSigning;
+    root.distrusted_at = in_.now;
+    if (root.state != RootState::kInactive) enter(root, RootState::kInactive);
+    if (signed_until_now) {
+      const std::string next = next_signer(nullptr);
+      if (next.empty())
+        return Error{ErrorCode::kInvalidArgument,
+                     "root " + name +
+                         " signs, and no other root can: declare another active "
+                         "MeshRootCertificate first (`osm certificate rotate` on machines)"};
+      if (!is_trusted(roots_[next].state)) learn_bundle(roots_[next]);
+      enter(roots_[next], RootState::kSigning);
+    }
+    return records();
+  }
+
   RotationStep take() {
     const RootRecord* signing = find(RootState::kSigning);
     const std::string target = next_signer(signing);
@@ -36,22 +57,30 @@ class Step {
       note_followed();
       if (!sign(target)) drain();
     }
-    RotationStep step;
-    for (auto& [name, root] : roots_)
-      if (root.state != RootState::kInactive || wishes_.contains(name))
-        step.records.push_back(std::move(root));
-    step.waiting = std::move(waiting_);
-    return step;
+    return {records(), std::move(waiting_)};
   }
 
  private:
+  std::vector<RootRecord> records() {
+    std::vector<RootRecord> records;
+    for (auto& [name, root] : roots_)
+      if (root.state != RootState::kInactive || wishes_.contains(name))
+        records.push_back(std::move(root));
+    return records;
+  }
+
   const RootWish* wish(const std::string& name) const {
     const auto* wanted = find_in(wishes_, name);
     return wanted ? *wanted : nullptr;
   }
   RootRole role(const std::string& name) const {
     const RootWish* wanted = wish(name);
-    return wanted ? wanted->role : RootRole::kInactive;
+    return wanted && !is_distrusted(name) ? wanted->role : RootRole::kInactive;
+  }
+
+  bool is_distrusted(const std::string& name) const {
+    const RootRecord* root = find_in(roots_, name);
+    return root && root->distrusted_at != WallTime{};
   }
 
   RootRecord* find(RootState state) {
@@ -72,6 +101,10 @@ class Step {
   std::string next_signer(const RootRecord* signing) {
     const RootRecord* newest = nullptr;
     for (const auto& [name, root] : roots_) {
+      if (is_distrusted(name)) {
+        waiting_[name] = "it was distrusted: delete its MeshRootCertificate, if it has one";
+        continue;
+      }
       const RootWish* wanted = wish(name);
       if (!wanted || wanted->role != RootRole::kActive) continue;
       if (wanted->bundle_pem.empty() && &root != signing) {
@@ -115,7 +148,9 @@ class Step {
                   : somebody_signs ? RootState::kValidating
                                    : RootState::kSigning);
     } else if (!wanted && root.signed_at == WallTime{}) {
-      enter(root, RootState::kInactive);  // no certificate of the mesh needs it: its trust ends now
+      // No certificate of the mesh needs it: its trust ends now. Names of its domain may be older
+      // than this root: another one of the domain may have signed before.
+      enter(root, is_last_of_its_domain(root) ? RootState::kClosing : RootState::kInactive);
     } else if (!wanted) {
       if (root.state != RootState::kDraining) enter(root, RootState::kDraining);
     } else if (is_target) {
@@ -254,5 +289,9 @@ std::optional<RootState> root_state_of(std::string_view text) {
 }
 
 RotationStep next_step(const RotationInput& input) { return Step(input).take(); }
+
+Result<std::vector<RootRecord>> distrust(const RotationInput& input, const std::string& name) {
+  return Step(input).distrust(name);
+}
 
 }  // namespace osm::inline v1::root_rotation

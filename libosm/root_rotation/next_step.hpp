@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "osm/clock.hpp"
+#include "osm/result.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::inline v1::root_rotation {
@@ -46,6 +47,7 @@ struct RootRecord {
   // Certificates of its CA while it is trusted, so that the CA need not be asked and may be gone.
   std::string bundle_pem{};
   TrustDomain trust_domain{};  // trust domain of the names that it signs
+  WallTime distrusted_at{};    // an operator ended its trust for good; zero: no
 
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
@@ -88,5 +90,10 @@ struct RotationStep {
 
 // Result: the next record; equal to the present one if there is nothing to do.
 RotationStep next_step(const RotationInput& input);
+
+// The record after the trust in a root has ended at once, whoever still needs it. If it signs, the
+// newest active root that can sign does so from now on. `input.evidence` does not matter.
+// Failure: kNotFound: there is no such root; kInvalidArgument: no other root can sign.
+Result<std::vector<RootRecord>> distrust(const RotationInput& input, const std::string& name);
 
 }  // namespace osm::inline v1::root_rotation

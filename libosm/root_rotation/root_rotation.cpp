@@ -6,12 +6,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/maps.hpp"
-#include "base/openssl.hpp"
 #include "base/strand.hpp"
 #include "model/names.hpp"
+#include "root_rotation/candidates.hpp"
 #include "root_rotation/root_ends.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
@@ -28,15 +29,9 @@ constexpr const char* kTopic = "roots";
 constexpr seconds kInMotion{1};  // time between looks while a step is awaited
 constexpr seconds kAtRest{10};
 constexpr seconds kSyncBound{60};
-constexpr seconds kAskAgain{15};   // after a CA failed to answer
 constexpr seconds kComeBack{120};  // in which proxies reconnect to a replica that started
 // The longest life of leaves that were issued before a change of MeshConfig.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
-
-std::string_view role_text(RootRole role) {
-  if (role == RootRole::kActive) return "active";
-  return role == RootRole::kPassive ? "passive" : "inactive";
-}
 
 const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
   const auto at =
@@ -47,24 +42,6 @@ const RootRecord* find(const std::vector<RootRecord>& records, RootState state) 
 bool in_motion(const std::vector<RootRecord>& records) {
   return find(records, RootState::kValidating) || find(records, RootState::kDraining) ||
          find(records, RootState::kClosing);
-}
-
-// The reason why `bundle_pem` must not become trusted for this object; empty: none. Whoever answers
-// at an address that is Vault's, or takes the name of an Issuer, would otherwise be trusted.
-std::string unpinned(const MeshRootCertificate& root, const std::string& bundle_pem) {
-  if (root.root_fingerprints.empty() && std::holds_alternative<TresorProvider>(root.provider))
-    return {};
-  const openssl::CleanErrorQueue clean;
-  const auto certificates = openssl::parse_certificates(bundle_pem);
-  if (!certificates.ok()) return certificates.error().text();
-  for (const openssl::X509Handle& certificate : *certificates) {
-    const auto fingerprint = openssl::fingerprint(*certificate);
-    if (!fingerprint.ok()) return fingerprint.error().text();
-    if (std::ranges::find(root.root_fingerprints, *fingerprint) == root.root_fingerprints.end())
-      return "its CA shows a root with SHA-256 " + *fingerprint +
-             ": if that is the CA's own fingerprint, add it to spec.rootFingerprints";
-  }
-  return {};
 }
 
 bool wait_until_synced(MeshSpec& spec) {
@@ -85,6 +62,7 @@ class Rotation final : public RootRotation {
         own_board_(options.board ? nullptr : make_local_board("", options.runtime.blocking)),
         board_(options.board ? *options.board : *own_board_),
         roots_(std::make_shared<RootSet>()),
+        candidates_(options_),
         end_metric_(options.runtime.metrics),
         strand_(options.runtime.blocking) {}
   ~Rotation() override { stop(); }
@@ -162,16 +140,24 @@ class Rotation final : public RootRotation {
     return status_;
   }
 
- private:
-  // An object's CA, as far as it answered.
-  struct Candidate {
-    MeshRootCertificate described;
-    std::shared_ptr<Issuer> issuer;
-    TrustDomain domain;  // of the names that it signs
-    std::string fault;
-    SteadyTime asked_at{};
-  };
+  Result<DistrustEffect> distrust(const std::string& root, bool now) override {
+    const std::lock_guard lock(mutex_);
+    OSM_TRY(const std::vector<RootRecord> after, root_rotation::distrust(last_seen_, root));
+    const auto& proxies = progress_;
+    const RootRecord* const signing = find(last_seen_.records, RootState::kSigning);
+    DistrustEffect effect{.signs = signing && signing->name == root,
+                          .proxies = proxies.leaf_lag,
+                          .bundles = proxies.bundle_lag,
+                          .some = proxies.lagging};
+    if (effect.signs) effect.proxies = proxies.proxies;
+    if (now) {
+      distrusted_.insert(root);
+      wake();
+    }
+    return effect;
+  }
 
+ private:
   void wake() {
     if (awake_.exchange(true)) return;
     strand_.post([this] {
@@ -190,76 +176,46 @@ class Rotation final : public RootRotation {
     // No writes to the board at rest.
     report("tell the other replicas",
            board_.publish(kTopic, to_text(moves ? mine : ReplicaView{.follows = applied_})));
+    const bool asked = take_distrust();
     if (leads()) take_step(mine);
-    if (moves) recall(example());
-    publish_status();
-    timer_ = strand_.post_after(in_motion(records_) ? kInMotion : kAtRest, [this] { look(); });
+    if (moves || cut_) recall(example());
+    publish_status(mine);
+    timer_ = strand_.post_after(asked || cut_ || in_motion(records_) ? kInMotion : kAtRest,
+                                [this] { look(); });
+  }
+
+  RotationInput input(RotationEvidence evidence) const {
+    return {records_, candidates_.wishes(), std::move(evidence), options_.runtime.clock.wall_now(),
+            std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity)};
+  }
+
+  // Any replica takes this step; the record's version keeps two from taking different ones.
+  // Result: true if some of it is left to do.
+  bool take_distrust() {
+    std::set<std::string> asked;
+    {
+      const std::lock_guard lock(mutex_);
+      asked = distrusted_;
+    }
+    for (const std::string& name : asked) {
+      const auto next = root_rotation::distrust(input({}), name);
+      const Status done = next.ok() ? record(*next) : Status(next.error());
+      report("distrust root " + name, done);
+      if (!done.ok()) continue;
+      options_.runtime.log.warning("a root of the mesh is distrusted", {{"root", name}});
+      report("act on its record", apply());
+      cut_ = true;
+      const std::lock_guard lock(mutex_);
+      distrusted_.erase(name);
+    }
+    if (!asked.empty()) tell_domains();
+    const std::lock_guard lock(mutex_);
+    return !distrusted_.empty();
   }
 
   TrustDomain signing_domain() const {
     const RootRecord* const signing = find(records_, RootState::kSigning);
     return signing ? signing->trust_domain : options_.trust_domain;
-  }
-
-  // Opens the issuers of new and changed objects, and of those that failed before.
-  void ask_candidates() {
-    std::map<std::string, Candidate> known = std::exchange(candidates_, {});
-    const SteadyTime now = options_.runtime.clock.steady_now();
-    for (const auto& described : options_.spec.list_root_certificates()) {
-      MeshRootCertificate root = *described;
-      if (root.trust_domain == TrustDomain()) root.trust_domain = signing_domain();
-      bool needed = root.role != RootRole::kInactive;
-      for (const RootRecord& recorded : records_)
-        if (recorded.name == root.name && is_trusted(recorded.state)) {
-          root.trust_domain = recorded.trust_domain;  // a root in use keeps its domain
-          needed = true;  // a draining root signs the control plane's own certificate
-        }
-      Candidate& candidate = candidates_[described->name];
-      if (Candidate* before = find_in(known, described->name);
-          before && before->described.provider == described->provider &&
-          before->domain == root.trust_domain)
-        candidate = std::move(*before);
-      candidate.domain = root.trust_domain;
-      candidate.described = *described;
-      if (candidate.issuer || !needed) continue;
-      if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) continue;
-      candidate.asked_at = now;
-      const std::string before = std::exchange(candidate.fault, {});
-      if (auto made = options_.make_issuer(root); made.ok()) {
-        candidate.issuer = *std::move(made);
-      } else {
-        candidate.fault = made.error().text();
-      }
-      if (!candidate.fault.empty() && candidate.fault != before)
-        options_.runtime.log.warning("a root of the mesh cannot be used",
-                                     {{"root", described->name}, {"cause", candidate.fault}});
-    }
-  }
-
-  std::vector<RootWish> wishes() const {
-    std::vector<RootWish> wishes;
-    bool others = false;
-    for (const auto& [name, candidate] : candidates_) {
-      const RootRole role = candidate.described.role;
-      others = others || role == RootRole::kActive;
-      std::string bundle = candidate.issuer ? candidate.issuer->trust_bundle_pem() : "";
-      std::string fault =
-          candidate.issuer ? unpinned(candidate.described, bundle) : candidate.fault;
-      if (!fault.empty()) bundle.clear();
-      wishes.push_back({.name = name,
-                        .role = role,
-                        .bundle_pem = std::move(bundle),
-                        .fault = std::move(fault),
-                        .trust_domain = candidate.described.trust_domain == TrustDomain()
-                                            ? candidate.domain
-                                            : candidate.described.trust_domain});
-    }
-    wishes.push_back({.name = kOwnRoot,
-                      .role = others ? RootRole::kInactive : RootRole::kActive,
-                      .bundle_pem = options_.own->trust_bundle_pem(),
-                      .fault = {},
-                      .trust_domain = options_.trust_domain});
-    return wishes;
   }
 
   Status load() {
@@ -271,6 +227,8 @@ class Rotation final : public RootRotation {
       if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
     return {};
   }
+
+  void ask_candidates() { candidates_.ask(records_, signing_domain()); }
 
   // A step is recorded before it takes effect, so that a process that starts later acts on it.
   Status record(std::vector<RootRecord> next) {
@@ -306,8 +264,8 @@ class Rotation final : public RootRotation {
           (!before || root.signed_at > before->signed_at))
         before = &root;
     }
-    OSM_TRY(roots.signer, signer(*signing));
-    roots.controller_signer = before ? issuer_of(before->name) : nullptr;
+    OSM_TRY(roots.signer, candidates_.signer(signing->name));
+    roots.controller_signer = before ? candidates_.issuer_of(before->name) : nullptr;
     if (!roots.controller_signer) {
       roots.controller_signer = roots.signer;
       before = signing;
@@ -343,19 +301,6 @@ class Rotation final : public RootRotation {
   }
 
   bool leads() const { return !participants_->leads || participants_->leads(); }
-  std::shared_ptr<Issuer> issuer_of(const std::string& name) const {
-    if (name == kOwnRoot) return options_.own;
-    const Candidate* candidate = find_in(candidates_, name);
-    return candidate ? candidate->issuer : nullptr;
-  }
-
-  Result<std::shared_ptr<Issuer>> signer(const RootRecord& root) const {
-    if (std::shared_ptr<Issuer> issuer = issuer_of(root.name)) return issuer;
-    const Candidate* candidate = find_in(candidates_, root.name);
-    return Error{ErrorCode::kNotFound, "MeshRootCertificate " + root.name + " signs, and " +
-                                           (candidate ? "cannot be used: " + candidate->fault
-                                                      : "is gone: create it again as it was")};
-  }
 
   ReplicaView see() {
     ReplicaView view{.follows = applied_};
@@ -384,13 +329,10 @@ class Rotation final : public RootRotation {
   void take_step(const ReplicaView& mine) {
     auto views = board_.read(kTopic);
     if (!views.ok()) return report("read the other replicas' reports", views.error());
-    const seconds longest =
-        std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity);
     RotationEvidence evidence = sum_up(*views, effect_of(records_), mine.proxies.workloads);
     // This replica's report may be of an earlier record.
     if (mine.follows != effect_of(records_)) evidence.complete = false;
-    RotationStep step =
-        next_step({records_, wishes(), evidence, options_.runtime.clock.wall_now(), longest});
+    RotationStep step = next_step(input(std::move(evidence)));
     waiting_ = std::move(step.waiting);
     if (step.records == records_) return;
     const std::vector<RootRecord> before = records_;
@@ -413,8 +355,9 @@ class Rotation final : public RootRotation {
   // A proxy shows a newer proxy certificate only when it connects again.
   void recall(const certificate::CertificatePtr& example) {
     const SteadyTime now = options_.runtime.clock.steady_now();
-    if (!target_ || !example || !find(records_, RootState::kDraining) ||
-        now - recalled_at_ < options_.proxy_recall_interval)
+    if (!target_ || !example) return;
+    if (!std::exchange(cut_, false) && (!find(records_, RootState::kDraining) ||
+                                        now - recalled_at_ < options_.proxy_recall_interval))
       return;
     recalled_at_ = now;
     target_->recall_proxies(example->issuer_key_id);
@@ -427,24 +370,26 @@ class Rotation final : public RootRotation {
     return nullptr;
   }
 
-  void publish_status() {
+  void publish_status(const ReplicaView& mine) {
     std::vector<RootStatus> all;
     for (const RootRecord& root : records_) {
-      const Candidate* candidate = find_in(candidates_, root.name);
       const std::string* waits = find_in(waiting_, root.name);
       all.push_back({.name = root.name,
                      .state = std::string(root_state_text(root.state)),
-                     .role = candidate ? std::string(role_text(candidate->described.role)) : "",
+                     .role = candidates_.role_of(root.name),
                      .since = root.since,
                      .waiting_for = waits ? *waits : "",
                      .trust_domain = root.trust_domain});
-      fill_in_end(all.back(), root, issuer_of(root.name).get());
+      fill_in_end(all.back(), root, candidates_.issuer_of(root.name).get());
     }
     end_metric_.set(all);
     std::vector<Problem> problems = problems_of(all, options_.runtime.clock.wall_now());
+    RotationInput seen = input({});
     {
       const std::lock_guard lock(mutex_);
       status_ = std::move(all);
+      last_seen_ = std::move(seen);
+      progress_ = mine.proxies;
     }
     if (std::exchange(problems_, problems) != problems && target_) target_->root_problems_changed();
   }
@@ -463,17 +408,21 @@ class Rotation final : public RootRotation {
   ReplicaBoard& board_;
   const std::shared_ptr<RootSet> roots_;
 
-  mutable std::mutex mutex_;  // over the next five; the last two change on the strand only
+  mutable std::mutex mutex_;  // over the next eight; the last five change on the strand, or are
+                              // asked for by distrust()
   Target* target_ = nullptr;  // this, and the next two, are set before the strand's first look
   std::shared_ptr<const RotationParticipants> participants_;
   SteadyTime followed_since_{};
   TrustDomains domains_;
   std::vector<RootStatus> status_;
+  RotationInput last_seen_{};
+  model::CertificateProgress progress_;
+  std::set<std::string> distrusted_;  // asked for, and not recorded yet
 
   // Used on the strand, and in begin().
   std::vector<RootRecord> records_;
   std::string version_;
-  std::map<std::string, Candidate> candidates_;
+  Candidates candidates_;
   std::map<std::string, std::string> waiting_;
   std::string applied_;               // effect_of() the record that roots_ is set by
   std::optional<TrustDomains> told_;  // to the control plane and the host
@@ -481,6 +430,7 @@ class Rotation final : public RootRotation {
   SteadyTime recalled_at_{};
   RootEndMetric end_metric_;
   std::vector<Problem> problems_;  // as the control plane knows them
+  bool cut_ = false;  // proxies with a certificate of a distrusted root are to be recalled
 
   std::atomic<bool> awake_{false};
   Strand strand_;

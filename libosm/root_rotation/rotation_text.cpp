@@ -44,7 +44,8 @@ std::string to_text(const std::vector<RootRecord>& records) {
                      {"signedAt", seconds_of(root.signed_at)},
                      {"firstSeen", seconds_of(root.first_seen)},
                      {"bundle", root.bundle_pem},
-                     {"trustDomain", root.trust_domain.str()}});
+                     {"trustDomain", root.trust_domain.str()},
+                     {"distrustedAt", seconds_of(root.distrusted_at)}});
   return json::serialize(json::object{{"roots", std::move(roots)}});
 }
 
@@ -64,7 +65,8 @@ Result<std::vector<RootRecord>> parse_records(const std::string& text) {
                        .signed_at = time_at(root, "signedAt"),
                        .first_seen = time_at(root, "firstSeen"),
                        .bundle_pem = text_at(root, "bundle"),
-                       .trust_domain = TrustDomain(text_at(root, "trustDomain"))});
+                       .trust_domain = TrustDomain(text_at(root, "trustDomain")),
+                       .distrusted_at = time_at(root, "distrustedAt")});
   }
   return records;
 }

@@ -27,6 +27,7 @@ struct Attached final : RootRotation {
   void follow(const RotationParticipants&) override {}
   void stop() override {}
   TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
+  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
   std::vector<RootStatus> status() const override { return {}; }
 
   root_rotation::Target* target = nullptr;

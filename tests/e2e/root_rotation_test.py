@@ -76,6 +76,28 @@ class RootRotation(RootCase):
             self.assertNotIn("client", self.proxies())
             self.client.stop_proxy()
 
+    def test_a_stolen_root_is_distrusted_though_a_silent_proxy_holds_the_rotation(self):
+        keep_renewing(self.server)
+        self.client.freeze_proxy()
+        self.rotate("next")
+        self.wait_for_states(next="validating", own="signing")
+        wait_for("the silent proxy is named", lambda: "client/client" in
+                 self.roots()["next"]["waiting_for"])
+        shown = self.rig.osm("certificate", "distrust", "(own)")
+        self.assertIn("2 proxies connected here have certificates of it", shown)
+        self.assertIn("Nothing has changed", shown)
+        self.wait_for_states(next="validating", own="signing")
+        self.assertIn("not trusted any more",
+                      self.rig.osm("certificate", "distrust", "(own)", "--now"))
+        self.wait_for_states(next="signing", own="inactive")
+        with self.subTest("the other proxy goes on with certificates of the next root"):
+            wait_for("the server's proxy is back", lambda: "server" in " ".join(self.proxies()), 40)
+        with self.subTest("the silent one has only the stolen root's, and is turned away"):
+            refused = self.rig.controller.text().count("certificate verify failed")
+            self.client.thaw_proxy()
+            wait_for("the controller to refuse it", lambda: self.rig.controller.text().count(
+                "certificate verify failed") > refused, 40)
+
     def test_machines_that_renew_themselves_need_nobody_for_two_roots_in_a_row(self):
         renewers = [keep_renewing(machine) for machine in (self.client, self.server)]
         load = meshcase.Load(self.client)

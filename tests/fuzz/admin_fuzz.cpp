@@ -28,9 +28,9 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::array<std::string_view, 10> kPaths{
-    "/v1/version",  "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
-    "/v1/problems", "/v1/certificates", "/v1/certificates/rotate", "/v1/vm/bootstrap",
-    "/v1/status",   "/v1/vm/subject"};
+    "/v1/version",      "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
+    "/v1/problems",     "/v1/certificates", "/v1/certificates/rotate", "/v1/roots/distrust",
+    "/v1/vm/bootstrap", "/v1/status",       "/v1/vm/subject"};
 
 testing::MemoryObjectStore& base_mesh() {
   static testing::MemoryObjectStore store;
@@ -47,6 +47,7 @@ class NoRoots final : public RootRotation {
   void follow(const RotationParticipants&) override {}
   void stop() override {}
   TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
+  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
   std::vector<RootStatus> status() const override { return {}; }
 };
 

@@ -16,7 +16,9 @@
 #include <boost/asio/write.hpp>
 #include <cstring>
 #include <future>
+#include <vector>
 
+#include "base/descriptor.hpp"
 #include "net/io_fixture.hpp"
 #include "osm/net/http.hpp"
 #include "osm/net/router.hpp"
@@ -444,6 +446,21 @@ TEST_SUITE("net::HttpServer") {
     REQUIRE_FALSE(second.ok());
     CHECK(second.error().code == ErrorCode::kUnavailable);
     CHECK(s.call("GET", "/")->status == 200);
+
+    // Its process lives, and accepts nothing: its queue is full.
+    options.listen.unix_path = folder.file("hung.sock");
+    std::memset(address.sun_path, 0, sizeof address.sun_path);
+    options.listen.unix_path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+    const Descriptor hung(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    REQUIRE(::bind(hung.get(), to, sizeof address) == 0);
+    REQUIRE(::listen(hung.get(), 0) == 0);
+    std::vector<Descriptor> waiting;
+    do {
+      waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    } while (waiting.size() < 100 && ::connect(waiting.back().get(), to, sizeof address) == 0);
+    CHECK(HttpServer::start(options, s.io.executor, s.handlers, handler, s.log).error().code ==
+          ErrorCode::kUnavailable);
 
     options.listen.unix_path = folder.file("not-a-socket");
     const int file = ::open(options.listen.unix_path.c_str(), O_CREAT | O_WRONLY, 0600);

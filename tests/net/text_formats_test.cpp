@@ -103,10 +103,10 @@ TEST_SUITE("net::JsonLog") {
     testing::ManualClock clock(WallTime(std::chrono::milliseconds(1767323045678)));
     Pipe pipe;
     JsonLog log(pipe.ends[1], LogLevel::kInfo, clock);
-    log.info("proxy connected", {{"proxy", "bookstore/v1"}, {"level", "odd"}});
+    log.info("proxy connected", {{"proxy", "bookstore/v1"}, {"level", "odd"}, {"level", "more"}});
     CHECK(pipe.drain() ==
           R"({"time":"2026-01-02T03:04:05.678Z","level":"info","message":"proxy connected",)"
-          R"("proxy":"bookstore/v1","field_level":"odd"})"
+          R"("proxy":"bookstore/v1","field_level":"odd","field_field_level":"more"})"
           "\n");
   }
 

@@ -265,6 +265,56 @@ TEST_SUITE("root_rotation::next_step") {
     }
   }
 
+  TEST_CASE("names of a domain close when its last root is withdrawn, also one that never signed") {
+    const TrustDomain old_domain("a.example"), next_domain("b.example");
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive, old_domain)};
+    it.settle();
+    it.now += hours(1);
+    it.wishes = {wish("old", RootRole::kInactive, old_domain),
+                 wish("spare", RootRole::kPassive, old_domain),
+                 wish("next", RootRole::kActive, next_domain)};
+    it.settle();
+    REQUIRE(it.state("old") == RootState::kInactive);
+    REQUIRE(it.state("next") == RootState::kSigning);
+    it.wishes = {wish("next", RootRole::kActive, next_domain)};
+    it.evidence.bundle_lag = 1;  // a proxy has connections from when the old root signed
+    it.settle();
+    CHECK(it.state("spare") == RootState::kClosing);
+    it.evidence.bundle_lag = 0;
+    it.settle();
+    CHECK(it.state("spare") == RootState::kInactive);
+  }
+
+  TEST_CASE("a distrusted root ends at once, whatever holds it, and no wish brings it back") {
+    Rotation it = Rotation::under_way();
+    it.evidence = {.complete = false, .bundle_lag = 1, .waiting_for = "a replica"};
+    auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, "old");
+    REQUIRE(cut.ok());
+    it.records = *cut;
+    CHECK(it.state("old") == RootState::kInactive);
+    CHECK(it.state("next") == RootState::kSigning);
+    it.wishes = {wish("old", RootRole::kActive), wish("next", RootRole::kInactive)};
+    it.evidence = {.complete = true};
+    it.settle();
+    CHECK(it.state("old") == RootState::kInactive);
+    CHECK(it.state("next") == RootState::kSigning);
+    CHECK(it.waiting.at("old").find("distrusted") != std::string::npos);
+  }
+
+  TEST_CASE("a root is not distrusted if no other root can sign") {
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive)};
+    it.settle();
+    it.wishes.push_back({.name = "next", .role = RootRole::kActive, .fault = "is away"});
+    for (const char* name : {"old", "nobody"}) {
+      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, name);
+      REQUIRE_FALSE(cut.ok());
+      CHECK(cut.error().code ==
+            (std::string(name) == "old" ? ErrorCode::kInvalidArgument : ErrorCode::kNotFound));
+    }
+  }
+
   TEST_CASE("a CA that was exchanged under its object is reported, and not trusted") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};

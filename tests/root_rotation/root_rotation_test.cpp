@@ -461,6 +461,35 @@ TEST_SUITE("root_rotation::RootRotation") {
     }
   }
 
+  TEST_CASE("an operator ends a stolen root though a silent proxy holds the rotation") {
+    Mesh mesh;
+    Served served;
+    served.progress = {.workloads = 2, .proxies = 2, .bundle_lag = 1, .lagging = {"shop/silent"}};
+    Replica replica(mesh, "a", &served);
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&replica}, 20);
+    CHECK(mesh.states()["next"] == RootState::kValidating);  // held
+
+    const auto shown = replica.rotation->distrust(kOwnRoot, false);
+    REQUIRE(shown.ok());
+    CHECK(shown->signs);
+    CHECK(shown->proxies == 2);
+    CHECK(shown->bundles == 1);
+    CHECK(shown->some == std::vector<std::string>{"shop/silent"});
+    run(mesh, {&replica}, 5);
+    CHECK(mesh.states()["next"] == RootState::kValidating);  // it only showed
+
+    REQUIRE(replica.rotation->distrust(kOwnRoot, true).ok());
+    served.recalled.clear();
+    run(mesh, {&replica}, 10);
+    CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
+    CHECK(mesh.states()["next"] == RootState::kSigning);
+    CHECK(replica.manager->trust_bundle_pem() == mesh.cas.at("next")->trust_bundle_pem());
+    CHECK(replica.leaf()->issuer_id == mesh.cas.at("next")->id());
+    CHECK(served.recalled == std::vector<std::string>{replica.leaf()->issuer_key_id});
+    CHECK_FALSE(replica.rotation->distrust("next", true).ok());  // the only one now
+  }
+
   TEST_CASE("a root of another trust domain takes the mesh there, and back") {
     const TrustDomain next("new.example");
     const std::vector<TrustDomain> both{kDomain, next};

@@ -128,6 +128,14 @@ struct RootStatus {
 // Roots that are wanted and end within 30 days (kRootEnding) or have ended (kCertificateExpired).
 OSM_API std::vector<Problem> problems_of(const std::vector<RootStatus>& roots, WallTime now);
 
+// The proxies that lose their connections when the trust in a root ends at once.
+struct DistrustEffect {
+  bool signs = false;               // it signs now, so that the newest other active root must
+  std::size_t proxies = 0;          // connected to this replica, with certificates of this root
+  std::size_t bundles = 0;          // connected to this replica, without the newest trust bundle
+  std::vector<std::string> some{};  // names of a few of them
+};
+
 class OSM_API RootRotation {
  public:
   // Calls stop(). Thread, blocking: as stop().
@@ -158,6 +166,14 @@ class OSM_API RootRotation {
 
   // The trust domains in effect, as this replica knows the record. Thread: any. Blocking: no.
   virtual TrustDomains trust_domains() const = 0;
+
+  // Ends the trust in a root at once, for example because its key was stolen, and whoever still
+  // needs it. No role in its object brings it back. Connections that are open go on.
+  // Result: what that cuts; with `now` false, nothing changes. The step itself follows: status()
+  // shows it, or says in `waiting_for` why it is not taken.
+  // Failure: kNotFound: there is no such root; kInvalidArgument: it signs, and no other root could.
+  // Thread: any. Blocking: no.
+  virtual Result<DistrustEffect> distrust(const std::string& root, bool now) = 0;
 
   // Each root's state by name, as this replica knows the record. Thread: any. Blocking: no.
   virtual std::vector<RootStatus> status() const = 0;

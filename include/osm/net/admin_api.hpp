@@ -35,7 +35,7 @@ struct AdminApiOptions {
   ObjectStore* store = nullptr;                 // null: answers name no file and line
   const WorkloadProvider* workloads = nullptr;  // null: `osm vm bootstrap` finds no machine
   // Both as in ControlPlaneOptions.
-  const RootRotation* root_rotation = nullptr;
+  RootRotation* root_rotation = nullptr;
   TrustDomain trust_domain{"cluster.local"};
   // Replaces the control plane's problems, to add the host's own. Thread: any.
   std::function<std::vector<Problem>()> problems{};

@@ -41,8 +41,9 @@ struct OSM_API Kind {
   Scope scope = Scope::kMesh;
   bool status = false;  // the controller writes .status on Kubernetes
   Review review = Review::kNone;
-  // False: objects are checked and stored, but nothing obeys them yet.
+  // False for policies of OSM's own that are checked and stored, but that nothing obeys yet.
   bool obeyed = true;
+  // Both: must not throw. Thread: any, concurrently. Blocking: no; a mesh's lock may be held.
   // All faults of an object; null: `decode` finds them.
   std::vector<Problem> (*check)(const Object&) = nullptr;
   // For the kinds that MeshSpec::list_policies() lists; null: others.
@@ -57,7 +58,7 @@ using Kinds = std::vector<Kind>;
 // Thread: any. Blocking: no. Lifetime: the process's.
 OSM_API const Kinds& mesh_kinds();
 
-// The rows of mesh_kinds() with these names.
+// The rows of mesh_kinds() with these names; a name without a row adds none.
 OSM_API Kinds mesh_kinds(std::initializer_list<GroupKind> names);
 
 // The row of a kind; null: there is none. Lifetime: that of `kinds`.

@@ -9,7 +9,7 @@ namespace osm::inline v1::kubernetes {
 namespace {
 
 bool is_same(const VersionedObject& known, const VersionedObject& entry) {
-  return *known.object->document == *entry.object->document;
+  return known.object == entry.object || *known.object->document == *entry.object->document;
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ void BootstrapRenewer::look_at_new() {
   if (source_.empty()) return;
   const bool scheduled = !due_.empty();
   for (const auto& secret : secrets_.list())
-    if (!failed_.contains(secret->key) && due_for(*secret)) due_.insert(secret->key);
+    if (!due_.contains(secret->key) && !failed_.contains(secret->key) && due_for(*secret))
+      due_.insert(secret->key);
   publish();
   if (!scheduled && !due_.empty()) schedule({});
 }
