@@ -20,7 +20,8 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 class Help(DaemonTest):
     COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
-                ["status"], ["certificate"], ["certificate", "list"], ["certificate", "rotate"], ["version"]]
+                ["status"], ["certificate"], ["certificate", "list"],
+                ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"], ["version"]]
 
     DAEMONS = ["osm-controller", "osm-injector"]
 

@@ -79,7 +79,7 @@ class RootRotation(RootCase):
     def test_a_stolen_root_is_distrusted_though_a_silent_proxy_holds_the_rotation(self):
         keep_renewing(self.server)
         self.client.freeze_proxy()
-        self.rotate("next")
+        self.rig.mesh.write("roots.yaml", root("next"))
         self.wait_for_states(next="validating", own="signing")
         wait_for("the silent proxy is named", lambda: "client/client" in
                  self.roots()["next"]["waiting_for"])
