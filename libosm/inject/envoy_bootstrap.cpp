@@ -139,7 +139,11 @@ overload_manager:
 layered_runtime:
   layers:
   - name: mesh
-    static_layer: {{re2: {{max_program_size: {{error_level: 2000}}}}}}
+    static_layer:
+      re2: {{max_program_size: {{error_level: 2000}}}}
+      # A header that occurs twice is matched as one value, "a,b". One allowed value must not suffice.
+      envoy.reloadable_features.match_headers_individually: false
+      envoy.reloadable_features.rbac_match_headers_individually: false
 static_resources:
   clusters:
 {5}{8}{9})",

@@ -70,6 +70,9 @@ google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
                                      const TlsSettings& settings) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
+  // Envoy would not look at the end of the client's certificate in a resumed session.
+  context.set_disable_stateless_session_resumption(true);
+  context.set_disable_stateful_session_resumption(true);
   // Set no ALPN: if "osm" were negotiated, Envoy would treat every connection as HTTP/1.
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   for (const TrustDomain& domain : domains)
