@@ -197,12 +197,15 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
 Result<std::unique_ptr<certificate::CaStore>> open_store_of_root(const LoadCaOptions& with,
                                                                  const std::string& name,
                                                                  const TresorProvider& described) {
-  if (with.cluster)
-    return kubernetes::make_ca_store(*with.cluster,
-                                     described.secret_namespace.empty()
-                                         ? with.options.osm_namespace
-                                         : described.secret_namespace,
-                                     described.secret_name);
+  const std::string& ns = with.options.osm_namespace;
+  if (with.cluster) {
+    // Whoever reads Secrets of another namespace would have the CA's key.
+    if (!described.secret_namespace.empty() && described.secret_namespace != ns)
+      return Error{ErrorCode::kPermissionDenied,
+                   "tresor.ca.secretRef.namespace: a CA's key is kept in " + ns +
+                       " only; name a Secret there"};
+    return kubernetes::make_ca_store(*with.cluster, ns, described.secret_name);
+  }
   if (with.options.ca.ca_store == "etcd")
     return open_etcd(with, with.options.ca.etcd_key + "/roots/" + name);
   return open_directory(with);
