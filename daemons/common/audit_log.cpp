@@ -88,7 +88,7 @@ Status AuditLog::write(std::string line) {
   pollfd ready{file_.get(), POLLOUT, 0};
   if (::poll(&ready, 1, kPatienceMs) == 0)
     return Error{ErrorCode::kStorage, "--audit-log " + path_ + ": nobody reads it"};
-  if (std::exchange(torn_, false)) line.insert(0, "\n");
+  if (std::exchange(torn_, false)) line = '\n' + std::move(line);
   if (write_all(file_, line)) return {};
   torn_ = true;
   return storage_error(at, "cannot be written", errno);
