@@ -91,7 +91,8 @@ class WithoutController(DaemonTest):
     def test_the_commands_own_version_needs_no_controller(self):
         code, out, _ = self.osm("version", "--client")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^client: +\d+\.\d+\.\d+ \(([0-9a-f]+|unknown)\)\n$")
+        self.assertRegex(out, r"^client: +\d+\.\d+\.\d+ \(([0-9a-f]+|unknown)\)\n"
+                              r"built with gRPC .*\n$")
 
 
 class Admin(ShopTest):
