@@ -144,6 +144,13 @@ class ClientVerificationTest(FloodCase):
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             self.forge(ns, "forged")
         self.assertEqual(0, self.secrets(ns))
+        # A new API server refuses everybody for a moment; the case ends by looking for refusals.
+        renewed = self.renewed()
+        wait_for("the controller renews its Lease", lambda: self.renewed() != renewed, 40,
+                 interval=0.5)
+
+    def renewed(self):
+        return self.api.get("Lease", mesh.SYSTEM, "osm-controller-osm")["spec"]["renewTime"]
 
 
 if __name__ == "__main__":
