@@ -28,6 +28,7 @@ struct OneRoot final : RootRotation {
   void follow(const RotationParticipants&) override {}
   void stop() override {}
   TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
+  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
   std::vector<RootStatus> status() const override {
     const std::lock_guard lock(mutex);
     return {{.name = "r1",
