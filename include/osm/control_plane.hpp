@@ -70,7 +70,7 @@ struct ControlPlaneOptions {
   RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
-  // Where replicas tell each other of new proxies, to notice a certificate that is in use at two of
+  // Replicas tell each other of new proxies on it, to notice a certificate that is in use at two of
   // them. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
 };

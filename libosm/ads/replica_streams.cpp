@@ -98,7 +98,7 @@ void ReplicaStreams::read(SteadyTime now) {
     for (const auto& [id, host] : parse_streams(text)) {
       const std::string* host_before = find_in(streams_before, id);
       if (host_before && *host_before == host) continue;
-      // What this replica says itself has the host of its stream.
+      // This replica's own text never differs: it has the host of the stream here.
       const Local* local = find_in(local_, id);
       if (local && local->host != host) suspects_.try_emplace(id, Suspect{replica, now + kMove});
     }

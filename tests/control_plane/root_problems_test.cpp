@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/no_roots.hpp"
 #include "lib/run.hpp"
-#include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -19,16 +19,7 @@ using namespace osm;
 namespace {
 
 // A root rotation with one root, whose end the test sets.
-struct OneRoot final : RootRotation {
-  std::shared_ptr<certificate::Issuer> issuer() override { return nullptr; }
-  Status attach(root_rotation::Target& control_plane) override {
-    target = &control_plane;
-    return {};
-  }
-  void follow(const RotationParticipants&) override {}
-  void stop() override {}
-  TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
-  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
+struct OneRoot final : osm::testing::NoRoots {
   std::vector<RootStatus> status() const override {
     const std::lock_guard lock(mutex);
     return {{.name = "r1",
@@ -46,7 +37,6 @@ struct OneRoot final : RootRotation {
     target->root_problems_changed();
   }
 
-  root_rotation::Target* target = nullptr;
   mutable std::mutex mutex;
   WallTime end = WallTime::max();
 };

@@ -3,8 +3,8 @@
 
 #include <future>
 
+#include "lib/no_roots.hpp"
 #include "lib/run.hpp"
-#include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -14,24 +14,6 @@
 #include "root_rotation/target.hpp"
 
 using namespace osm;
-
-namespace {
-
-// A root rotation that only keeps the control plane that was attached.
-struct Attached final : RootRotation {
-  std::shared_ptr<certificate::Issuer> issuer() override { return nullptr; }
-  Status attach(root_rotation::Target& control_plane) override {
-    target = &control_plane;
-    return {};
-  }
-  void follow(const RotationParticipants&) override {}
-  void stop() override {}
-  TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
-  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
-  std::vector<RootStatus> status() const override { return {}; }
-
-  root_rotation::Target* target = nullptr;
-};
 
 TEST_SUITE("control_plane::waits") {
   TEST_CASE("the progress of certificates is not waited for on the executor's only thread") {
@@ -43,7 +25,7 @@ TEST_SUITE("control_plane::waits") {
     osm::testing::ThreadExecutor blocking{1};
     osm::testing::MemoryMeshSpec spec;
     osm::testing::MemoryCertificateManager certificates{clock};
-    Attached rotation;
+    osm::testing::NoRoots rotation;
     const auto mesh =
         ControlPlane::start({.spec = spec,
                              .providers = {},
@@ -66,5 +48,3 @@ TEST_SUITE("control_plane::waits") {
     CHECK(ask_on(blocking).ok());
   }
 }
-
-}  // namespace

@@ -11,7 +11,7 @@
 
 #include "fuzz/object_edits.hpp"
 #include "fuzz/quiet.hpp"
-#include "osm/certificate/root_rotation.hpp"
+#include "lib/no_roots.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/runtime/system.hpp"
@@ -28,9 +28,9 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::array<std::string_view, 10> kPaths{
-    "/v1/version",      "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
-    "/v1/problems",     "/v1/certificates", "/v1/certificates/rotate", "/v1/roots/distrust",
-    "/v1/vm/bootstrap", "/v1/status",       "/v1/vm/subject"};
+    "/v1/version",  "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
+    "/v1/problems", "/v1/certificates", "/v1/certificates/rotate", "/v1/vm/bootstrap",
+    "/v1/status",   "/v1/vm/subject"};
 
 testing::MemoryObjectStore& base_mesh() {
   static testing::MemoryObjectStore store;
@@ -38,18 +38,6 @@ testing::MemoryObjectStore& base_mesh() {
     require(store.put_yaml(json::serialize(document)).ok(), "the base mesh is valid");
   return store;
 }
-
-// A mesh without declared roots.
-class NoRoots final : public RootRotation {
- public:
-  std::shared_ptr<certificate::Issuer> issuer() override { return nullptr; }
-  Status attach(root_rotation::Target&) override { return {}; }
-  void follow(const RotationParticipants&) override {}
-  void stop() override {}
-  TrustDomains trust_domains() const override { return TrustDomain("cluster.local"); }
-  Result<DistrustEffect> distrust(const std::string&, bool) override { return DistrustEffect{}; }
-  std::vector<RootStatus> status() const override { return {}; }
-};
 
 // Lives until the process ends.
 struct Controller {
@@ -85,7 +73,7 @@ struct Controller {
   std::unique_ptr<vm::VmProvider> machines =
       vm::make_vm_provider({store, *spec, TrustDomain("cluster.local"), log, metrics});
   testing::MemoryCertificateManager manager{clock};
-  NoRoots roots;
+  testing::NoRoots roots;
   std::unique_ptr<ControlPlane> control_plane;
   net::Handler api;
 };

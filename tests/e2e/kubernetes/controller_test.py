@@ -77,6 +77,21 @@ class ControllerTest(kubecase.MeshCase):
             "metadata": {"name": "next", "namespace": mesh.SYSTEM},
             "spec": {"role": "inactive", "provider": {"vault": vault}}}))
 
+    def test_the_key_of_a_declared_root_is_kept_in_the_meshs_namespace_only(self):
+        self.api.apply({
+            "apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
+            "metadata": {"name": "elsewhere", "namespace": mesh.SYSTEM},
+            "spec": {"role": "passive", "provider": {"tresor": {"ca": {"secretRef": {
+                "name": "elsewhere-ca", "namespace": "default"}}}}}})
+
+        def refused():
+            found = self.api.get("MeshRootCertificate", mesh.SYSTEM, "elsewhere")
+            return f"kept in {mesh.SYSTEM} only" in found.get("status", {}).get("message", "")
+
+        wait_for("its status says so", refused, 30, interval=0.5)
+        self.assertIsNone(self.api.find("Secret", "default", "elsewhere-ca"))
+        self.api.delete("MeshRootCertificate", mesh.SYSTEM, "elsewhere")
+
     def test_the_outcome_of_a_policy_is_in_its_conditions(self):
         ns = self.namespace("told")
         self.api.apply(objects.routes(ns, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
