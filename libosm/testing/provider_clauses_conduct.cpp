@@ -212,14 +212,15 @@ std::size_t allocated_bytes() {
 constexpr std::size_t kWarmUp = 100;        // changes before memory is measured
 constexpr std::size_t kLeastChanges = 500;  // required of any platform, also a slow one
 
-// The flood, while the mesh's executor stands still. Result: the largest growth of memory.
+// The flood, while the mesh's executor stands still.
 struct Flood {
   Bench& bench;
   std::function<std::size_t()> memory;
   std::size_t changes = 0;
   std::size_t announcements = 0;
-  std::size_t most = 0;
+  std::size_t most = 0;  // memory in use: at its peak, before the flood, and after it
   std::size_t baseline = 0;
+  std::size_t last = 0;
   const std::vector<ServiceName> known{kBooks};
   std::vector<ServiceName> invented{{"flood", ""}};
 
@@ -236,7 +237,7 @@ struct Flood {
       bench.watch().announce(known);
     }
   }
-  void sample() { most = std::max(most, memory()); }
+  void sample() { most = std::max(most, last = memory()); }
 
   void run() {
     const std::size_t events = bench.options().flood_events;
@@ -256,9 +257,20 @@ struct Flood {
       announce();
       if (announcements % step == 0) sample();
     }
-    sample();
+    settle();
+  }
+  // An answer that is being read uses memory for a moment; a queue keeps it until the mesh reads.
+  void settle() {
+    const auto end = RealTime::now() + bench.options().deadline;
+    for (sample(); kept() > allowance() && RealTime::now() < end; sample())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  // What is kept counts against the allowance, and the peak against the option's limit.
+  bool flat() const {
+    return kept() <= allowance() && growth() <= bench.options().flood_growth_bytes;
   }
   std::size_t growth() const { return most - baseline; }
+  std::size_t kept() const { return std::max(last, baseline) - baseline; }
   // A slow platform changes less often, and each queued change uses more memory.
   std::size_t allowance() const {
     const std::size_t most_allowed = bench.options().flood_growth_bytes;
@@ -275,12 +287,14 @@ Verdict flood(Bench& bench) {
   const std::string told = std::to_string(flood.changes) + " changes and " +
                            std::to_string(flood.announcements) +
                            " more announcements while the mesh was busy: memory grew by " +
-                           std::to_string(flood.growth() / 1024) + " KiB";
-  if (flood.growth() > flood.allowance())
+                           std::to_string(flood.growth() / 1024) + " KiB, of which " +
+                           std::to_string(flood.kept() / 1024) + " KiB stayed";
+  if (!flood.flat())
     return failed(
         "a flood is coalesced, not queued: keep the newest state and which keys changed, "
         "not every change (at most " +
-            std::to_string(flood.allowance() / 1024) + " KiB)",
+            std::to_string(bench.options().flood_growth_bytes / 1024) + " KiB, of which " +
+            std::to_string(flood.allowance() / 1024) + " KiB may stay)",
         told);
   bench.step("after the flood");
   const std::vector<Endpoint> last{endpoint_at(flood.changes + 1)};

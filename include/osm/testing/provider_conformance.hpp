@@ -80,9 +80,10 @@ struct ConformanceOptions {
   // for the duration of the budget and at most that often; the rest are repetitions.
   std::size_t flood_events = 1'000'000;
   std::chrono::milliseconds flood_budget{1000};
-  // Limit for growth of the memory in use during the flood (less if the platform changes seldom: 32
-  // bytes for each change), and the function that measures it. Default: the allocations of the C
-  // library or of a sanitizer; a host with its own allocator passes its own function.
+  // Limit for growth of the memory in use during the flood (for what stays after it less, if the
+  // platform changes seldom: 32 bytes for each change), and the function that measures it. Default:
+  // the allocations of the C library or of a sanitizer; a host with its own allocator passes its
+  // own function.
   std::size_t flood_growth_bytes = 512 * 1024;
   std::function<std::size_t()> memory_in_use;
   std::size_t stop_rounds = 300;  // rounds of the race between changes and unsubscribing
