@@ -74,7 +74,8 @@ class KubernetesSource final : public MeshSource {
                  kubernetes::SecretUpkeep{
                      *store_, kubernetes::ProxyCertificateUpkeep{manager, domains}, board_.get()},
              .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
-             .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_}}));
+             .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_},
+             .secrets_by_namespace = options_.secrets_by_namespace}));
     set_upkeep(std::move(upkeep));
     return {};
   }

@@ -35,6 +35,10 @@ int parse_options(int argc, char** argv, Options& options) {
                "Serve no proxies: only create and restore the mesh's CRDs and webhook "
                "configurations (Kubernetes only; deploy/kubernetes-reconciler has the account)")
       ->excludes("--mesh-dir");
+  app.add_flag("--secrets-by-namespace", options.secrets_by_namespace,
+               "Read Secrets in the mesh's namespaces only, with a RoleBinding in each (Kubernetes "
+               "only; deploy/kubernetes-secret-roles)")
+      ->excludes("--mesh-dir");
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the CA, the record of root rotations and the admin socket; one "
                  "controller at a time, and no other user may write to it")

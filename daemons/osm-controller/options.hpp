@@ -17,6 +17,7 @@ struct Options : daemon::MeshOptions {
   std::string kubeconfig;
   bool in_cluster = false;
   bool reconcile_only = false;
+  bool secrets_by_namespace = false;
   std::string state_dir = "/var/lib/osm";
   net::Address ads_address;
   std::size_t ads_memory_mb = 1024;

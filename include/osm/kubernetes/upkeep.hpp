@@ -110,6 +110,10 @@ struct UpkeepOptions {
   std::optional<SecretUpkeep> secrets{};
   std::optional<GatewayUpkeep> gateway{};
   std::optional<RootsUpkeep> roots{};
+
+  // False: Secrets are read in the whole cluster. True: only in the mesh's namespaces, for an
+  // account with a Role in each; a namespace without one is in problems().
+  bool secrets_by_namespace = false;
 };
 
 // Keeps the chosen parts of a cluster up while it lives.

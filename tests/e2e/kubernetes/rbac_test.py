@@ -107,7 +107,8 @@ class RbacTest(kubecase.KubeCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        for file in ("namespace.yaml", "controller-rbac.yaml", "injector-rbac.yaml"):
+        for file in ("namespace.yaml", "controller-rbac.yaml", "injector-rbac.yaml",
+                     "secrets-rbac.yaml"):
             cls.cluster.kubectl("apply", "-f", mesh.MANIFESTS / file)
         cls.cluster.kubectl("apply", "-f", mesh.ROOT / "deploy/kubernetes/crds")
         cls.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")

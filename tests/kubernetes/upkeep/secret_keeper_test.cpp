@@ -20,7 +20,8 @@ struct Fixture : UpkeepFixture {
     keeper.emplace(UpkeepOptions{.cluster = cluster,
                                  .runtime = runtime,
                                  .replica = "a",
-                                 .secrets = SecretUpkeep{store, {}, board.get()}},
+                                 .secrets = SecretUpkeep{store, {}, board.get()},
+                                 .secrets_by_namespace = by_namespace},
                    [this] { return leads; });
     told =
         store.subscribe([this](const std::vector<ObjectKey>& keys) { keeper->on_objects(keys); });
@@ -66,6 +67,27 @@ struct Fixture : UpkeepFixture {
     return text_at(owners[0], "name");
   }
 
+  // An account with rights on Secrets in `allowed` only.
+  void start_by_namespace() {
+    by_namespace = true;
+    api.set_fault([this](const std::string& call) {
+      if (call.find(" secrets ") == std::string::npos) return Status();
+      const std::string place = call.substr(call.rfind(' ') + 1);
+      if (allowed.contains(place.substr(0, place.find('/')))) return Status();
+      return Status(Error{ErrorCode::kPermissionDenied, "secrets is forbidden: " + call});
+    });
+    start();
+  }
+  void put_namespace(const std::string& name, const std::string& mesh) {
+    Object object = osm::testing::object_of(
+        {{"apiVersion", "v1"},
+         {"kind", "Namespace"},
+         {"metadata", {{"name", name}, {"labels", {{spec::kMonitoredByLabel, mesh}}}}}});
+    store.put(std::move(object));
+  }
+
+  bool by_namespace = false;
+  std::set<std::string> allowed{"shop"};
   bool leads = true;
   std::unique_ptr<ReplicaBoard> board = make_local_board("a", executor);
   std::optional<SecretKeeper> keeper;
@@ -255,6 +277,41 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     executor.run_for(150s);
     CHECK(asked > 0);
     CHECK(asked <= 1000);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "with a Role in each namespace, one without it delays no other") {
+    put_namespace("shop", "osm");
+    put_namespace("stray", "osm");
+    put_namespace("elsewhere", "another");
+    put_secret(name_of(1));
+    put_pod(1, "web-0");
+    start_by_namespace();
+    executor.run_for(10s);
+    CHECK(owner_of(1) == "web-0");
+    REQUIRE(keeper->problems().size() == 1);
+    const std::string problem = keeper->problems().front().text();
+    CHECK(problem.find("namespaces/stray/secrets") != std::string::npos);
+    CHECK(problem.find("kubectl apply -n stray -k deploy/kubernetes-mesh-namespace") !=
+          std::string::npos);
+    allowed.insert("stray");
+    executor.run_for(10s);
+    CHECK(keeper->problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "Secrets of a namespace that joins the mesh are followed") {
+    put_secret(name_of(1));
+    put_pod(1, "web-0");
+    start_by_namespace();
+    executor.run_for(2min);
+    CHECK(owner_of(1) == "none");
+    CHECK(keeper->problems().empty());
+    put_namespace("shop", "osm");
+    executor.run_for(3s);
+    CHECK(owner_of(1) == "web-0");
+    CHECK(api.watchers() == 1);
+    put_namespace("shop", "another");
+    executor.run_for(3s);
+    CHECK(api.watchers() == 0);
   }
 
   TEST_CASE_FIXTURE(Fixture, "injectors learn how many Secrets wait for their Pod") {

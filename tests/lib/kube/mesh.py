@@ -108,8 +108,8 @@ class Mesh:
     def install_controller(self):
         """Without the injector."""
         self.cluster.kubectl("apply", "-f", MANIFESTS / "crds")
-        for file in ("namespace", "controller-rbac", "preset-mesh-config", "osm-controller",
-                     "validating-webhook"):
+        for file in ("namespace", "controller-rbac", "secrets-rbac", "preset-mesh-config",
+                     "osm-controller", "validating-webhook"):
             self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
         self.wait_until_up("osm-controller")
 

@@ -36,7 +36,7 @@ json::object data_of(inject::PodCertificate& certificate) {
 }  // namespace
 
 BootstrapRenewer::BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write,
-                                   const ObjectTable& secrets, std::function<void()> sweep,
+                                   const MeshSecrets& secrets, std::function<void()> sweep,
                                    Strand& strand)
     : api_(options.cluster.api()),
       runtime_(options.runtime),

@@ -16,8 +16,8 @@
 #include "base/rate_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/client/object_table.hpp"
 #include "kubernetes/source/pod.hpp"
+#include "kubernetes/upkeep/mesh_secrets.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
@@ -29,7 +29,7 @@ class BootstrapRenewer {
   // mesh's Secrets. `sweep` calls look_at_all(), as soon as it can. Precondition:
   // options.secrets->certificates; the store holds Namespaces too.
   BootstrapRenewer(const UpkeepOptions& options, std::function<bool()> may_write,
-                   const ObjectTable& secrets, std::function<void()> sweep, Strand& strand);
+                   const MeshSecrets& secrets, std::function<void()> sweep, Strand& strand);
 
   // Number of Secrets to renew; nullopt: not known (Upkeep::stale_secrets). Thread: any.
   // Blocking: no.
@@ -68,7 +68,7 @@ class BootstrapRenewer {
   const ProxyCertificateUpkeep certificates_;
   const std::string mesh_name_;
   const std::function<bool()> may_write_;
-  const ObjectTable& secrets_;
+  const MeshSecrets& secrets_;
   const std::function<void()> sweep_;
   Strand& strand_;
   std::atomic<bool> awake_{false};  // a check is to come

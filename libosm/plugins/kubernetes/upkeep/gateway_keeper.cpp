@@ -63,7 +63,8 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
                 .resource = kSecrets,
                 .label_selector = mesh_selector(mesh_name_, kComponent),
                 .metadata_only = true,
-                .on_change = [this](const auto&) { wake(); }}) {
+                .on_change = [this](const auto&) { wake(); }},
+               options.secrets_by_namespace) {
   config_ = gateway_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) {
     // An empty list: it has synced, or problems changed, which in_doubt() checks.
     if (keys.empty() || std::find(keys.begin(), keys.end(), mesh_config_) != keys.end()) wake();
@@ -108,8 +109,11 @@ void GatewayKeeper::round() {
   if (!wanted && in_doubt()) return;
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
   if (std::exchange(secret_, secret) != secret) swept_ = false;
+  if (wanted) namespaces_.insert(wanted->secret_namespace);
+  secrets_.set_namespaces(namespaces_);
   if (!secrets_.has_synced()) {
-    if (const auto problem = secrets_.problem()) report(Error{problem->code, problem->cause});
+    if (const auto problems = secrets_.problems(); !problems.empty())
+      report(Error{problems.front().code, problems.front().cause});
     return;
   }
   Status done;
@@ -147,7 +151,7 @@ Result<certificate::CertificatePtr> GatewayKeeper::certificate_for(
 Status GatewayKeeper::put(const ObjectKey& key, const IngressGatewayCertificate& wanted) {
   OSM_TRY(const certificate::CertificatePtr certificate, certificate_for(wanted));
   const std::string roots = gateway_.manager.trust_bundle_pem();
-  const auto held = secrets_.objects().get(key.ns, key.name);
+  const auto held = secrets_.get(key.ns, key.name);
   const bool current = written_ && written_->key == key && written_->certificate == certificate &&
                        written_->trust_bundle_pem == roots;
   if (held && current && written_->secret.version == held->resource_version) return {};
@@ -195,7 +199,7 @@ Result<Metadata> GatewayKeeper::create(json::object secret) {
 
 // Removes also Secrets of an earlier replica.
 Status GatewayKeeper::remove_others() {
-  for (const auto& secret : secrets_.objects().list()) {
+  for (const auto& secret : secrets_.list()) {
     const ObjectKey& key = secret->key;
     if (key == secret_) continue;
     if (!may_write_()) return Error{ErrorCode::kConflict, "another replica holds the Lease"};

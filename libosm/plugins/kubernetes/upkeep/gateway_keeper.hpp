@@ -12,11 +12,12 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/strand.hpp"
-#include "kubernetes/client/informer.hpp"
+#include "kubernetes/upkeep/mesh_secrets.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -82,7 +83,8 @@ class GatewayKeeper {
   std::optional<ObjectKey> secret_;  // the configured Secret
   bool swept_ = false;               // there is no other Secret of ours
   Strand strand_;
-  Informer secrets_;
+  std::set<std::string> namespaces_;  // in which a Secret of ours was, since this process started
+  MeshSecrets secrets_;
   Subscription timer_;
   Subscription config_;
   Subscription renewals_;

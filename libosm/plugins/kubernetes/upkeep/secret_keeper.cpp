@@ -79,6 +79,7 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
     : api_(options.cluster.api()),
       runtime_(options.runtime),
       store_(options.secrets->store),
+      mesh_name_(options.mesh_name),
       board_(options.secrets->board),
       may_write_(std::move(may_write)),
       lines_(runtime_.clock),
@@ -89,16 +90,17 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
                 .resource = kSecrets,
                 .label_selector = mesh_selector(options.mesh_name),
                 .metadata_only = true,
-                .on_change = [this](const auto&) { on_secrets(); }}) {
+                .on_change = [this](const auto&) { on_secrets(); }},
+               options.secrets_by_namespace) {
   if (options.secrets->certificates)
     renewer_.emplace(
-        options, may_write_, secrets_.objects(), [this] { sweep(); }, strand_);
+        options, may_write_, secrets_, [this] { sweep(); }, strand_);
   strand_.post([this] { sweep_later(kRound); });
 }
 
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
   for (const ObjectKey& key : keys)
-    if (key.is(kinds::kPod)) return round_soon();
+    if (key.is(kinds::kPod) || key.is(kinds::kNamespace)) return round_soon();
 }
 
 void SecretKeeper::round_soon() {
@@ -114,15 +116,27 @@ void SecretKeeper::on_secrets() {
 }
 
 void SecretKeeper::on_acquired() {
-  strand_.post([this] { sweep(); });
+  strand_.post([this] {
+    follow_namespaces();
+    sweep();
+  });
 }
 
 std::optional<std::size_t> SecretKeeper::stale() const {
-  return renewer_ ? renewer_->stale() : std::nullopt;
+  const auto stale = renewer_ ? renewer_->stale() : std::nullopt;
+  return stale ? std::optional(*stale + secrets_.unreadable()) : std::nullopt;
 }
 
 // Before every Pod is known, each Secret looks like an orphan.
 bool SecretKeeper::has_synced() const { return store_.has_synced() && secrets_.has_synced(); }
+
+void SecretKeeper::follow_namespaces() {
+  if (!store_.has_synced()) return;
+  std::set<std::string> names;
+  for (const auto& ns : store_.list(kinds::kNamespace))
+    if (is_monitored(store_, ns->key.name, mesh_name_)) names.insert(ns->key.name);
+  secrets_.set_namespaces(names);
+}
 
 std::map<ObjectKey, SecretKeeper::Owner> SecretKeeper::owners() const {
   std::map<ObjectKey, Owner> owners;
@@ -146,6 +160,7 @@ std::map<ObjectKey, SecretKeeper::Owner> SecretKeeper::owners() const {
 
 void SecretKeeper::round() {
   touched_ = false;
+  follow_namespaces();
   if (!may_write_() || !has_synced()) return;
   report(adopt_all());
   if (renewer_) renewer_->look_at_new();
@@ -188,12 +203,15 @@ void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
 }
 
 void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
-  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] { sweep(); });
+  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] {
+    follow_namespaces();
+    sweep();
+  });
 }
 
 std::vector<SecretKeeper::SecretPtr> SecretKeeper::adopt_all() {
   std::vector<SecretPtr> alone;
-  for (SecretPtr& secret : secrets_.objects().list())
+  for (SecretPtr& secret : secrets_.list())
     if (!uuid_of(secret->key).empty() && !has_owner(*secret)) alone.push_back(std::move(secret));
   if (alone.empty()) return alone;
   const std::map<ObjectKey, Owner> owners = this->owners();

@@ -19,8 +19,8 @@
 
 #include "base/log_limit.hpp"
 #include "base/strand.hpp"
-#include "kubernetes/client/informer.hpp"
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
+#include "kubernetes/upkeep/mesh_secrets.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -37,8 +37,10 @@ class SecretKeeper {
   void on_objects(const std::vector<ObjectKey>& keys);
   // Called when this replica may write from now on. Thread: any. Blocking: no.
   void on_acquired();
-  // As BootstrapRenewer::stale().
+  // As BootstrapRenewer::stale(), and each namespace whose Secrets cannot be read counts as one.
   std::optional<std::size_t> stale() const;
+  // Secrets that cannot be read. Thread: any. Blocking: no.
+  std::vector<Problem> problems() const { return secrets_.problems(); }
 
  private:
   using SecretPtr = std::shared_ptr<const Object>;
@@ -50,7 +52,9 @@ class SecretKeeper {
 
   void on_secrets();
   void round_soon();
+  void follow_namespaces();
   void round();
+  // May run in a callback of `secrets_`, in contrast to round() and follow_namespaces().
   void sweep();
   void sweep_later(std::chrono::nanoseconds delay);
   bool has_synced() const;
@@ -71,6 +75,7 @@ class SecretKeeper {
   Api& api_;
   const Runtime runtime_;
   const ObjectStore& store_;
+  const std::string mesh_name_;
   ReplicaBoard* const board_;  // may be null
   const std::function<bool()> may_write_;
 
@@ -82,7 +87,7 @@ class SecretKeeper {
   bool current_ = false;                     // the next sweep needs no new list
   LogLimit lines_;                           // about deletions
   Strand strand_;
-  Informer secrets_;
+  MeshSecrets secrets_;
   std::optional<BootstrapRenewer> renewer_;
   Subscription round_timer_;
   Subscription sweep_timer_;

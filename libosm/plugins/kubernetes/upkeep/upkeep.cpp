@@ -63,7 +63,12 @@ class ClusterUpkeep final : public Upkeep {
     return secrets_ ? secrets_->stale() : std::nullopt;
   }
 
-  std::vector<Problem> problems() const override { return reconciler_.problems(); }
+  std::vector<Problem> problems() const override {
+    std::vector<Problem> all = reconciler_.problems();
+    if (secrets_)
+      for (Problem& problem : secrets_->problems()) all.push_back(std::move(problem));
+    return all;
+  }
 
   static bool needs_lease(const UpkeepOptions& options) {
     return options.follow_preset || options.status || options.secrets || options.gateway ||

@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+"""deploy/kubernetes-secret-roles: the daemons have rights on Secrets in the mesh's namespaces only,
+and a namespace without them harms no other."""
+from lib.kube import kubecase
+from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError
+from lib.net.processes import wait_for
+
+PREFIX = "envoy-bootstrap-config-"
+REMEDY = "kubectl apply -n {} -k deploy/kubernetes-mesh-namespace"
+
+
+class SecretRolesTest(kubecase.MeshCase):
+    @staticmethod
+    def install(installed):
+        installed.cluster.kubectl("apply", "-k", mesh.ROOT / "deploy/kubernetes-secret-roles")
+        installed.wait_until_up("osm-controller", "osm-injector")
+
+    def namespace(self, name, bound):
+        self.api.apply(mesh.namespace(name))
+        if bound:
+            self.bind(name)
+        wait_for("its ServiceAccount is made",
+                 lambda: self.api.find("ServiceAccount", name, "default"))
+
+    def bind(self, name):
+        self.cluster.kubectl("apply", "-n", name,
+                             "-k", mesh.ROOT / "deploy/kubernetes-mesh-namespace")
+
+    @staticmethod
+    def pod(ns):
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app", "namespace": ns},
+                "spec": {"containers": [k8s.shell_container("app", "sleep 1")],
+                         "terminationGracePeriodSeconds": 1}}
+
+    def owned(self, ns):
+        """Owners of the bootstrap Secrets of a namespace."""
+        return [owner["name"] for secret in self.api.list("Secret", ns)
+                if secret["metadata"]["name"].startswith(PREFIX)
+                for owner in secret["metadata"].get("ownerReferences", [])]
+
+    def told(self):
+        """The controller's metrics, which have its problems."""
+        pod, = self.pods(mesh.SYSTEM, "osm-controller")
+        return self.cluster.namespace.http(pod["status"]["podIP"], 9091, "GET", "/metrics")[1]
+
+    def test_a_namespace_without_roles_is_told_of_and_harms_no_other(self):
+        self.namespace("shop", bound=True)
+        self.namespace("stray", bound=False)
+        self.api.create(self.pod("shop"))
+        wait_for("the Secret belongs to its pod", lambda: self.owned("shop") == ["app"], 20)
+        with self.assertRaises(ApiError) as refused:
+            self.api.create(self.pod("stray"))
+        self.assertIn(REMEDY.format("stray"), refused.exception.message)
+        wait_for("the controller tells of it", lambda: REMEDY.format("stray") in self.told(), 20)
+
+        self.bind("stray")
+        wait_for("a pod is created there", lambda: self.api.create(self.pod("stray")), 20,
+                 retry=(ApiError,))
+        wait_for("the Secret belongs to its pod", lambda: self.owned("stray") == ["app"], 20)
+        wait_for("nothing is told of", lambda: "mesh-namespace" not in self.told(), 20)
+
+    def test_stolen_tokens_reach_secrets_of_the_meshs_namespaces_only(self):
+        self.namespace("bound", bound=True)
+        self.api.apply(k8s.namespace("elsewhere"))
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}
+        for account, method, query in (("osm-controller", "GET", {}),
+                                       ("osm-injector", "POST", {"dryRun": "All"})):
+            api = self.cluster.as_account(mesh.SYSTEM, account)
+            wait_for("the binding is in force", lambda: api.request(
+                method, "/api/v1/namespaces/bound/secrets", method == "POST" and body or None,
+                **query), 10, retry=(ApiError,))
+            places = [f"/api/v1/namespaces/{ns}/secrets"
+                      for ns in ("elsewhere", "kube-system", mesh.SYSTEM)]
+            if method == "GET":
+                places.append("/api/v1/secrets")
+            for path in places:
+                with self.subTest(account=account, path=path):
+                    with self.assertRaises(ApiError) as refused:
+                        api.request(method, path, method == "POST" and body or None, **query)
+                    self.assertEqual(403, refused.exception.code, refused.exception.message)
+            api.close()
+
+
+if __name__ == "__main__":
+    kubecase.main()
