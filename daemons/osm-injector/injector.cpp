@@ -223,8 +223,11 @@ class Injector final : public daemon::Daemon {
     for (const inject::BootstrapFile& file : secret.files)
       object.data[file.name] = SecretBytes(file.content);
     Status created = kubernetes::create_secret(*cluster_, object);
-    if (!created.ok() && created.error().code == ErrorCode::kAlreadyExists) return {};
-    return created;
+    if (created.ok() || created.error().code == ErrorCode::kAlreadyExists) return {};
+    if (created.error().code != ErrorCode::kPermissionDenied) return created;
+    return Error{ErrorCode::kPermissionDenied, created.error().message +
+                                                   "; allow it by `kubectl apply -n " + secret.ns +
+                                                   " -k deploy/kubernetes-mesh-namespace`"};
   }
 
   std::vector<Problem> problems() const {

@@ -114,13 +114,8 @@ Status create_secret(Cluster& cluster, const Secret& secret) {
   const EraseJsonOnExit erased(data);
   for (const auto& [name, bytes] : secret.data)
     data[name] = SecretBytes(base64(bytes.text())).text();
-  Result<json::object> created = cluster.api().create(kSecrets, object);
-  if (!created.ok() && created.error().code == ErrorCode::kPermissionDenied)
-    return Error{ErrorCode::kPermissionDenied, created.error().message +
-                                                   "; allow it by `kubectl apply -n " + secret.ns +
-                                                   " -k deploy/kubernetes-mesh-namespace`"};
-  OSM_TRY(json::object made, std::move(created));
-  erase_data(made);
+  OSM_TRY(json::object created, cluster.api().create(kSecrets, object));
+  erase_data(created);
   return {};
 }
 

@@ -47,8 +47,8 @@ class MeshSecrets {
   InformerOptions watch_;
   const bool by_namespace_;
   bool started_ = false;
-  bool named_;  // the namespaces are known, or do not matter
-  mutable std::mutex mutex_;                                  // guards `problems_`
+  bool named_;                // the namespaces are known, or do not matter
+  mutable std::mutex mutex_;  // guards `problems_`
   std::vector<Problem> problems_;
   std::map<std::string, std::unique_ptr<Informer>> watches_;  // by namespace; "": all
 };
