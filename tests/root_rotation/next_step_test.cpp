@@ -302,6 +302,23 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.waiting.at("old").find("distrusted") != std::string::npos);
   }
 
+  TEST_CASE("a root that does not sign is distrusted at once, too") {
+    for (const RootRole role : {RootRole::kPassive, RootRole::kInactive}) {
+      Rotation it = Rotation::under_way();
+      it.evidence = {.complete = true};
+      it.step();  // "next" signs, "old" drains
+      it.evidence = {.complete = false, .waiting_for = "a replica"};
+      it.wishes = {wish("old", role), wish("next", RootRole::kActive)};
+      it.settle();
+      REQUIRE(is_trusted(it.state("old")));
+      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, "old");
+      REQUIRE(cut.ok());
+      it.records = *cut;
+      CHECK(it.state("old") == RootState::kInactive);
+      CHECK(it.state("next") == RootState::kSigning);
+    }
+  }
+
   TEST_CASE("a root is not distrusted if no other root can sign") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
