@@ -1,6 +1,9 @@
 // Answers of etcd's JSON gateway that plugins/etcd relies on.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "contract/etcd_server.hpp"
 
 namespace osm::contract {
@@ -14,6 +17,15 @@ json::object create(const std::string& key, const std::string& value) {
   return {{"compare", json::array{missing}}, {"success", json::array{put}}};
 }
 json::object read(const std::string& key) { return {{"key", base64(key)}}; }
+
+json::object put(const std::string& key, const std::string& lease) {
+  return {{"key", base64(key)}, {"value", base64("1")}, {"lease", lease}};
+}
+std::string granted(EtcdServer& etcd, int life) {
+  const Answer answer = etcd.post("lease/grant", {{"TTL", life}});
+  REQUIRE_MESSAGE(answer.status == 200, answer.text);
+  return answer.at("ID");
+}
 
 // The only key-value pair of an answer to a range.
 json::object pair_of(const Answer& answer) {
@@ -74,6 +86,100 @@ TEST_SUITE("etcd contract: keys") {
     const auto etcd = make_etcd();
     REQUIRE(etcd->post("kv/txn", create("/contract/long/name", "1")).status == 200);
     CHECK_FALSE(etcd->post("kv/range", read("/contract/long")).body.contains("kvs"));
+  }
+}
+
+TEST_SUITE("etcd contract: changes") {
+  TEST_CASE("a transaction replaces a key that is of the revision that was read") {
+    const auto etcd = make_etcd();
+    const std::string key = "/contract/replaced";
+    const auto replace = [&](const std::string& value, const std::string& revision) {
+      const json::object unchanged{
+          {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}, {"key", base64(key)}};
+      const json::object put{
+          {"request_put", json::object{{"key", base64(key)}, {"value", base64(value)}}}};
+      const Answer answer = etcd->post(
+          "kv/txn", {{"compare", json::array{unchanged}}, {"success", json::array{put}}});
+      REQUIRE_MESSAGE(answer.status == 200, answer.text);
+      return answer.body.contains("succeeded");
+    };
+    CHECK(replace("one", "0"));
+    CHECK_FALSE(replace("late", "0"));
+    const json::object one = pair_of(etcd->post("kv/range", read(key)));
+    const auto revision = json::value_to<std::string>(one.at("mod_revision"));
+    CHECK(replace("two", revision));
+    CHECK_FALSE(replace("three", revision));
+    const json::object two = pair_of(etcd->post("kv/range", read(key)));
+    CHECK(two.at("value") == json::value(base64("two")));
+    CHECK(two.at("create_revision") == one.at("create_revision"));
+    CHECK(two.at("version") == "2");
+  }
+
+  TEST_CASE("a range of keys is in their order, without values if they are not asked for") {
+    const auto etcd = make_etcd();
+    for (const char* key : {"/contract/range/b", "/contract/range/a", "/contract/range0"})
+      REQUIRE(etcd->post("kv/put", {{"key", base64(key)}, {"value", base64("1")}}).status == 200);
+    const Answer all = etcd->post("kv/range", {{"key", base64("/contract/range/")},
+                                               {"range_end", base64("/contract/range0")},
+                                               {"keys_only", true}});
+    REQUIRE_MESSAGE(all.body.contains("kvs"), all.text);
+    const json::array& pairs = all.body.at("kvs").as_array();
+    REQUIRE(pairs.size() == 2);
+    CHECK(pairs[0].at("key") == json::value(base64("/contract/range/a")));
+    CHECK(pairs[1].at("key") == json::value(base64("/contract/range/b")));
+    CHECK(pairs[0].at("create_revision").is_string());
+    CHECK_FALSE(pairs[0].as_object().contains("value"));
+  }
+
+  TEST_CASE("an empty value is left out") {
+    const auto etcd = make_etcd();
+    REQUIRE(etcd->post("kv/put", {{"key", base64("/contract/empty")}, {"value", ""}}).status ==
+            200);
+    CHECK_FALSE(pair_of(etcd->post("kv/range", read("/contract/empty"))).contains("value"));
+  }
+}
+
+TEST_SUITE("etcd contract: leases") {
+  TEST_CASE("a key lives until its lease is revoked; to write it does not change its creation") {
+    const auto etcd = make_etcd();
+    const std::string lease = granted(*etcd, 60), key = "/contract/leased";
+    REQUIRE(etcd->post("kv/put", put(key, lease)).status == 200);
+    const json::object first = pair_of(etcd->post("kv/range", read(key)));
+    REQUIRE(etcd->post("kv/put", put(key, lease)).status == 200);
+    const json::object second = pair_of(etcd->post("kv/range", read(key)));
+    CHECK(second.at("create_revision") == first.at("create_revision"));
+    CHECK(second.at("mod_revision") != first.at("mod_revision"));
+    CHECK(second.at("lease") == json::value(lease));
+    const Answer kept = etcd->post("lease/keepalive", {{"ID", lease}});
+    REQUIRE_MESSAGE(kept.body.contains("result"), kept.text);
+    CHECK(kept.body.at("result").at("TTL") == "60");
+    CHECK(pair_of(etcd->post("kv/range", read(key))).at("mod_revision") ==
+          second.at("mod_revision"));
+    REQUIRE(etcd->post("lease/revoke", {{"ID", lease}}).status == 200);
+    CHECK_FALSE(etcd->post("kv/range", read(key)).body.contains("kvs"));
+  }
+
+  TEST_CASE("a key goes when nobody keeps its lease alive") {
+    const auto etcd = make_etcd();
+    const std::string key = "/contract/short";
+    REQUIRE(etcd->post("kv/put", put(key, granted(*etcd, 2))).status == 200);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+    while (etcd->post("kv/range", read(key)).body.contains("kvs")) {
+      REQUIRE(std::chrono::steady_clock::now() < end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+
+  TEST_CASE("a lease that has ended has no life left, and no key can be put under it") {
+    const auto etcd = make_etcd();
+    const Answer kept = etcd->post("lease/keepalive", {{"ID", "99"}});
+    REQUIRE_MESSAGE(kept.status == 200, kept.text);
+    CHECK(kept.body.at("result").at("ID") == "99");
+    CHECK_FALSE(kept.body.at("result").as_object().contains("TTL"));
+    check_refusal(etcd->post("kv/put", put("/contract/unleased", "99")), 404, 5,
+                  "etcdserver: requested lease not found");
+    check_refusal(etcd->post("lease/revoke", {{"ID", "99"}}), 404, 5,
+                  "etcdserver: requested lease not found");
   }
 }
 

@@ -1,4 +1,4 @@
-// An etcd in memory behind a real HTTP server: the part of the JSON gateway that the CA store uses.
+// An etcd in memory behind a real HTTP server: the part of the JSON gateway that plugins/etcd uses.
 // tests/contract/etcd_contract.cpp holds it to the answers of a real etcd.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/json.hpp>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,13 +31,42 @@ struct Value {
   int create_revision = 0;
   int mod_revision = 0;
   int version = 0;
+  std::string lease{};  // empty: none
+};
+
+struct Granted {
+  std::chrono::seconds life;
+  SteadyTime end;
 };
 
 // The keys of one cluster, shared by its members.
 struct Keys {
   std::mutex mutex;
   std::map<std::string, Value> values;
+  std::map<std::string, Granted> leases;
   int revision = 1;
+  int granted = 0;
+  std::function<SteadyTime()> now = std::chrono::steady_clock::now;
+
+  // The rest: with `mutex` held.
+  void put(const std::string& key, std::string base64, std::string lease) {
+    Value& value = values[key];
+    value.base64 = std::move(base64);
+    value.lease = std::move(lease);
+    value.mod_revision = ++revision;
+    if (++value.version == 1) value.create_revision = revision;
+  }
+  void revoke(const std::string& lease) {
+    leases.erase(lease);
+    if (std::erase_if(values, [&](const auto& entry) { return entry.second.lease == lease; }) > 0)
+      ++revision;
+  }
+  void end_leases() {
+    for (auto at = leases.begin(); at != leases.end();) {
+      const auto [id, lease] = *at++;
+      if (now() >= lease.end) revoke(id);
+    }
+  }
 };
 
 class FakeEtcd {
@@ -61,13 +91,21 @@ class FakeEtcd {
     fault_ = std::move(fault);
     acts_ = acts;
   }
-  // Turns users on: only this one may log in, and may use `only_key` alone, or every key if that is
-  // empty.
+  // Turns users on: only this one may log in, and may use `only_key` and keys that begin so.
   void require(std::string user, std::string password, std::string only_key = {}) {
     std::lock_guard lock(mutex_);
     user_ = std::move(user);
     password_ = std::move(password);
     only_key_ = std::move(only_key);
+  }
+  int logins() const {
+    std::lock_guard lock(mutex_);
+    return logins_;
+  }
+  // Tokens given before are invalid, as after a restart.
+  void forget_tokens() {
+    std::lock_guard lock(mutex_);
+    ++tokens_;
   }
   // Turns users off; tokens given before are invalid.
   void require_nobody() { require("", ""); }
@@ -80,7 +118,7 @@ class FakeEtcd {
   }
 
  private:
-  static constexpr const char* kToken = "a.1";
+  std::string token() const { return "a." + std::to_string(tokens_); }
 
   struct Asked {
     std::string method;
@@ -116,28 +154,39 @@ class FakeEtcd {
   }
 
   net::Response act(const Asked& asked) {
-    const bool known = asked.path == "/v3/auth/authenticate" || asked.path == "/v3/kv/range" ||
-                       asked.path == "/v3/kv/txn";
-    if (!known) return net::text_response("Not Found\n", 404);
+    using Act = net::Response (FakeEtcd::*)(const json::object&) const;
+    static const std::map<std::string, Act> kActs{
+        {"/v3/auth/authenticate", &FakeEtcd::authenticate},
+        {"/v3/kv/range", &FakeEtcd::range},
+        {"/v3/kv/put", &FakeEtcd::put},
+        {"/v3/kv/txn", &FakeEtcd::transact},
+        {"/v3/lease/grant", &FakeEtcd::grant},
+        {"/v3/lease/keepalive", &FakeEtcd::keep_alive},
+        {"/v3/lease/revoke", &FakeEtcd::revoke}};
+    const auto known = kActs.find(asked.path);
+    if (known == kActs.end()) return net::text_response("Not Found\n", 404);
     if (asked.method != "POST") return net::text_response("Method Not Allowed\n", 405);
     boost::system::error_code fault;
     const json::value parsed = json::parse(asked.body, fault);
     if (fault || !parsed.is_object()) return refusal(400, 3, "unexpected EOF");
     const json::object& body = parsed.get_object();
     if (asked.path == "/v3/auth/authenticate") return authenticate(body);
-    if (!asked.token.empty() && (user_.empty() || asked.token != kToken))
+    if (!asked.token.empty() && (user_.empty() || asked.token != token()))
       return refusal(401, 16, "etcdserver: invalid auth token");
     if (!user_.empty() && asked.token.empty())
       return refusal(400, 3, "etcdserver: user name is empty");
-    return asked.path == "/v3/kv/range" ? range(body) : transact(body);
+    std::lock_guard lock(keys_->mutex);
+    keys_->end_leases();
+    return (this->*known->second)(body);
   }
 
   net::Response authenticate(const json::object& body) const {
     if (user_.empty()) return refusal(412, 9, "etcdserver: authentication is not enabled");
     if (body.at("name") != json::value(user_) || body.at("password") != json::value(password_))
       return refusal(400, 3, "etcdserver: authentication failed, invalid user ID or password");
+    ++logins_;
     return net::json_response(
-        json::serialize(json::object{{"header", json::object()}, {"token", kToken}}));
+        json::serialize(json::object{{"header", json::object()}, {"token", token()}}));
   }
 
   // The key in `body`. Failure: the answer to give instead.
@@ -147,7 +196,7 @@ class FakeEtcd {
     const auto bytes = from_base64(std::string(text->as_string()));
     if (!bytes) return refusal(400, 3, "illegal base64 data at input byte 0");
     key = *bytes;
-    if (!only_key_.empty() && key != only_key_)
+    if (!only_key_.empty() && !key.starts_with(only_key_))
       return refusal(403, 7, "etcdserver: permission denied");
     return std::nullopt;
   }
@@ -155,44 +204,95 @@ class FakeEtcd {
   net::Response range(const json::object& body) const {
     std::string key;
     if (auto refused = refused_key(body, key)) return *refused;
-    std::lock_guard lock(keys_->mutex);
-    json::object out{{"header", header()}};
-    if (const auto at = keys_->values.find(key); at != keys_->values.end()) {
+    std::string end = key + '\0';
+    if (const json::value* const text = body.if_contains("range_end"))
+      end = *from_base64(std::string(text->as_string()));
+    const bool keys_only = body.contains("keys_only") && body.at("keys_only").as_bool();
+    json::array pairs;
+    for (auto at = keys_->values.lower_bound(key); at != keys_->values.end() && at->first < end;
+         ++at) {
       const Value& value = at->second;
-      out["kvs"] =
-          json::array{json::object{{"key", body.at("key")},
-                                   {"create_revision", std::to_string(value.create_revision)},
-                                   {"mod_revision", std::to_string(value.mod_revision)},
-                                   {"version", std::to_string(value.version)},
-                                   {"value", value.base64}}};
-      out["count"] = "1";
+      json::object pair{{"key", base64(at->first)},
+                        {"create_revision", std::to_string(value.create_revision)},
+                        {"mod_revision", std::to_string(value.mod_revision)},
+                        {"version", std::to_string(value.version)}};
+      if (!keys_only && !value.base64.empty()) pair["value"] = value.base64;
+      if (!value.lease.empty()) pair["lease"] = value.lease;
+      pairs.push_back(std::move(pair));
+    }
+    json::object out{{"header", header()}};
+    if (!pairs.empty()) {
+      out["count"] = std::to_string(pairs.size());
+      out["kvs"] = std::move(pairs);
     }
     return net::json_response(json::serialize(out));
+  }
+
+  net::Response put(const json::object& body) const {
+    std::string key;
+    if (auto refused = refused_key(body, key)) return *refused;
+    const std::string lease = body.contains("lease") ? text_of(body, "lease") : "";
+    if (!lease.empty() && !keys_->leases.contains(lease)) return no_lease();
+    keys_->put(key, text_of(body, "value"), lease);
+    return net::json_response(json::serialize(json::object{{"header", header()}}));
   }
 
   net::Response transact(const json::object& body) const {
     const json::object& condition = body.at("compare").as_array().at(0).as_object();
     const json::object& put =
         body.at("success").as_array().at(0).as_object().at("request_put").as_object();
-    // The only transaction that is known here: put the key unless it exists.
-    CHECK(condition.at("target") == "CREATE");
+    // The only transaction that is known here: put the key if it is of this revision; 0: if there
+    // is none.
+    const bool created = condition.at("target") == "CREATE";
+    CHECK((created || condition.at("target") == "MOD"));
     CHECK(condition.at("result") == "EQUAL");
-    CHECK(condition.at("create_revision") == "0");
     CHECK(condition.at("key") == put.at("key"));
     std::string key;
     if (auto refused = refused_key(put, key)) return *refused;
-    std::lock_guard lock(keys_->mutex);
+    const auto at = keys_->values.find(key);
+    const Value value = at == keys_->values.end() ? Value() : at->second;
     json::object out;
-    if (!keys_->values.contains(key)) {
-      ++keys_->revision;
-      keys_->values[key] = {std::string(put.at("value").as_string()), keys_->revision,
-                            keys_->revision, 1};
+    if (text_of(condition, created ? "create_revision" : "mod_revision") ==
+        std::to_string(created ? value.create_revision : value.mod_revision)) {
+      keys_->put(key, text_of(put, "value"), "");
       out["succeeded"] = true;
       out["responses"] = json::array{json::object{
           {"response_put", {{"header", {{"revision", std::to_string(keys_->revision)}}}}}}};
     }
     out["header"] = header();
     return net::json_response(json::serialize(out));
+  }
+
+  net::Response grant(const json::object& body) const {
+    const std::chrono::seconds life(body.at("TTL").to_number<int>());
+    const std::string id = std::to_string(7000 + ++keys_->granted);
+    keys_->leases[id] = {life, keys_->now() + life};
+    return net::json_response(json::serialize(
+        json::object{{"header", header()}, {"ID", id}, {"TTL", std::to_string(life.count())}}));
+  }
+
+  net::Response keep_alive(const json::object& body) const {
+    const std::string id = text_of(body, "ID");
+    json::object result{{"header", header()}, {"ID", id}};
+    if (const auto at = keys_->leases.find(id); at != keys_->leases.end()) {
+      at->second.end = keys_->now() + at->second.life;
+      result["TTL"] = std::to_string(at->second.life.count());
+    }
+    return net::json_response(json::serialize(json::object{{"result", result}}) + "\n");
+  }
+
+  net::Response revoke(const json::object& body) const {
+    const std::string id = text_of(body, "ID");
+    if (!keys_->leases.contains(id)) return no_lease();
+    keys_->revoke(id);
+    return net::json_response(json::serialize(json::object{{"header", header()}}));
+  }
+
+  static net::Response no_lease() {
+    return refusal(404, 5, "etcdserver: requested lease not found");
+  }
+  static std::string text_of(const json::object& body, const char* name) {
+    return json::value_to<std::string>(body.at(name));
   }
 
   json::object header() const { return {{"revision", std::to_string(keys_->revision)}}; }
@@ -203,6 +303,8 @@ class FakeEtcd {
   int asked_ = 0;
   std::optional<net::Response> fault_;
   bool acts_ = false;
+  mutable int logins_ = 0;
+  int tokens_ = 1;
   std::string user_;
   std::string password_;
   std::string only_key_;

@@ -17,9 +17,17 @@ constexpr std::size_t kMaxAnswer = 1024 * 1024;  // bytes; a CA is some thousand
 constexpr std::size_t kMaxQuoted = 512;          // limit of a quoted error text
 constexpr std::size_t kMaxFile = 1024 * 1024;
 constexpr const char* kAnswer = "the answer";  // as errors name it
+constexpr std::string_view kTls = "https://";
+constexpr std::string_view kPlain = "http://";
+constexpr const char* kPort = ":2379";
 
 // https://grpc.github.io/grpc/core/md_doc_statuscodes.html
-enum GrpcCode { kInvalidArgumentCode = 3, kPermissionCode = 7, kPreconditionCode = 9 };
+enum GrpcCode {
+  kInvalidArgumentCode = 3,
+  kNotFoundCode = 5,
+  kPermissionCode = 7,
+  kPreconditionCode = 9
+};
 
 Status read_answer(net::Response& response, const std::function<Status(json::object&)>& read) {
   const EraseOnExit erased(response.body);
@@ -33,10 +41,72 @@ bool may_pass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
 }
 
+Error refused(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "certificate authority in etcd: " + why};
+}
+
+Error refused_endpoint(const std::string& text, const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "etcd endpoint '" + text + "': " + why};
+}
+
+// Failure: kInvalidArgument, with the remedy, for an invalid URL and for plain HTTP to another
+// machine.
+Result<Endpoint> parse_endpoint(const std::string& text) {
+  std::string_view rest = text;
+  const bool tls = rest.starts_with(kTls);
+  if (!tls && !rest.starts_with(kPlain))
+    return refused_endpoint(text, "is no URL of an etcd: write https://HOST:2379");
+  rest.remove_prefix((tls ? kTls : kPlain).size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  if (rest.find_first_of("/?#@") != std::string_view::npos)
+    return refused_endpoint(text, "has more than scheme, host and port: write https://HOST:2379");
+
+  std::string host_and_port(rest);
+  const auto bracket = host_and_port.rfind(']');
+  const auto after_host = bracket == std::string::npos ? 0 : bracket;
+  if (host_and_port.find(':', after_host) == std::string::npos) host_and_port += kPort;
+  const auto address = net::parse_address(host_and_port);
+  if (!address.ok()) return refused_endpoint(text, address.error().message);
+  if (address->is_unix()) return refused_endpoint(text, "is a socket: write https://HOST:2379");
+  if (!tls && !address->is_this_machine())
+    return refused_endpoint(
+        text,
+        "would show the CA's key to the network: write https://, and let etcd serve "
+        "TLS (--cert-file, --key-file)");
+  return Endpoint{std::string(tls ? kTls : kPlain) + address->str(), *address, tls};
+}
+
 }  // namespace
 
-Gateway::Gateway(const CaStoreOptions& options, std::vector<Endpoint> endpoints)
-    : options_(options), endpoints_(std::move(endpoints)) {}
+Result<std::unique_ptr<Gateway>> Gateway::open(CaStoreOptions options) {
+  if (options.endpoints.empty())
+    return refused("no endpoint is given: name at least one, such as https://10.0.0.1:2379");
+  if (options.key.empty()) return refused("the key is empty: name one, such as /osm/ca");
+  if (options.certificate_file.empty() != options.key_file.empty())
+    return refused("a client certificate and its key are given together, or neither");
+  if (options.user.empty() != options.password_file.empty())
+    return refused("a user and the file of its password are given together, or neither");
+  std::vector<Endpoint> endpoints;
+  for (const std::string& text : options.endpoints) {
+    OSM_TRY(Endpoint endpoint, parse_endpoint(text));
+    endpoints.push_back(std::move(endpoint));
+  }
+  std::unique_ptr<Gateway> gateway(new Gateway(std::move(options), std::move(endpoints)));
+  // Check readable inputs now rather than at the first request.
+  if (const auto tls = gateway->tls(); !tls.ok())
+    return tls.error().with_context(gateway->name_of(gateway->options_.key));
+  return gateway;
+}
+
+Gateway::Gateway(CaStoreOptions options, std::vector<Endpoint> endpoints)
+    : options_(std::move(options)), endpoints_(std::move(endpoints)) {}
+
+std::string Gateway::name_of(std::string_view key) const {
+  std::string name = "key " + std::string(key) + " of etcd (";
+  for (const Endpoint& endpoint : endpoints_)
+    name.append(name.ends_with('(') ? "" : ", ").append(endpoint.url);
+  return name + ')';
+}
 
 Result<net::ClientTls> Gateway::tls() const {
   net::ClientTls tls;
@@ -54,9 +124,15 @@ Result<net::ClientTls> Gateway::tls() const {
 Status Gateway::post(std::string_view path, const std::string& body,
                      const std::function<Status(json::object&)>& read) const {
   std::string reasons;
-  for (const Endpoint& endpoint : endpoints_) {
+  const std::size_t first = answered_;
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    const std::size_t at = (first + i) % endpoints_.size();
+    const Endpoint& endpoint = endpoints_[at];
     const Status asked = ask(endpoint, path, body, read);
-    if (asked.ok()) return asked;
+    if (asked.ok()) {
+      answered_ = at;
+      return asked;
+    }
     if (!may_pass(asked.error())) return asked.error().with_context(endpoint.url);
     reasons.append(reasons.empty() ? "" : "; ")
         .append(endpoint.url)
@@ -77,12 +153,29 @@ Status Gateway::ask(const Endpoint& endpoint, std::string_view path, const std::
   http.blocking = &options_.blocking;
   const auto client = net::HttpClient::create(std::move(http), options_.io);
 
-  SecretBytes token;
-  if (!options_.user.empty()) {
-    OSM_TRY(token, log_in(*client, endpoint));
-  }
-  OSM_TRY(net::Response response, send(*client, endpoint, path, body, token));
+  OSM_TRY(net::Response response, send_as_user(*client, endpoint, path, body));
   return read_answer(response, read);
+}
+
+Result<net::Response> Gateway::send_as_user(net::HttpClient& client, const Endpoint& endpoint,
+                                            std::string_view path, const std::string& body) const {
+  if (options_.user.empty()) return send(client, endpoint, path, body, {});
+  SecretBytes token;
+  {
+    const std::lock_guard lock(mutex_);
+    token = token_;
+  }
+  if (!token.empty()) {
+    auto response = send(client, endpoint, path, body, token);
+    // A token ends after some minutes, and when etcd restarts or its users change.
+    if (response.ok() || response.error().code != ErrorCode::kPermissionDenied) return response;
+  }
+  OSM_TRY(token, log_in(client, endpoint));
+  {
+    const std::lock_guard lock(mutex_);
+    token_ = token;
+  }
+  return send(client, endpoint, path, body, token);
 }
 
 Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& endpoint) const {
@@ -142,13 +235,14 @@ Error Gateway::refusal(const Endpoint& endpoint, const net::Response& response) 
                 " and is no etcd of version 3.4 or " +
                 "later with its JSON gateway: look at --enable-grpc-gateway, and at the port " +
                 std::to_string(endpoint.address.port)};
+  if (code == kNotFoundCode) return {ErrorCode::kNotFound, said};
   if (code == kPreconditionCode)
     return {ErrorCode::kInvalidArgument, said + "; leave the user out, or turn etcd's users on"};
   if (response.status == 401 || response.status == 403 || code == kPermissionCode ||
       code == kInvalidArgumentCode)
     return {ErrorCode::kPermissionDenied,
             said + "; give a user of etcd, with its password, who may read and write key " +
-                options_.key};
+                options_.key + " and the keys below it"};
   return {ErrorCode::kInternal, "HTTP " + std::to_string(response.status) + ": " + said};
 }
 

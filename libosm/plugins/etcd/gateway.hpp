@@ -1,8 +1,12 @@
 // etcd v3 as JSON over HTTP: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/
 #pragma once
 
+#include <atomic>
 #include <boost/json/object.hpp>
+#include <cstddef>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,28 +25,34 @@ struct Endpoint {
   bool tls = true;
 };
 
-// Asks the endpoints in turn until one answers. It keeps no connection between two calls, so that
-// none is ever stale.
+// Asks the endpoints in turn until one answers, from the one that answered last on. It keeps no
+// connection between two calls, so that none is ever stale. It keeps the token of a user, because
+// each login costs etcd some 100 ms of CPU time.
 class Gateway {
  public:
-  // Precondition: `options` is valid, and `endpoints` are its parsed endpoints.
-  Gateway(const CaStoreOptions& options, std::vector<Endpoint> endpoints);
+  // Failure: as make_ca_store(). Blocking: reads files.
+  static Result<std::unique_ptr<Gateway>> open(CaStoreOptions options);
 
-  // The client's TLS settings. Failure: kUnreadableSource. Blocking: reads files.
-  Result<net::ClientTls> tls() const;
+  // "key /osm/ca of etcd (https://10.0.0.1:2379, ...)", for errors.
+  std::string name_of(std::string_view key) const;
 
   // Sends POST /v3/<path>, passes the answer to `read`, and erases it afterwards. An endpoint whose
   // answer was lost may have executed `body`.
   // Failure: kUnavailable (no endpoint answers; the message has each endpoint's reason),
   // kPermissionDenied, kInvalidArgument (the server is no etcd, or has no users), kUnreadableSource
-  // (password).
+  // (password), kNotFound (a lease).
   // Thread: any but an event loop's. Blocking: options.deadline for each endpoint.
   Status post(std::string_view path, const std::string& body,
               const std::function<Status(boost::json::object&)>& read) const;
 
  private:
+  Gateway(CaStoreOptions options, std::vector<Endpoint> endpoints);
+
+  Result<net::ClientTls> tls() const;
   Status ask(const Endpoint& endpoint, std::string_view path, const std::string& body,
              const std::function<Status(boost::json::object&)>& read) const;
+  Result<net::Response> send_as_user(net::HttpClient& client, const Endpoint& endpoint,
+                                     std::string_view path, const std::string& body) const;
   Result<SecretBytes> log_in(net::HttpClient& client, const Endpoint& endpoint) const;
   Result<net::Response> send(net::HttpClient& client, const Endpoint& endpoint,
                              std::string_view path, const std::string& body,
@@ -51,6 +61,14 @@ class Gateway {
 
   const CaStoreOptions options_;
   const std::vector<Endpoint> endpoints_;
+  mutable std::atomic<std::size_t> answered_{0};  // the endpoint that answered last
+  mutable std::mutex mutex_;                      // guards token_
+  mutable SecretBytes token_;                     // valid at every endpoint; empty: log in
 };
+
+// The error for an answer that etcd's gateway would not give.
+inline Error not_etcd() {
+  return {ErrorCode::kInvalidSyntax, "the answer is not from etcd's JSON gateway"};
+}
 
 }  // namespace osm::inline v1::etcd

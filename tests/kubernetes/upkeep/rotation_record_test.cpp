@@ -2,6 +2,7 @@
 
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "lib/replica_contracts.hpp"
 #include "osm/certificate/ca_store.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -36,6 +37,12 @@ struct Fixture {
 constexpr ErrorCode kDone{-1};
 
 TEST_SUITE("kubernetes::make_rotation_record") {
+  TEST_CASE("the contract of records is kept") {
+    Fixture f;
+    osm::testing::check_record_contract(
+        [&] { return k::make_rotation_record(f.cluster, "osm-system"); });
+  }
+
   TEST_CASE("any daemon reads the stored record with its version") {
     Fixture f;
     CHECK(f.load().text.empty());

@@ -1,0 +1,81 @@
+// The record of root rotations as one value of etcd. Its version is the key's mod_revision.
+#include <boost/json.hpp>
+#include <memory>
+#include <utility>
+
+#include "base/base64.hpp"
+#include "base/json.hpp"
+#include "etcd/gateway.hpp"
+#include "osm/certificate/etcd_replicas.hpp"
+
+namespace osm::inline v1::etcd {
+namespace {
+
+namespace json = boost::json;
+
+class EtcdRecord final : public RotationRecord {
+ public:
+  EtcdRecord(const std::string& key, std::unique_ptr<Gateway> gateway)
+      : key_(base64(key)),
+        name_("record of root rotations at " + gateway->name_of(key)),
+        gateway_(std::move(gateway)) {}
+
+  std::string name() const override { return name_; }
+
+  Result<Text> load() override {
+    Text stored;
+    const Status read =
+        gateway_->post("kv/range", json::serialize(json::object{{"key", key_}}),
+                       [&](json::object& answer) -> Status {
+                         const json::array& pairs = list_at(answer, "kvs");
+                         if (pairs.empty()) return {};  // zero is left out
+                         auto text = from_base64(text_at(pairs.front(), "value"));
+                         if (!text) return not_etcd();
+                         stored = {*std::move(text), text_at(pairs.front(), "mod_revision")};
+                         return {};
+                       });
+    if (!read.ok()) return failed(read.error());
+    return stored;
+  }
+
+  Status store(const Text& next) override {
+    // A key that does not exist has the revision 0.
+    const json::object unchanged{{"target", "MOD"},
+                                 {"result", "EQUAL"},
+                                 {"key", key_},
+                                 {"mod_revision", next.version.empty() ? "0" : next.version}};
+    const json::object put{{"request_put", {{"key", key_}, {"value", base64(next.text)}}}};
+    const json::object body{{"compare", json::array{unchanged}}, {"success", json::array{put}}};
+    bool stored = false;
+    const Status done =
+        gateway_->post("kv/txn", json::serialize(body), [&](const json::object& answer) {
+          stored = bool_at(answer, "succeeded").value_or(false);
+          return Status();
+        });
+    if (!done.ok()) return failed(done.error());
+    if (!stored) return Error{ErrorCode::kConflict, name_ + ": is not what was read any more"};
+    return {};
+  }
+
+ private:
+  Error failed(const Error& error) const {
+    Error out = error.with_context(name_);
+    if (error.code != ErrorCode::kUnavailable && error.code != ErrorCode::kPermissionDenied)
+      out.code = ErrorCode::kStorage;
+    return out;
+  }
+
+  const std::string key_;
+  const std::string name_;
+  const std::unique_ptr<Gateway> gateway_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RotationRecord>> make_rotation_record(CaStoreOptions options) {
+  const std::string key = options.key + "/rotation";
+  OSM_TRY(auto gateway, Gateway::open(std::move(options)));
+  return std::unique_ptr<RotationRecord>(std::make_unique<EtcdRecord>(key, std::move(gateway)));
+}
+
+}  // namespace osm::inline v1::etcd
