@@ -12,7 +12,6 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/cert_manager.hpp"
 #include "osm/certificate/directory_ca.hpp"
-#include "osm/certificate/etcd_ca.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/runtime/threads.hpp"
 
@@ -24,17 +23,10 @@ using IssuerPtr = std::shared_ptr<certificate::Issuer>;
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 Result<std::unique_ptr<certificate::CaStore>> open_etcd(const LoadCaOptions& with,
-                                                        const std::string& key) {
-  const CaOptions& options = with.options.ca;
-  return etcd::make_ca_store({.endpoints = options.etcd_endpoints,
-                              .key = key,
-                              .ca_file = options.etcd_ca_file,
-                              .certificate_file = options.etcd_cert_file,
-                              .key_file = options.etcd_key_file,
-                              .user = options.etcd_user,
-                              .password_file = options.etcd_password_file,
-                              .io = with.runtime.asio(),
-                              .blocking = with.runtime.blocking});
+                                                        const std::string& below = "") {
+  etcd::CaStoreOptions etcd = etcd_of(with.options.ca, with.runtime);
+  etcd.key += below;
+  return etcd::make_ca_store(std::move(etcd));
 }
 
 // One machine's, and never shared: replicas elsewhere would not know it.
@@ -49,7 +41,7 @@ Result<std::unique_ptr<certificate::CaStore>> open_store(const LoadCaOptions& wi
   const CaOptions& options = with.options.ca;
   const std::string preset = with.cluster ? "kubernetes" : "directory";
   const std::string& store = options.ca_store.empty() ? preset : options.ca_store;
-  if (store == "etcd") return open_etcd(with, options.etcd_key);
+  if (store == "etcd") return open_etcd(with);
   if (store == "directory") return open_directory(with);
   if (with.cluster)
     return kubernetes::make_ca_store(*with.cluster, with.options.osm_namespace, options.ca_secret);
@@ -206,12 +198,23 @@ Result<std::unique_ptr<certificate::CaStore>> open_store_of_root(const LoadCaOpt
                        " only; name a Secret there"};
     return kubernetes::make_ca_store(*with.cluster, ns, described.secret_name);
   }
-  if (with.options.ca.ca_store == "etcd")
-    return open_etcd(with, with.options.ca.etcd_key + "/roots/" + name);
+  if (with.options.ca.ca_store == "etcd") return open_etcd(with, "/roots/" + name);
   return open_directory(with);
 }
 
 }  // namespace
+
+etcd::CaStoreOptions etcd_of(const CaOptions& options, OwnRuntime& runtime) {
+  return {.endpoints = options.etcd_endpoints,
+          .key = options.etcd_key,
+          .ca_file = options.etcd_ca_file,
+          .certificate_file = options.etcd_cert_file,
+          .key_file = options.etcd_key_file,
+          .user = options.etcd_user,
+          .password_file = options.etcd_password_file,
+          .io = runtime.asio(),
+          .blocking = runtime.blocking};
+}
 
 Result<IssuerPtr> load_ca(const LoadCaOptions& with) {
   const CaOptions& options = with.options.ca;

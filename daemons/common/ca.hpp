@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mesh_options.hpp"
+#include "osm/certificate/etcd_ca.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/kubernetes/cluster.hpp"
@@ -13,6 +14,9 @@
 #include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::daemon {
+
+// The etcd of --ca-store etcd, with the CA's key.
+etcd::CaStoreOptions etcd_of(const CaOptions& options, OwnRuntime& runtime);
 
 // All references outlive the issuer.
 struct LoadCaOptions {

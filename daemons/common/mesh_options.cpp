@@ -23,8 +23,9 @@ void add_etcd_options(CLI::App& app, CaOptions& options) {
                    "https://HOST:2379 of each member, separated by commas; tried in turn")
       ->delimiter(',')
       ->default_str("");
-  group->add_option("--etcd-key", options.etcd_key,
-                    "Key that holds the CA; later roots are in keys below it");
+  group->add_option(
+      "--etcd-key", options.etcd_key,
+      "Key that holds the CA; later roots and what controllers share are in keys below it");
   group->add_option("--etcd-ca-file", options.etcd_ca_file,
                     "PEM file: roots to verify etcd's certificate; default: the system's");
   group->add_option("--etcd-cert-file", options.etcd_cert_file,

@@ -1,9 +1,20 @@
 #include "mesh_source.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
 #include <utility>
 
+#include "ca.hpp"
+#include "daemon.hpp"
+#include "osm/certificate/etcd_replicas.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
+#include "process.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
@@ -24,6 +35,26 @@ void MeshSource::read(std::unique_ptr<ObjectStore> store) {
 
 namespace {
 
+// A controller that was alone has its record in `file`. The shared one takes it over if it is
+// empty; otherwise it wins, because other controllers act on it. The file is kept under another
+// name.
+Status move_record(const std::string& file, RotationRecord& shared, LogSink& log) {
+  if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
+  OSM_TRY(const RotationRecord::Text local, make_file_record(file)->load());
+  OSM_TRY(const RotationRecord::Text present, shared.load());
+  const bool moves = present.text.empty();
+  if (moves) OSM_TRY(shared.store({local.text, present.version}));
+  const std::string kept = file + ".old";
+  if (std::rename(file.c_str(), kept.c_str()) != 0)
+    return Error{ErrorCode::kStorage, file + ": cannot be renamed to " + kept + " (" +
+                                          std::generic_category().message(errno) +
+                                          "); rename or remove it"};
+  log.warning(moves ? "the record of root rotations has moved into etcd"
+                    : "the record of root rotations in etcd is in force, not this machine's",
+              {{"from", kept}, {"record", shared.name()}});
+  return {};
+}
+
 class DirectorySource final : public MeshSource {
  public:
   using MeshSource::MeshSource;
@@ -34,9 +65,43 @@ class DirectorySource final : public MeshSource {
             spec::make_directory_store(
                 {.directory = options_.mesh_dir, .watcher = runtime_.asio(), .runtime = runtime_}));
     read(std::move(store));
-    record_ = make_file_record(options_.state_dir + "/rotation.json");
+    const std::string file = options_.state_dir + "/rotation.json";
+    if (options_.ca.ca_store == "etcd") return join_others(file);
+    record_ = make_file_record(file);
     return {};
   }
+
+  ReplicaBoard* board() override { return replicas_.get(); }
+  bool leads() const override { return !replicas_ || replicas_->leads(); }
+
+  std::vector<Problem> problems() const override {
+    if (!replicas_) return {};
+    const auto known = replicas_->read("roots");
+    if (known.ok()) return {};
+    return {{.code = known.error().code,
+             .object = {},
+             .path = "other controllers",
+             .field = {},
+             .cause = known.error().message}};
+  }
+
+ private:
+  // Controllers that share a CA act on one record, and each knows what the others' proxies use.
+  Status join_others(const std::string& file) {
+    etcd::CaStoreOptions etcd = daemon::etcd_of(options_.ca, runtime_);
+    etcd.deadline = kEtcdDeadline;
+    OSM_TRY(record_, etcd::make_rotation_record(etcd));
+    OSM_TRY(replicas_, etcd::make_replicas({.etcd = etcd,
+                                            .runtime = daemon::with_executors(
+                                                runtime_, waiting_.executor(), waiting_.executor()),
+                                            .replica = daemon::replica_name(runtime_.rng)}));
+    return move_record(file, *record_, runtime_.log);
+  }
+
+  static constexpr std::chrono::seconds kEtcdDeadline{2};  // a lease lives 15 s
+
+  net::Threads waiting_{1};  // waits for etcd, which may be away
+  std::unique_ptr<etcd::Replicas> replicas_;
 };
 
 }  // namespace

@@ -52,7 +52,8 @@ class MeshSource {
   virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) {
     return {};
   }
-  // Objects of the whole cluster that are missing or changed. Thread: any.
+  // Objects of the whole cluster that are missing or changed; other replicas that are not known.
+  // Thread: any.
   virtual std::vector<Problem> problems() const { return {}; }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
   virtual Status set_trust_domains(const TrustDomains&) { return {}; }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
-etcd is away."""
+etcd is away. Controllers that share it rotate its root together."""
 import base64
 import json
 import pathlib
@@ -12,6 +12,9 @@ import sys
 from lib.kube.pki import Pki
 from lib.mesh import meshcase, objects
 from lib.mesh.racing import check_races
+from lib.mesh.renewal import keep_renewing
+from lib.mesh.rig import ADS_PORT, HTTP_PORT
+from lib.mesh.roots import RootCase, root
 from lib.net.netns import Switch
 from lib.net.processes import CommandFailed, wait_for
 
@@ -36,7 +39,7 @@ def documented_permission():
     return permission
 
 
-class EtcdCa(meshcase.MeshCase):
+class EtcdCa(RootCase):
     def setUp(self):
         super().setUp()
         if shutil.which("etcd") is None:
@@ -79,6 +82,11 @@ class EtcdCa(meshcase.MeshCase):
             raise CommandFailed(f"{path}: curl ended with {ran.returncode}: {ran.stderr}")
         return json.loads(ran.stdout)
 
+    def value(self, key):
+        """The text at a key; None: there is no such key."""
+        pairs = self.ask("kv/range", key=_base64(key)).get("kvs")
+        return base64.b64decode(pairs[0]["value"]).decode() if pairs else None
+
     # -- the controller -------------------------------------------------------------------------
     def arguments(self, **other):
         """--etcd-KEY_FILE=... of the keyword key_file."""
@@ -96,6 +104,18 @@ class EtcdCa(meshcase.MeshCase):
         self.assertEqual(status, 1, text)
         self.assertNotIn("PRIVATE KEY", text)
         return text
+
+    def start_second_controller(self):
+        """On a machine of its own, over the same objects: the machine and the state directory."""
+        machine = self.rig.add_vm("second", "second", "10.200.0.2")
+        state = self.rig.directory / "second-state"
+        self.second = self.rig.start("osm-controller-second", machine.namespace.command(
+            self.rig.programs.controller, "--mesh-dir", self.rig.mesh.path, "--state-dir", state,
+            "--ads-address", f"{machine.address}:{ADS_PORT}",
+            "--http-address", f"{machine.address}:{HTTP_PORT}",
+            *self.rig.controller_flags, *self.arguments()))
+        self.second.wait_for_log("osm-controller started", 20)
+        return machine, state
 
     # -- tests ----------------------------------------------------------------------------------
     def test_racing_processes_end_with_one_ca(self):
@@ -193,6 +213,68 @@ class EtcdCa(meshcase.MeshCase):
             roots = self.rig.osm_json("certificate", "status")["roots"]
             self.assertEqual({root["name"]: root["state"] for root in roots},
                              {"(own)": "inactive", "next": "signing"})
+
+    def test_a_rotation_waits_for_a_controller_that_is_cut_off_from_etcd(self):
+        self.start_etcd()
+        client, server = self.add_client_and_server()
+        self.rig.start_controller(*self.arguments())
+        machine, state = self.start_second_controller()
+        server.controller = f"{machine.address}:{ADS_PORT}"
+        for one in (client, server):
+            one.start_proxy()
+        self.serve(server)
+        self.wait_for_status(client, 200, "server.server")
+        load = meshcase.Load(client, interval=0.05)
+        self.addCleanup(load.stop)
+        name = re.search(r'"replica":"([^"]+)"', self.second.text()).group(1)
+        wait_for("what it says is in etcd", lambda: "roots" in json.loads(
+            self.value(f"{KEY}/replicas/{name}")))
+
+        firewall = ("OUTPUT", "-p", "tcp", "--dport", str(PORT), "-j", "DROP")
+        machine.namespace.run("iptables", "-A", *firewall)
+        self.rig.mesh.write("roots.yaml", root("next"))
+        with self.subTest("while its lease lives, it is named"):
+            wait_for("its name", lambda: f"waits for replica {name}" in self.roots().get(
+                "next", {}).get("waiting_for", ""))
+        with self.subTest("then its proxies count as absent, though they are served"):
+            wait_for("the workload that is missing", lambda: "1 workloads whose proxy is not" in
+                     self.roots()["next"]["waiting_for"], 30)
+            self.wait_for_states(next="validating", own="signing")
+            self.assertEqual({"(own)"}, set(self.roots(state)) - {"next"})
+            self.assertEqual(self.roots(state)["(own)"]["state"], "signing")
+            self.assertEqual(machine.namespace.http(machine.address, HTTP_PORT, "GET",
+                                                    "/health/ready")[0], 200)
+            self.assertIn("etcd has not answered lately", self.rig.osm("problems", state=state,
+                                                                       check=False))
+            self.assertIn("no root rotation goes on", self.second.text())
+            load.check(self)
+
+        machine.namespace.run("iptables", "-D", *firewall)
+        for one in (client, server):
+            keep_renewing(one)
+        for known_by in (None, state):
+            self.wait_for_states(state=known_by, next="signing", own="inactive", timeout=60)
+        self.assertEqual(
+            *[[(r["state"], r["fingerprint"]) for r in self.roots(of).values()]
+              for of in (None, state)])
+        load.check(self)
+        load.stop()
+
+    def test_the_record_of_a_controller_that_was_alone_moves_into_etcd_once(self):
+        self.start_etcd()
+        self.rig.start_controller(*self.arguments())
+        self.rig.stop_controller()
+        record = self.value(f"{KEY}/rotation")
+        self.ask("kv/deleterange", key=_base64(f"{KEY}/rotation"))
+        local, kept = self.rig.state / "rotation.json", self.rig.state / "rotation.json.old"
+        for text, moved in ((record, True), ("another", False)):
+            local.write_text(text)
+            self.rig.start_controller(*self.arguments())
+            self.assertEqual(record, self.value(f"{KEY}/rotation"))
+            self.assertEqual((False, text), (local.exists(), kept.read_text()))
+            self.assertIn("has moved into etcd" if moved else "in etcd is in force",
+                          self.rig.controller.text())
+            self.rig.stop_controller()
 
 
 if __name__ == "__main__":

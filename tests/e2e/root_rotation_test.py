@@ -10,18 +10,10 @@ import signal
 from lib.mesh import meshcase
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.mesh.roots import RootCase
+from lib.mesh.roots import RootCase, root
 from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
-
-
-def root(name, role="active"):
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
-            "metadata": {"name": name, "namespace": "osm-system"},
-            "spec": {"role": role, "trustDomain": "cluster.local",
-                     "provider": {"tresor": {"ca": {"secretRef": {
-                         "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
 
 
 class RootRotation(RootCase):

@@ -105,13 +105,14 @@ class Machine:
         self.rig, self.name, self.ns, self.address = rig, name, ns, address
         self.namespace = rig.switch.plug_in(name, address)
         self.directory = rig.directory / name
+        self.controller = None  # address of another controller than the rig's
         self.proxy = None
         self.processes = []
 
     def bootstrap(self):
         """Joins the mesh as an operator does: ask the controller, install hosts, intercept."""
         self.rig.osm("vm", "bootstrap", self.name, "-n", self.ns, "--controller",
-                     self.rig.ads_address, "--out", self.directory, "--owner", PROXY_UID,
+                     self.controller or self.rig.ads_address, "--out", self.directory, "--owner", PROXY_UID,
                      "--xds", XDS)
         self.namespace.set_hosts((self.directory / "hosts").read_text())
         self.namespace.run(self.directory / "intercept.sh")
@@ -279,9 +280,10 @@ class Rig:
     def controller_http(self, path):
         return self.switch.namespace.http(Switch.ADDRESS, HTTP_PORT, "GET", path)
 
-    def osm(self, *arguments, check=True):
-        """`osm` with this mesh's admin socket; its standard output."""
-        command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir", self.state)]
+    def osm(self, *arguments, check=True, state=None):
+        """`osm` with the admin socket in `state`, or else this mesh's; its standard output."""
+        command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir",
+                                    state or self.state)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if check and ran.returncode != 0:
             raise CommandFailed(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")

@@ -1,6 +1,16 @@
 """Rotations of the mesh's root, as an operator starts and follows them with `osm`."""
+import json
+
 from lib.mesh import meshcase
 from lib.net.processes import NotYet, wait_for
+
+
+def root(name, role="active"):
+    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
+            "metadata": {"name": name, "namespace": "osm-system"},
+            "spec": {"role": role, "trustDomain": "cluster.local",
+                     "provider": {"tresor": {"ca": {"secretRef": {
+                         "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
 
 
 class RootCase(meshcase.MeshCase):
@@ -9,13 +19,10 @@ class RootCase(meshcase.MeshCase):
         # A draining root waits for the next recall after a machine has renewed its certificate.
         self.rig.controller_flags = ("--proxy-recall-interval", "2")
 
-    def setUp(self):
-        super().setUp()
-        # A draining root waits for the next recall after a machine has renewed its certificate.
-        self.rig.controller_flags = ("--proxy-recall-interval", "2")
-
-    def roots(self):
-        return {r["name"]: r for r in self.rig.osm_json("certificate", "status")["roots"]}
+    def roots(self, state=None):
+        """As the controller with state directory `state` knows them; None: the rig's."""
+        told = self.rig.osm("certificate", "status", "-o", "json", state=state)
+        return {r["name"]: r for r in json.loads(told)["roots"]}
 
     def rotate(self, name, *flags):
         """Declares a root and waits until it signs. The `osm` that goes on following it."""
@@ -29,12 +36,12 @@ class RootCase(meshcase.MeshCase):
         """`osm` saw every other root become inactive, and ended by itself."""
         self.assertEqual(osm.popen.wait(10), 0, osm.text())
 
-    def wait_for_states(self, timeout=30, **states):
+    def wait_for_states(self, timeout=30, state=None, **states):
         """`own` stands for the CA of the controller's flags."""
         wanted = {{"own": "(own)"}.get(name, name): state for name, state in states.items()}
 
         def reached():
-            roots = self.roots()
+            roots = self.roots(state)
             seen = {name: root["state"] for name, root in roots.items()}
             if any(seen.get(name) != state for name, state in wanted.items()):
                 raise NotYet(roots)
