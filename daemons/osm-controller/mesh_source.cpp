@@ -40,10 +40,19 @@ namespace {
 // name.
 Status move_record(const std::string& file, RotationRecord& shared, LogSink& log) {
   if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
-  OSM_TRY(const RotationRecord::Text local, make_file_record(file)->load());
+  const auto record = make_file_record(file);
+  OSM_TRY(const RotationRecord::Text local, record->load());
   OSM_TRY(const RotationRecord::Text present, shared.load());
-  const bool moves = present.text.empty();
-  if (moves) OSM_TRY(shared.store({local.text, present.version}));
+  bool moves = present.text.empty();
+  if (moves) {
+    // A damaged one would stop every controller.
+    if (const auto read = known_ca(*record, kOwnRoot); !read.ok())
+      return read.error().with_context(file);
+    const Status stored = shared.store({local.text, present.version});
+    moves = stored.ok();
+    // On a conflict another controller was first.
+    if (!moves && stored.error().code != ErrorCode::kConflict) return stored;
+  }
   const std::string kept = file + ".old";
   if (std::rename(file.c_str(), kept.c_str()) != 0)
     return Error{ErrorCode::kStorage, file + ": cannot be renamed to " + kept + " (" +

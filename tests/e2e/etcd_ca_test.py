@@ -227,8 +227,9 @@ class EtcdCa(RootCase):
         load = meshcase.Load(client, interval=0.05)
         self.addCleanup(load.stop)
         name = re.search(r'"replica":"([^"]+)"', self.second.text()).group(1)
-        wait_for("what it says is in etcd", lambda: "roots" in json.loads(
-            self.value(f"{KEY}/replicas/{name}")))
+        # Without its new streams, a proxy key that is used at both would not be noticed.
+        wait_for("what it says is in etcd", lambda: {"roots", "new-streams"} <= set(json.loads(
+            self.value(f"{KEY}/replicas/{name}"))))
 
         firewall = ("OUTPUT", "-p", "tcp", "--dport", str(PORT), "-j", "DROP")
         machine.namespace.run("iptables", "-A", *firewall)
@@ -267,6 +268,9 @@ class EtcdCa(RootCase):
         record = self.value(f"{KEY}/rotation")
         self.ask("kv/deleterange", key=_base64(f"{KEY}/rotation"))
         local, kept = self.rig.state / "rotation.json", self.rig.state / "rotation.json.old"
+        local.write_text("damaged")
+        self.assertIn(f"{local}: the rotation's record is not", self.start_fails(*self.arguments()))
+        self.assertIsNone(self.value(f"{KEY}/rotation"))
         for text, moved in ((record, True), ("another", False)):
             local.write_text(text)
             self.rig.start_controller(*self.arguments())

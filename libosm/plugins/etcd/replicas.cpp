@@ -49,8 +49,9 @@ class EtcdReplicas final : public Replicas {
 
   ~EtcdReplicas() override {
     strand_.stop();
-    // If this fails, the lease ends by itself.
-    if (!lease_.empty()) static_cast<void>(ask("lease/revoke", {{"ID", lease_}}, ignore));
+    // If this fails, the lease ends by itself. An etcd that is away is not waited for.
+    if (!lease_.empty() && !failing_)
+      static_cast<void>(ask("lease/revoke", {{"ID", lease_}}, ignore));
   }
 
   Status join() {
