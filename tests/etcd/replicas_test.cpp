@@ -75,6 +75,14 @@ struct Fixture {
     b.join();
     pass(seconds(2));
   }
+  template <class Use>
+  auto with_keys(Use use) const {
+    const std::lock_guard lock(keys->mutex);
+    return use(*keys);
+  }
+  int version_of(const std::string& key) const {
+    return with_keys([&](auto& etcd) { return etcd.values[key].version; });
+  }
   void cut_off(FakeEtcd& etcd) {
     etcd.set_fault(FakeEtcd::refusal(503, 14, "etcdserver: request timed out"));
   }
@@ -110,7 +118,7 @@ TEST_SUITE("etcd::make_replicas") {
     CHECK(a.metrics.value("osm_lease_held") == 1);
     CHECK(a.log.count("takes the steps") == 1);
     a.replicas.reset();
-    CHECK(keys->leases.size() == 1);
+    CHECK(with_keys([](auto& etcd) { return etcd.leases.size(); }) == 1);
     pass(seconds(1), {&b});
     CHECK(b.replicas->leads());
     CHECK(b.read() == Said{{"b", ""}});
@@ -175,12 +183,14 @@ TEST_SUITE("etcd::make_replicas") {
     both_join();
     REQUIRE(a.replicas->publish("roots", "one").ok());
     pass(seconds(2));
-    keys->values.erase("/osm/ca/replicas/a");
+    with_keys([](auto& etcd) { etcd.values.erase("/osm/ca/replicas/a"); });
     pass(seconds(3));
     CHECK(b.read() == Said{{"a", "one"}, {"b", ""}});
     CHECK(b.replicas->leads());  // the other key is older now
-    keys->leases.clear();
-    keys->values.clear();  // another etcd in its place
+    with_keys([](auto& etcd) {   // another etcd in its place
+      etcd.leases.clear();
+      etcd.values.clear();
+    });
     pass(seconds(8));
     CHECK(b.read() == Said{{"a", "one"}, {"b", ""}});
     CHECK(a.read() == b.read());
@@ -188,17 +198,18 @@ TEST_SUITE("etcd::make_replicas") {
 
   TEST_CASE_FIXTURE(Fixture, "frequent texts are written once a second, and no news not at all") {
     both_join();
-    const int before = keys->values["/osm/ca/replicas/a"].version;
+    const int before = version_of("/osm/ca/replicas/a");
     for (int i = 0; i < 200; ++i) {
       REQUIRE(a.replicas->publish("roots", std::to_string(i)).ok());
       if (i % 20 == 19) pass(seconds(1));
     }
-    CHECK(keys->values["/osm/ca/replicas/a"].version == before + 10);
+    CHECK(version_of("/osm/ca/replicas/a") == before + 10);
     pass(seconds(1));
     CHECK(b.read().at("a") == "199");
-    const int revision = keys->revision;
+    const auto revision = [](auto& etcd) { return etcd.revision; };
+    const int at_rest = with_keys(revision);
     pass(seconds(60));
-    CHECK(keys->revision == revision);
+    CHECK(with_keys(revision) == at_rest);
   }
 
   TEST_CASE_FIXTURE(Fixture, "subscribers are notified of replicas that come and go") {
@@ -219,10 +230,10 @@ TEST_SUITE("etcd::make_replicas") {
   TEST_CASE_FIXTURE(Fixture, "texts that no replica wrote read as empty") {
     both_join();
     for (const char* text : {"", "no JSON", "[]", R"({"roots":7})"}) {
-      {
-        const std::lock_guard lock(keys->mutex);
-        keys->put("/osm/ca/replicas/b", base64(text), keys->values["/osm/ca/replicas/b"].lease);
-      }
+      with_keys([&](auto& etcd) {
+        const std::string key = "/osm/ca/replicas/b";
+        etcd.put(key, base64(text), etcd.values[key].lease);
+      });
       pass(seconds(1));
       CHECK(a.read() == Said{{"a", ""}, {"b", ""}});
     }

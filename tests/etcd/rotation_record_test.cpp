@@ -36,6 +36,7 @@ struct Fixture {
 TEST_SUITE("etcd::make_rotation_record") {
   TEST_CASE_FIXTURE(Fixture, "the contract of records is kept") {
     osm::testing::check_record_contract([&] { return open(); });
+    const std::lock_guard lock(etcd.keys().mutex);
     CHECK(etcd.keys().values.contains("/osm/ca/rotation"));
   }
 
@@ -43,7 +44,10 @@ TEST_SUITE("etcd::make_rotation_record") {
     const auto record = open();
     REQUIRE(record->store({"one", ""}).ok());
     const std::string version = record->load()->version;
-    etcd.keys().values.clear();
+    {
+      const std::lock_guard lock(etcd.keys().mutex);
+      etcd.keys().values.clear();
+    }
     CHECK(record->store({"two", version}).error().code == ErrorCode::kConflict);
     CHECK(record->load()->version.empty());
     CHECK(record->store({"two", ""}).ok());
