@@ -24,8 +24,11 @@ std::int64_t seconds_of(WallTime time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
 
+// The nearest time that fits.
 WallTime time_at(const json::value& object, std::string_view name) {
-  return WallTime{std::chrono::seconds(number_at(object, name))};
+  using std::chrono::seconds;
+  constexpr auto kMost = std::chrono::duration_cast<seconds>(WallTime::duration::max());
+  return WallTime{seconds(std::clamp(number_at(object, name), -kMost.count(), kMost.count()))};
 }
 
 std::size_t count_at(const json::object& object, std::string_view name) {
