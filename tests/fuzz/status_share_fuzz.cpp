@@ -1,4 +1,4 @@
-// What replicas tell each other of objects' status: a text reads back as itself, a text that was
+// Statuses that replicas tell each other: a text reads back as itself, a text that was cut
 // cut says so, and a policy counts as programmed only if every replica has said so.
 //
 //   input: a line: this replica's own share of the first object; '0' to '9', the bytes that fit
