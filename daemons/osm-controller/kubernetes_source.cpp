@@ -58,24 +58,25 @@ class KubernetesSource final : public MeshSource {
                       const RootRotation& roots) override {
     OSM_TRY(start_validator(manager, roots.trust_domains()));
     const auto domains = [&roots] { return roots.trust_domains(); };
-    OSM_TRY(
-        auto upkeep,
-        kubernetes::start_upkeep(
-            {.cluster = *cluster_,
-             .runtime = waiting_runtime(),
-             .replica = replica_,
-             .mesh_name = options_.mesh_name,
-             .osm_namespace = options_.osm_namespace,
-             .kinds_repair = kubernetes::Repair::kReport,
-             .validating_webhook = kubernetes::WebhookUpkeep{&manager},
-             .follow_preset = true,
-             .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
-             .secrets =
-                 kubernetes::SecretUpkeep{
-                     *store_, kubernetes::ProxyCertificateUpkeep{manager, domains}, board_.get()},
-             .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
-             .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_},
-             .secrets_by_namespace = options_.secrets_by_namespace}));
+    const auto validity = [this] { return spec_->get_mesh_config().certificates.proxy_validity; };
+    OSM_TRY(auto upkeep,
+            kubernetes::start_upkeep(
+                {.cluster = *cluster_,
+                 .runtime = waiting_runtime(),
+                 .replica = replica_,
+                 .mesh_name = options_.mesh_name,
+                 .osm_namespace = options_.osm_namespace,
+                 .kinds_repair = kubernetes::Repair::kReport,
+                 .validating_webhook = kubernetes::WebhookUpkeep{&manager},
+                 .follow_preset = true,
+                 .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
+                 .secrets =
+                     kubernetes::SecretUpkeep{
+                         *store_, kubernetes::ProxyCertificateUpkeep{manager, domains, validity},
+                         board_.get()},
+                 .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
+                 .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_},
+                 .secrets_by_namespace = options_.secrets_by_namespace}));
     set_upkeep(std::move(upkeep));
     return {};
   }

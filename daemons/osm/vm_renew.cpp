@@ -87,6 +87,10 @@ Result<certificate::KeyParameters> key_parameters(const RenewalResponse& respons
   }
 }
 
+// The controller decides on less.
+constexpr std::chrono::seconds kLongestLife =
+    certificate::proxy_certificate_life(std::chrono::hours(24 * 365 * 10));
+
 struct Renewed {
   NewProxyFiles files;
   certificate::Certificate certificate;
@@ -107,7 +111,7 @@ Result<Renewed> obtain(const ProxyFiles& files, const RenewalResponse& told, mil
                                      .request_pem = made.request_pem,
                                      .chain_pem = answer.certificate_chain_pem(),
                                      .trust_bundle_pem = answer.trust_bundle_pem(),
-                                     .validity = certificate::kProxyCertificateValidity},
+                                     .validity = kLongestLife},
                                     SystemClock()));
   return Renewed{{std::move(made.key), certificate.chain_pem, answer.trust_bundle_pem()},
                  std::move(certificate)};

@@ -113,7 +113,9 @@ Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
   OSM_TRY(const Workload workload, find_workload(options, decoded.workload));
   OSM_TRY(const auto issued,
           options.control_plane.issue_proxy_certificate(
-              workload, decoded.request_pem, certificate::kProxyCertificateValidity,
+              workload, decoded.request_pem,
+              certificate::proxy_certificate_life(
+                  options.spec.get_mesh_config().certificates.proxy_validity),
               {.reason = certificate::IssueReason::kBootstrap, .identity = request.client}));
   const certificate::Certificate& certificate = *issued;
   const std::string bundle = options.certificates.trust_bundle_pem();

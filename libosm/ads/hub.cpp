@@ -11,6 +11,10 @@ namespace {
 constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
+constexpr const char* kServedLongEnough =
+    "the proxy certificate may only renew itself now: run `osm vm renew` on the machine; a pod "
+    "gets "
+    "another one in its Secret";
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
 }  // namespace
@@ -73,6 +77,8 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
     if (workload.error().code == ErrorCode::kUnknownProxy) verdict.what = Verdict::kWait;
     return verdict;
   }
+  if (served_until(peer) <= deps_.runtime.clock.wall_now())
+    return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
   const std::size_t most = snapshot_->config.max_proxies;
   if (most != 0 && serving_.size() >= most && !serving_.contains(peer.key())) {
     deps_.runtime.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
@@ -445,7 +451,7 @@ void Hub::tick() {
   }
   for (StreamId id : expired)
     close(id, CloseCode::kUnauthenticated,
-          "certificate-expired: the proxy certificate has ended; issue a new one");
+          std::string("certificate-expired: ") + kServedLongEnough);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);
@@ -465,20 +471,6 @@ void Hub::cut_stalled(SteadyTime now) {
   for (StreamId id : open)
     close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
   for (StreamId id : ending) end(id, true);
-}
-
-void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired) {
-  const Peer& peer = stream.peer;
-  if (now >= peer.not_after) expired.push_back(stream.id);
-  if (stream.warned || peer.not_after - now > (peer.not_after - peer.not_before) / 5) return;
-  stream.warned = true;
-  deps_.runtime.log.warning(
-      "a proxy certificate expires soon; issue a new one before its stream is closed",
-      {{"code", "certificate-ending"},
-       {"uuid", stream.key().id.str()},
-       {"seconds_left",
-        std::to_string(
-            std::chrono::duration_cast<std::chrono::seconds>(peer.not_after - now).count())}});
 }
 
 }  // namespace osm::inline v1::ads

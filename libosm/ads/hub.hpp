@@ -184,6 +184,8 @@ class Hub {
   void write(Stream& stream, const Response& response);
   void tick();
   void cut_stalled(SteadyTime now);
+  // End of the time in which streams of this certificate are served.
+  WallTime served_until(const Peer& peer) const;
   void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
   View view(const Stream& stream) const;
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ads/hub.hpp"
+#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
@@ -209,6 +210,26 @@ std::vector<Hub::View> Hub::find(const std::string& name) const {
       views.push_back(view(stream));
   }
   return views;
+}
+
+void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired) {
+  const Peer& peer = stream.peer;
+  const WallTime end = served_until(peer);
+  if (now >= end) expired.push_back(stream.id);
+  if (stream.warned || end - now > (end - peer.not_before) / 5) return;
+  stream.warned = true;
+  deps_.runtime.log.warning(
+      "a proxy certificate expires soon; issue a new one before its stream is closed",
+      {{"code", "certificate-ending"},
+       {"uuid", stream.key().id.str()},
+       {"seconds_left",
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(end - now).count())}});
+}
+
+WallTime Hub::served_until(const Peer& peer) const {
+  const auto validity = (snapshot_ ? snapshot_->config : MeshConfig()).certificates.proxy_validity;
+  return certificate::proxy_certificate_times(peer.not_before, peer.not_after, validity)
+      .served_until;
 }
 
 }  // namespace osm::inline v1::ads

@@ -71,10 +71,15 @@ ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& ques
 bool ProxyRenewals::is_current(const ads::Peer& peer, const certificate::Subject& subject) {
   // During a trust domain migration names of the old domain are accepted, too.
   if (model::proxy_spiffe_id(peer.trust_domain, peer.identity) != subject.spiffe_id) return false;
-  const auto life = peer.not_after - peer.not_before;
-  if (options_.runtime.clock.wall_now() >= peer.not_before + life / 3 * 2) return false;
+  const auto times =
+      certificate::proxy_certificate_times(peer.not_before, peer.not_after, proxy_validity());
+  if (options_.runtime.clock.wall_now() >= times.renew_at) return false;
   const std::string signer = signing_key_id(model::trust_domain_of(subject.spiffe_id));
   return signer.empty() || peer.issuer_key_id == signer;
+}
+
+std::chrono::seconds ProxyRenewals::proxy_validity() const {
+  return options_.spec.get_mesh_config().certificates.proxy_validity;
 }
 
 // The key id comes from a certificate of the signing CA: not every kind of CA reports it.
@@ -103,7 +108,8 @@ ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, 
   OSM_TRY(
       const certificate::CertificatePtr issued,
       options_.issue(
-          workload, question.request.request_pem(), certificate::kProxyCertificateValidity,
+          workload, question.request.request_pem(),
+          certificate::proxy_certificate_life(proxy_validity()),
           {.reason = certificate::IssueReason::kRenewal,
            .address = host_and_port(question.peer.address),
            .identity =

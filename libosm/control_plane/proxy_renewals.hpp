@@ -49,6 +49,7 @@ class ProxyRenewals {
 
   Response describe(const ads::RenewalQuestion& question);
   bool is_current(const ads::Peer& peer, const certificate::Subject& subject);
+  std::chrono::seconds proxy_validity() const;
   std::string signing_key_id(const TrustDomain& domain);
   ads::RenewalAnswer certify(const ads::RenewalQuestion& question, Response response);
 

@@ -129,9 +129,11 @@ class InjectorImpl final : public Injector {
                          const certificate::Requester& requester) {
     const TrustDomains domains =
         options_.trust_domains ? options_.trust_domains() : options_.trust_domain;
+    OSM_TRY(const MeshConfig config, options_.mesh_config());
+    const std::chrono::seconds validity = config.certificates.proxy_validity;
     OSM_TRY(const certificate::CertificatePtr issued,
             issue_for_pod(options_.certificates, domains.signing,
-                          {proxy, patched.account, WorkloadKind::kPod}, requester));
+                          {proxy, patched.account, WorkloadKind::kPod}, validity, requester));
     const std::string bundle = options_.certificates.trust_bundle_pem();
     OSM_TRY(auto files, pod_bootstrap({.certificate = *issued,
                                        .trust_bundle_pem = bundle,
@@ -144,7 +146,7 @@ class InjectorImpl final : public Injector {
                            {{"app.kubernetes.io/name", "openservicemesh.io"},
                             {"app.kubernetes.io/instance", options_.mesh_name},
                             {"app.kubernetes.io/version", options_.version}},
-                           annotations_of(*issued, bundle, domains),
+                           annotations_of(*issued, bundle, domains, validity),
                            std::move(files)};
     Status written = options_.write_secret(secret);
     for (BootstrapFile& file : secret.files) erase(file.content);

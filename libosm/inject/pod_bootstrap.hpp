@@ -2,6 +2,7 @@
 // admission, and renewed while the pod lives.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
 Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,
                                                   const TrustDomain& trust_domain,
                                                   const model::ProxyIdentity& proxy,
+                                                  std::chrono::seconds validity,
                                                   const certificate::Requester& requester);
 
 // The file of the certificate's key.
@@ -36,6 +38,7 @@ BootstrapFile key_file(const certificate::Certificate& certificate);
 // Annotations of the Secret that contains the certificate.
 std::map<std::string, std::string> annotations_of(const certificate::Certificate& certificate,
                                                   const std::string& trust_bundle_pem,
-                                                  const TrustDomains& trust_domain);
+                                                  const TrustDomains& trust_domain,
+                                                  std::chrono::seconds validity);
 
 }  // namespace osm::inline v1::inject

@@ -173,7 +173,8 @@ const std::vector<Section>& sections() {
        {}},
       {"observability", {"osmLogLevel", "tracing"}, {{"enableDebugServer", kNoDebugServer}}},
       {"certificate",
-       {"serviceCertValidityDuration", "certKeyBitSize", "keyAlgorithm", "ingressGateway"},
+       {"serviceCertValidityDuration", "proxyCertValidityDuration", "certKeyBitSize",
+        "keyAlgorithm", "ingressGateway"},
        {}},
       {"featureFlags",
        {"enableEnvoyActiveHealthChecks"},
@@ -223,6 +224,8 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
     const Field certificate = spec["certificate"];
     read_duration(certificate["serviceCertValidityDuration"], kValidity,
                   config.certificates.service_validity);
+    read_duration(certificate["proxyCertValidityDuration"], kValidity,
+                  config.certificates.proxy_validity);
     read_key(certificate, config);
     config.certificates.ingress_gateway = ingress_gateway_of(certificate["ingressGateway"]);
     const Field sidecar = spec["sidecar"];

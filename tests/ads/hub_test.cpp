@@ -217,6 +217,34 @@ TEST_SUITE("ads::Hub admission") {
     RigProxy late(rig, kClientId, kClient, "10.0.0.1", 0s);
     check_closed(late, CloseCode::kUnauthenticated, "certificate-expired", false);
   }
+
+  TEST_CASE("after MeshConfig's validity a certificate may only renew itself") {
+    HubRig rig;
+    rig.mesh.set_proxy_validity(1h);
+    rig.publish();
+    const WallTime issued = rig.clock.wall_now();
+    RigProxy proxy(rig, kClientId, kClient, "10.0.0.1", 24h * 100);
+    rig.executor.run_for(69min);  // CAs date back by ten minutes; this one does not
+    CHECK(proxy.open());
+    rig.executor.run_for(2min);
+    check_closed(proxy, CloseCode::kUnauthenticated, "certificate-expired", false);
+    CHECK(proxy.stream().closed->text.find("osm vm renew") != std::string::npos);
+    const ads::Peer peer{{kClientId, {kClient.ns, kClient.name}},
+                         CommonName("proxy"),
+                         "ipv4:10.0.0.1:1",
+                         issued,
+                         issued + 24h * 100,
+                         {},
+                         kDomain};
+    CHECK(rig.hub.workload_of(peer).ok());  // asked by renewals
+    const auto again = std::make_shared<MemoryStream>(XdsVariant::kSotw);
+    rig.hub.open(1000, peer, again);
+    rig.executor.run_until_idle();
+    REQUIRE(again->closed);
+    CHECK(again->closed->code == CloseCode::kUnauthenticated);
+    rig.clock.advance(24h * 100);
+    CHECK_FALSE(rig.hub.workload_of(peer).ok());
+  }
 }
 
 TEST_SUITE("ads::Hub writing") {

@@ -185,6 +185,9 @@ class TestMesh {
   }
   // Not part of any resource: `changes` stays as it is.
   void set_max_proxies(std::size_t most) { mesh_.snapshot.config.max_proxies = most; }
+  void set_proxy_validity(std::chrono::seconds validity) {
+    mesh_.snapshot.config.certificates.proxy_validity = validity;
+  }
   void remove_workload(const model::ProxyKey& key) {
     changes_.workloads.insert(key);
     mesh_.snapshot.workloads = without(mesh_.snapshot.workloads, key);

@@ -146,6 +146,33 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     CHECK_FALSE(rig.told().certificate_current());
   }
 
+  TEST_CASE(
+      "a certificate that lives longer is current until two thirds of MeshConfig's validity") {
+    Rig rig;
+    const auto made = certificate::make_request(rig.subject(rig.workload)).value();
+    const auto answer = rig.ask(rig.question(made.request_pem)).value();
+    REQUIRE_MESSAGE(answer.ok(), answer.error().text());
+    rig.mine = std::make_shared<certificate::Certificate>(
+        certificate::check_answer({.subject = rig.mine->subject,
+                                   .request_pem = made.request_pem,
+                                   .chain_pem = answer->certificate_chain_pem(),
+                                   .trust_bundle_pem = answer->trust_bundle_pem(),
+                                   .validity = certificate::proxy_certificate_life(hours(720))},
+                                  rig.clock)
+            .value());
+    CHECK(rig.mine->not_after - rig.clock.wall_now() ==
+          hours(720) + certificate::kProxyRenewalGrace);
+    rig.clock.advance(hours(24 * 19));
+    CHECK(rig.told().certificate_current());
+    MeshConfig shorter;
+    shorter.certificates.proxy_validity = hours(24 * 20);
+    rig.spec.set_mesh_config(shorter);
+    CHECK_FALSE(rig.told().certificate_current());
+    rig.spec.set_mesh_config({});
+    rig.clock.advance(hours(24 * 2));
+    CHECK_FALSE(rig.told().certificate_current());
+  }
+
   TEST_CASE("a certificate of a CA that does not sign any more is not current") {
     Rig rig;
     rig.issue_a_leaf("web");
@@ -230,7 +257,7 @@ TEST_SUITE("control_plane::ProxyRenewals") {
                                    .request_pem = made.request_pem,
                                    .chain_pem = answer->certificate_chain_pem(),
                                    .trust_bundle_pem = answer->trust_bundle_pem(),
-                                   .validity = certificate::kProxyCertificateValidity},
+                                   .validity = certificate::proxy_certificate_life(hours(720))},
                                   rig.clock);
     REQUIRE_MESSAGE(taken.ok(), taken.error().text());
     CHECK(taken->serial_number != rig.mine->serial_number);

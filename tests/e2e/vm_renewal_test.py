@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Machines replace their own certificates under load: Envoy takes them without a restart, its stream
 stays, and no request fails."""
-from lib.mesh import meshcase
-from lib.mesh.renewal import renew, serials
+import time
+
+from lib.mesh import meshcase, objects
+from lib.mesh.renewal import keep_renewing, renew, serials
 from lib.net.processes import wait_for
 
 HOST = "server.server"
@@ -60,6 +62,38 @@ class VmRenewal(meshcase.MeshCase):
         self.assertIsNone(renew(self.client, "--force", check=False))
         self.assertEqual(self.contents(self.client), before)
         self.assertEqual(renew(self.server, "--force")["result"], "renewed")
+
+
+class Absence(meshcase.MeshCase):
+    """Proxy certificates that are valid for 20 s, and an absence of all who could renew them."""
+    VALIDITY = 20
+
+    def test_all_return_unaided_after_an_absence_longer_than_the_validity(self):
+        client, server = self.add_client_and_server()
+        self.rig.mesh.write("config.yaml", objects.mesh_config(
+            certificate={"proxyCertValidityDuration": f"{self.VALIDITY}s"}))
+        self.start_mesh()
+        self.serve(server)
+        self.wait_for_status(client, 200, HOST)
+        keep_renewing(server)
+        bootstrapped = {m.name: serials(m) for m in (client, server)}
+        begin = time.monotonic()
+        client.stop_proxy()
+        self.rig.stop_controller()
+        wait_for("the validity is over", lambda: time.monotonic() > begin + self.VALIDITY + 2,
+                 self.VALIDITY + 10)
+        self.rig.start_controller()
+        client.start_proxy(wait=False)
+        wait_for("the server's proxy is back", lambda: "server" in self.proxies(), 20)
+        wait_for("the client's certificate is refused",
+                 lambda: "may only renew itself" in self.rig.controller.text(), 20)
+        self.assertNotIn("client", self.proxies())
+        keep_renewing(client)
+        client.wait_until_live(40)
+        self.wait_for_status(client, 200, HOST)
+        self.assertIn("client", self.proxies())
+        for machine in (client, server):
+            self.assertFalse(bootstrapped[machine.name] & serials(machine), machine.name)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ spec:
     outboundPortExclusionList: [25]
     inboundPortExclusionList: [7]
     networkInterfaceExclusionList: [eth1]
-  certificate: {serviceCertValidityDuration: 24h, certKeyBitSize: 2048, keyAlgorithm: RSA}
+  certificate: {serviceCertValidityDuration: 24h, proxyCertValidityDuration: 240h, certKeyBitSize: 2048, keyAlgorithm: RSA}
   sidecar:
     envoyImage: e
     initContainerImage: i

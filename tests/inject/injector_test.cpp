@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/base64.hpp"
+#include "base/times.hpp"
 #include "inject/json_patch.hpp"
 #include "inject/pod_cases.hpp"
 #include "osm/runtime/system.hpp"
@@ -26,6 +27,8 @@ namespace {
 namespace json = boost::json;
 using inject_test::golden_pod;
 using inject_test::PodCase;
+
+const std::chrono::seconds kValidity = MeshConfig().certificates.proxy_validity;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -189,25 +192,28 @@ TEST_SUITE("inject::Injector") {
     CHECK(annotations.size() == 2);
     CHECK(annotations.at("openservicemesh.io/certificate-source") ==
           certificate_source("the CA", mesh.certificates.trust_bundle_pem(),
-                             TrustDomain("cluster.local")));
+                             TrustDomain("cluster.local"), kValidity));
     const TrustDomain domain("cluster.local"), other("new.example");
-    CHECK(certificate_source("a", "bc", domain) != certificate_source("ab", "c", domain));
+    const auto source = [](const char* issuer, const char* bundle, const TrustDomains& domains) {
+      return certificate_source(issuer, bundle, domains, kValidity);
+    };
+    CHECK(source("a", "bc", domain) != source("ab", "c", domain));
+    CHECK(source("a", "b", domain) !=
+          certificate_source("a", "b", domain, kValidity + std::chrono::seconds(1)));
     TrustDomains both(domain);
     both.accepted = {domain, other};
-    CHECK(certificate_source("a", "b", domain) != certificate_source("a", "b", both));
+    CHECK(source("a", "b", domain) != source("a", "b", both));
     both.accepted = {domain};
     both.signing = other;
-    CHECK(certificate_source("a", "b", domain) != certificate_source("a", "b", both));
+    CHECK(source("a", "b", domain) != source("a", "b", both));
     const std::string& after = annotations.at("openservicemesh.io/renew-certificate-after");
-    const auto years = [&](int count) {
-      const auto day = std::chrono::floor<std::chrono::days>(mesh.clock.wall_now()) +
-                       std::chrono::days(365 * count);
-      return std::to_string(static_cast<int>(std::chrono::year_month_day(day).year()));
+    const auto day = [&](int count) {
+      return rfc3339(mesh.clock.wall_now() + std::chrono::days(count));
     };
     CHECK(after.size() == 20);
     CHECK(after.back() == 'Z');
-    CHECK(after > years(5));
-    CHECK(after < years(7));
+    CHECK(after > day(17));
+    CHECK(after <= day(20));
   }
 
   TEST_CASE("the audit log is told who asked for a pod's certificate") {
@@ -222,7 +228,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(requester.identity == "system:serviceaccount:kube-system:replicaset-controller");
     REQUIRE(issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
                                   ProxyId("11111111-1111-4111-8111-111111111111"),
-                                  {"shop", "bookstore"})
+                                  {"shop", "bookstore"}, kValidity)
                 .ok());
     CHECK(mesh.certificates.requesters[1].reason == certificate::IssueReason::kRenewal);
   }
@@ -233,7 +239,7 @@ TEST_SUITE("inject::Injector") {
     const BootstrapSecret& secret = mesh.secrets.begin()->second;
     const ProxyId proxy(secret.name.substr(std::string("envoy-bootstrap-config-").size()));
     const auto renewed = issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
-                                               proxy, {"shop", "bookstore"});
+                                               proxy, {"shop", "bookstore"}, kValidity);
     REQUIRE(renewed.ok());
     CHECK(mesh.certificates.list_certificates().empty());
     CHECK(renewed->annotations.at(kCertificateSourceAnnotation) ==
@@ -252,7 +258,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(files == std::set<std::string>{"sds_key.pem", "sds_cert.pem", "cacert.pem", kNames});
     mesh.certificates.set_failure(Error{ErrorCode::kUnavailable, "the CA is away"});
     const auto failed = issue_pod_certificate(mesh.certificates, TrustDomain("cluster.local"),
-                                              proxy, {"shop", "bookstore"});
+                                              proxy, {"shop", "bookstore"}, kValidity);
     REQUIRE_FALSE(failed.ok());
     CHECK(failed.error().code == ErrorCode::kUnavailable);
   }

@@ -283,13 +283,14 @@ rules:
   enablePermissiveTrafficPolicyMode: true
   enableEgress: true
   useHTTPSIngress: false
-certificate: {serviceCertValidityDuration: 1h30m, certKeyBitSize: 4096, keyAlgorithm: RSA}
+certificate: {serviceCertValidityDuration: 1h30m, proxyCertValidityDuration: 240h, certKeyBitSize: 4096, keyAlgorithm: RSA}
 sidecar: {configResyncInterval: 30s}
 featureFlags: {enableRetryPolicy: true})"));
     REQUIRE(decoded.value);
     CHECK(decoded.value->proxy.permissive);
     CHECK(decoded.value->proxy.egress);
     CHECK(decoded.value->certificates.service_validity == std::chrono::minutes(90));
+    CHECK(decoded.value->certificates.proxy_validity == std::chrono::hours(240));
     CHECK(decoded.value->certificates.key_type == KeyType::kRsa);
     CHECK(decoded.value->certificates.rsa_bits == 4096);
     CHECK(decode_mesh_config(

@@ -2,6 +2,7 @@
 // check the CA's answer before use. For issuers and for machines that keep their keys.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -13,9 +14,31 @@
 
 namespace osm::inline v1::certificate {
 
-// Requested validity of proxy certificates: longer than the likely life of a machine. The CA's own
-// end limits it, and the proxy renews the certificate earlier (docs/vm.md).
-inline constexpr std::chrono::hours kProxyCertificateValidity{24 * 365 * 10};
+// A proxy is served with its certificate for the validity that MeshConfig sets (30 days by
+// default). For this time more, the certificate may only renew itself: a machine that was away
+// comes back unaided (docs/adr/0031). The CA may shorten both.
+inline constexpr std::chrono::hours kProxyRenewalGrace{24 * 90};
+
+// Validity to request for a proxy certificate. `validity`: of MeshConfig.
+constexpr std::chrono::seconds proxy_certificate_life(std::chrono::seconds validity) {
+  return validity + kProxyRenewalGrace;
+}
+
+struct ProxyCertificateTimes {
+  WallTime renew_at;      // two thirds of the time until served_until
+  WallTime served_until;  // `not_after` at the latest
+};
+
+// The times of a certificate that is valid from `not_before` to `not_after`, while MeshConfig says
+// `validity`. Failure: none. Thread: any. Blocking: no.
+constexpr ProxyCertificateTimes proxy_certificate_times(WallTime not_before, WallTime not_after,
+                                                        std::chrono::seconds validity) {
+  constexpr std::chrono::minutes kDatedBack{10};  // CAs do so, because clocks differ
+  const bool dated_back = not_after - not_before > 2 * kDatedBack;
+  const WallTime issued = dated_back ? not_before + kDatedBack : not_before;
+  const WallTime served_until = std::min<WallTime>(not_after, issued + validity);
+  return {issued + (served_until - issued) / 3 * 2, served_until};
+}
 
 // A new key, and a request that it signed.
 struct KeyAndRequest {

@@ -50,11 +50,13 @@ inline constexpr const char* kCertificateSourceAnnotation = "openservicemesh.io/
 inline constexpr const char* kRenewCertificateAfterAnnotation =
     "openservicemesh.io/renew-certificate-after";
 
-// Hex text that identifies a CA (Issuer::id()) together with the trust bundle and trust domains in
-// effect. It holds no secret. Failure: none. Thread: any. Blocking: no.
+// Hex text that identifies a CA (Issuer::id()) together with the trust bundle, the trust domains
+// and the validity in effect (MeshConfig's of proxy certificates). It holds no secret. Failure:
+// none. Thread: any. Blocking: no.
 OSM_API std::string certificate_source(const std::string& issuer_id,
                                        const std::string& trust_bundle_pem,
-                                       const TrustDomains& trust_domain);
+                                       const TrustDomains& trust_domain,
+                                       std::chrono::seconds validity);
 
 // The part of a bootstrap Secret that depends on the pod's proxy certificate.
 struct PodCertificate {
@@ -63,13 +65,14 @@ struct PodCertificate {
 };
 
 // Issues the next proxy certificate of a pod that runs as `account`, with a new key. The manager
-// does not keep it. The audit log calls it a renewal. The renewal time is about two thirds of its
-// life, with jitter. Failure: the manager's. Thread: any but an event loop's. Blocking: until the
-// CA answers.
+// does not keep it. The audit log calls it a renewal. `validity`: MeshConfig's of proxy
+// certificates; the renewal time is after about two thirds of it, with jitter. Failure: the
+// manager's. Thread: any but an event loop's. Blocking: until the CA answers.
 OSM_API Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,
                                                      const TrustDomains& trust_domain,
                                                      const ProxyId& proxy,
-                                                     const ServiceAccount& account);
+                                                     const ServiceAccount& account,
+                                                     std::chrono::seconds validity);
 
 // Bounds of injections that write a Secret; dry runs write none. Bursts of five seconds' worth
 // pass. Beyond a bound, a pod is refused with HTTP status 429, and its creator tries again.

@@ -58,11 +58,12 @@ struct StatusUpkeep {
   ReplicaBoard* board = nullptr;
 };
 
-// The proxy certificates in bootstrap Secrets: renewed after two thirds of their life, and when the
-// CA or the trust bundle of `manager` changes.
+// The proxy certificates in bootstrap Secrets: renewed after two thirds of their validity, and when
+// that, the CA or the trust bundle of `manager` changes.
 struct ProxyCertificateUpkeep {
   certificate::Manager& manager;
-  std::function<TrustDomains()> trust_domains;  // in effect: RootRotation::trust_domains()
+  std::function<TrustDomains()> trust_domains;     // in effect: RootRotation::trust_domains()
+  std::function<std::chrono::seconds()> validity;  // MeshConfig's of proxy certificates
 };
 
 // Bootstrap Secrets are deleted with their Pods, or when the Pod never comes.

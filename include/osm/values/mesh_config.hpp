@@ -123,6 +123,7 @@ struct InjectionSettings {
 // Settings of certificates that are issued from now on.
 struct CertificateSettings {
   std::chrono::seconds service_validity = std::chrono::hours(48);
+  std::chrono::seconds proxy_validity = std::chrono::days(30);
   KeyType key_type = KeyType::kEcdsaP256;
   int rsa_bits = 2048;  // spec.certificate.certKeyBitSize; RSA only
   std::optional<IngressGatewayCertificate> ingress_gateway{};

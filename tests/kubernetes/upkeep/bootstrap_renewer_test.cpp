@@ -67,6 +67,8 @@ class RecordingManager final : public certificate::Manager {
 };
 
 struct Fixture : UpkeepFixture {
+  std::chrono::seconds validity = 720h;
+
   Fixture() {
     put_namespace("shop", "osm");
     // The control plane's own certificate, whose renewal the renewer is told of.
@@ -74,7 +76,8 @@ struct Fixture : UpkeepFixture {
   }
 
   void start() {
-    const ProxyCertificateUpkeep renewed_by{recording, [this] { return domains; }};
+    const ProxyCertificateUpkeep renewed_by{recording, [this] { return domains; },
+                                            [this] { return validity; }};
     keeper.emplace(UpkeepOptions{.cluster = cluster,
                                  .runtime = runtime,
                                  .replica = "a",
@@ -102,8 +105,8 @@ struct Fixture : UpkeepFixture {
   // As the injector of today makes it with the certificates of now; without `annotated` as one of
   // before.
   void put_secret(int n, bool annotated = true, const std::string& ns = "shop") {
-    const auto made =
-        inject::issue_pod_certificate(certificates, domains, ProxyId(uuid_of(n)), {ns, "books"});
+    const auto made = inject::issue_pod_certificate(certificates, domains, ProxyId(uuid_of(n)),
+                                                    {ns, "books"}, validity);
     REQUIRE(made.ok());
     json::object data{{"bootstrap.yaml", base64("node: {}")}}, annotations{{"theirs", "kept"}};
     for (const auto& file : made->files) data[file.name] = base64(file.content);
@@ -145,7 +148,7 @@ struct Fixture : UpkeepFixture {
   }
   std::string source_now() const {
     return inject::certificate_source(certificates.issuer_id(), certificates.trust_bundle_pem(),
-                                      domains);
+                                      domains, validity);
   }
   std::size_t fresh(int count) {
     std::size_t fresh = 0;
@@ -268,14 +271,24 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
                     "a certificate of the present CA is left alone until two thirds of its life") {
     put_pod_and_secret(1);
     start();
-    clock.advance(kYear * 5);
+    clock.advance(24h * 17);
     executor.run_for(2min);
     CHECK(renewed() == 0);
-    clock.advance(kYear * 2);
+    clock.advance(24h * 4);
     executor.run_for(2min);
     CHECK(renewed() == 1);
     executor.run_for(1h);
     CHECK(renewed() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "another validity in MeshConfig renews all certificates") {
+    put_pod_and_secret(1);
+    start();
+    CHECK(renewed() == 0);
+    validity = 24h;
+    executor.run_for(2min);
+    CHECK(renewed() == 1);
+    CHECK(source_of(1) == source_now());
   }
 
   TEST_CASE_FIXTURE(Fixture, "certificates of one minute are not all renewed in one minute") {

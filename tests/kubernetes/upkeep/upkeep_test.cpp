@@ -71,18 +71,20 @@ struct Fixture : UpkeepFixture {
 
   std::unique_ptr<Upkeep> start(const std::string& replica) {
     const auto domains = [] { return TrustDomains(TrustDomain("cluster.local")); };
-    auto started =
-        start_upkeep({.cluster = cluster,
-                      .runtime = runtime,
-                      .replica = replica,
-                      .kinds_repair = Repair::kCreate,
-                      .mutating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
-                      .validating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
-                      .follow_preset = true,
-                      .status = StatusUpkeep{control_plane, store},
-                      .secrets = SecretUpkeep{store, ProxyCertificateUpkeep{manager, domains}},
-                      .gateway = GatewayUpkeep{manager, spec, domains},
-                      .roots = RootsUpkeep{[this] { return roots; }, store}});
+    auto started = start_upkeep(
+        {.cluster = cluster,
+         .runtime = runtime,
+         .replica = replica,
+         .kinds_repair = Repair::kCreate,
+         .mutating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
+         .validating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
+         .follow_preset = true,
+         .status = StatusUpkeep{control_plane, store},
+         .secrets =
+             SecretUpkeep{store, ProxyCertificateUpkeep{manager, domains,
+                                                        [] { return std::chrono::hours(720); }}},
+         .gateway = GatewayUpkeep{manager, spec, domains},
+         .roots = RootsUpkeep{[this] { return roots; }, store}});
     REQUIRE_MESSAGE(started.ok(), (started.ok() ? "" : started.error().text()));
     return *std::move(started);
   }

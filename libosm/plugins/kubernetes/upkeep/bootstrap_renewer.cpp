@@ -166,7 +166,7 @@ Status BootstrapRenewer::renew(const ObjectKey& key) {
   if (!pod) return {};
   OSM_TRY(inject::PodCertificate certificate,
           inject::issue_pod_certificate(certificates_.manager, certificates_.trust_domains(),
-                                        pod->proxy_id, pod->account));
+                                        pod->proxy_id, pod->account, certificates_.validity()));
   return write(*secret, std::move(certificate));
 }
 
@@ -189,7 +189,7 @@ void BootstrapRenewer::publish() {
 std::string BootstrapRenewer::source_now() const {
   return inject::certificate_source(certificates_.manager.issuer_id(),
                                     certificates_.manager.trust_bundle_pem(),
-                                    certificates_.trust_domains());
+                                    certificates_.trust_domains(), certificates_.validity());
 }
 
 }  // namespace osm::inline v1::kubernetes
