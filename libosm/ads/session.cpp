@@ -41,8 +41,8 @@ void Session::begin(XdsType type, Claim claim) {
   s.subscribed = true;
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
+  s.leftovers = doubt.unclaimed;
   if (doubt.unsure) {
-    s.leftovers = doubt.unclaimed;
     for (const auto& [name, version] : claim.versions) s.leftovers.push_back(name);
     s.leftovers = ordered(std::move(s.leftovers));
   } else if (!claim.version.empty() || !claim.versions.empty()) {
@@ -249,7 +249,7 @@ Doubts Session::doubts() const {
     const bool undelivered =
         !is_whole(type) && s.base && !changed(s.delivered, *only(s.base, *s.names)).empty();
     doubt.unsure = s.awaiting || s.uncertain || undelivered;
-    doubt.unclaimed = doubt.unsure ? joined(s.leftovers, s.unanswered) : NameSet();
+    doubt.unclaimed = joined(s.leftovers, s.unanswered);
   }
   return doubts;
 }

@@ -35,11 +35,11 @@ namespace osm::inline v1::ads {
 using ResourceSets = std::array<ResourceSetPtr, kXdsTypes.size()>;
 constexpr std::size_t index_of(XdsType type) { return static_cast<std::size_t>(type); }
 
-// The proxy may hold something else than it acknowledged: its last stream ended with an unanswered
-// or refused response. Kept per proxy certificate, longer than the session.
+// The proxy may hold something else than it claims. Kept per proxy certificate, longer than the
+// session.
 struct Doubt {
-  bool unsure = false;
-  NameSet unclaimed;  // delta: names that it may hold and does not claim
+  bool unsure = false;  // its last stream ended with an unanswered or refused response
+  NameSet unclaimed;    // delta: names that it may hold and does not claim
 
   friend bool operator==(const Doubt&, const Doubt&) = default;
 };

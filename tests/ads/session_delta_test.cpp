@@ -131,6 +131,27 @@ TEST_SUITE("ads::Session delta") {
     CHECK(response->removed == Names{"b"});  // it may have come, unclaimed
   }
 
+  TEST_CASE_FIXTURE(Fixture,
+                    "a good member of a refused response is removed, also on another stream") {
+    put(kCds, {cluster("a", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "bad"), cluster("new", "1")});
+    Response refused;
+    take(kCds, &refused);
+    CHECK(nack(refused) == Effect::kNack);  // Envoy applied "new", and does not claim it
+    CHECK(settle(kCds) == "a=1");
+    put(kCds, {cluster("a", "bad")});
+    Session other(XdsVariant::kDelta, pool, session.doubts());
+    other.set_resources(sets);
+    SentRequest request{.type = kCds};
+    request.held["a"] = ads::resource_version(*cluster("a", "1"));
+    REQUIRE(other.on_request(request.delta_view()).ok());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->removed == Names{"new"});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a requested resource that does not exist is answered as removed") {
     put(kEds, {endpoints("a", "e")});
     ask(kEds, {"a", "x"});
