@@ -188,6 +188,116 @@ class MeshCase(KubeCase):
         cls.rig.watcher.stop()
         super().check_at_the_end()
         cls.rig.watcher.check()
+
+        def allowed():
+            asked = {account: cls.cluster.requests_of(account)
+                     for account in ("osm-controller", "osm-injector")}
+            if not asked["osm-controller"]:
+                raise AssertionError(f"{cls.cluster.audit_log} holds no request of osm-controller")
+            refused = {account: {key for key, codes in requests.items() if codes[-1] == 403}
+                       for account, requests in asked.items()}
+            if any(refused.values()):
+                raise NotYet(refused)
+            return True
+
+        # An API server that has just started refuses some of what it allows a moment later.
+        wait_for("RBAC allows what the daemons need", allowed, 15, interval=0.5)
+
+    # -- asking ---------------------------------------------------------------------------------
+    @classmethod
+    def pods(cls, ns, app=None):
+        """Pods that are not about to end."""
+        selector = {"labelSelector": f"app={app}"} if app else {}
+        return [p for p in cls.api.list("Pod", ns, **selector)
+                if "deletionTimestamp" not in p["metadata"]]
+
+    @classmethod
+    def wait_until_available(cls, ns, name, timeout=40):
+        """A Deployment whose newest pods are all there, and no others."""
+        def available(obj):
+            status, wanted = obj.get("status", {}), obj["spec"]["replicas"]
+            return (status.get("observedGeneration") == obj["metadata"]["generation"] and
+                    all(status.get(f, 0) == wanted for f in
+                        ("replicas", "updatedReplicas", "availableReplicas")))
+
+        try:
+            return cls.api.wait_for("is available", "Deployment", ns, name, available, timeout)
+        except AssertionError as late:
+            pods = {p["metadata"]["name"]: p["status"] for p in cls.api.list("Pod", ns)}
+            raise AssertionError(f"{late}\npods: {json.dumps(pods)[:3000]}") from late
+
+    @classmethod
+    def get(cls, pod, port=k8s.PORT, path="/"):
+        """(status, object) of a request that the node sends to a pod."""
+        status, body = cls.cluster.namespace.http(pod["status"]["podIP"], port, "GET", path)
+        return status, json.loads(body)
+
+    @classmethod
+    def fetch_from(cls, pod, url):
+        """(status, body) of what the app in `pod` gets from `url`."""
+        status, answer = cls.get(pod, path=f"/fetch?url={url}")
+        return answer["status"], answer["body"]
+
+    @classmethod
+    def wait_until_made_anew(cls, before, timeout):
+        """Until another object has the place of `before`, which was deleted."""
+        kind, meta = before["kind"], before["metadata"]
+
+        def another():
+            found = cls.api.find(kind, meta.get("namespace"), meta["name"])
+            return found and found["metadata"]["uid"] != meta["uid"]
+
+        wait_for(f"{kind} {meta['name']} is made anew", another, timeout)
+
+    @classmethod
+    def wait_for_slices(cls, ns, service, addresses, timeout=20):
+        """Until the ready endpoints of a Service are these addresses."""
+        def same():
+            slices = cls.api.list("EndpointSlice", ns,
+                                   labelSelector=f"kubernetes.io/service-name={service}")
+            ready = {a for s in slices for e in s["endpoints"] or []
+                     if e["conditions"].get("ready", True) for a in e["addresses"]}
+            if ready != set(addresses):
+                raise NotYet(sorted(ready))
+            return True
+
+        wait_for(f"the slices of {ns}/{service} hold {sorted(addresses)}", same, timeout)
+
+
+class MeshCase(KubeCase):
+    """A cluster with the mesh in it. Every Envoy is watched; what no daemon may ever have been
+    refused by RBAC is looked for at the end."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.agent.images.update(mesh.images(meshcase._programs))
+        cls.proxies = {}
+        cls.agent.observe = cls._observe
+        cls.mesh = mesh.Mesh(cls.cluster, cls.agent)
+        begun = time.monotonic()
+        cls.install(cls.mesh)
+        print(f"the mesh was up {time.monotonic() - begun:.1f} s later", file=sys.stderr)
+
+    @staticmethod
+    def install(installed):
+        installed.install()
+
+    @classmethod
+    def _observe(cls, run, up):
+        if not any(c.name == "envoy" for c in run.init_all + run.containers):
+            return
+        if up:
+            cls.proxies[run] = mesh.InjectedPod(run)
+            cls.rig.watcher.watch(cls.proxies[run])
+        elif run in cls.proxies:
+            cls.rig.watcher.forget(cls.proxies.pop(run))
+
+    @classmethod
+    def check_at_the_end(cls):
+        cls.rig.watcher.stop()
+        super().check_at_the_end()
+        cls.rig.watcher.check()
         asked = {account: cls.cluster.requests_of(account)
                  for account in ("osm-controller", "osm-injector")}
         if not asked["osm-controller"]:
