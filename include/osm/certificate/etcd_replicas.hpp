@@ -35,6 +35,7 @@ class OSM_API Replicas : public ReplicaBoard {
   virtual bool leads() const = 0;
 };
 
+// Where the replicas meet, and this one's name.
 struct ReplicasOptions {
   CaStoreOptions etcd;  // of `deadline`, less than 5 s leaves time to ask another endpoint
   Runtime runtime;      // `blocking` waits for etcd; it outlives the replicas

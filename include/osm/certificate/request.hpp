@@ -24,6 +24,7 @@ constexpr std::chrono::seconds proxy_certificate_life(std::chrono::seconds valid
   return validity + kProxyRenewalGrace;
 }
 
+// When to renew a proxy certificate, and until when streams are served with it.
 struct ProxyCertificateTimes {
   WallTime renew_at;      // two thirds of the time until served_until
   WallTime served_until;  // `not_after` at the latest
