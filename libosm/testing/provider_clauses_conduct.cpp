@@ -265,7 +265,7 @@ struct Flood {
     for (sample(); kept() > allowance() && RealTime::now() < end; sample())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  // What is kept counts against the allowance, and the peak against the option's limit.
+  // Memory that stays counts against the allowance, and the peak against the option's limit.
   bool flat() const {
     return kept() <= allowance() && growth() <= bench.options().flood_growth_bytes;
   }

@@ -1,4 +1,4 @@
-// What a test of plugins/etcd gives to the functions of the front door.
+// Options of clients of etcd, for tests of plugins/etcd.
 #pragma once
 
 #include <doctest/doctest.h>

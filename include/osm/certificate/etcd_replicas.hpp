@@ -1,5 +1,5 @@
-// What controllers on machines need to share when they share a CA in etcd (etcd_ca.hpp): the record
-// of root rotations, and a board with a leader. All keys are below the CA's key.
+// Controllers on machines that share a CA in etcd (etcd_ca.hpp) share two things more there: the
+// record of root rotations, and a board with a leader. All keys are below the CA's key.
 //
 //   auto record = etcd::make_rotation_record(access);
 //   auto replicas = etcd::make_replicas({.etcd = access, .runtime = ..., .replica = name});
@@ -35,7 +35,7 @@ class OSM_API Replicas : public ReplicaBoard {
   virtual bool leads() const = 0;
 };
 
-// Where the replicas meet, and this one's name.
+// The place of the replicas in etcd, and this one's name.
 struct ReplicasOptions {
   CaStoreOptions etcd;  // of `deadline`, less than 5 s leaves time to ask another endpoint
   Runtime runtime;      // `blocking` waits for etcd; it outlives the replicas
