@@ -13,8 +13,7 @@ constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its st
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
 constexpr const char* kServedLongEnough =
     "the proxy certificate may only renew itself now: run `osm vm renew` on the machine; a pod "
-    "gets "
-    "another one in its Secret";
+    "gets another one in its Secret";
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
 }  // namespace
@@ -450,8 +449,7 @@ void Hub::tick() {
       queue_.push(id);
   }
   for (StreamId id : expired)
-    close(id, CloseCode::kUnauthenticated,
-          std::string("certificate-expired: ") + kServedLongEnough);
+    close(id, CloseCode::kUnauthenticated, judge(streams_.at(id).peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);

@@ -227,7 +227,9 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
 }
 
 WallTime Hub::served_until(const Peer& peer) const {
-  const auto validity = (snapshot_ ? snapshot_->config : MeshConfig()).certificates.proxy_validity;
+  // Asked for every stream each second: do not copy the MeshConfig.
+  const auto validity = snapshot_ ? snapshot_->config.certificates.proxy_validity
+                                  : CertificateSettings().proxy_validity;
   return certificate::proxy_certificate_times(peer.not_before, peer.not_after, validity)
       .served_until;
 }

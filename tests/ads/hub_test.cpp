@@ -214,6 +214,7 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(proxy.open());
     rig.executor.run_for(1s);
     check_closed(proxy, CloseCode::kUnauthenticated, "certificate-expired", false);
+    CHECK(proxy.stream().closed->text.find("osm vm bootstrap") != std::string::npos);
     RigProxy late(rig, kClientId, kClient, "10.0.0.1", 0s);
     check_closed(late, CloseCode::kUnauthenticated, "certificate-expired", false);
   }
