@@ -15,6 +15,7 @@
 #include "base/times.hpp"
 #include "inject/json_patch.hpp"
 #include "inject/pod_cases.hpp"
+#include "osm/certificate/request.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -34,7 +35,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Remembers who asked for certificates.
+// Remembers who asked for certificates, and for how long.
 struct AskedManager final : testing::MemoryCertificateManager {
   using MemoryCertificateManager::MemoryCertificateManager;
   Result<certificate::CertificatePtr> issue_certificate(
@@ -43,11 +44,13 @@ struct AskedManager final : testing::MemoryCertificateManager {
     {
       const std::lock_guard lock(mutex);
       requesters.push_back(requester);
+      validities.push_back(validity);
     }
     return MemoryCertificateManager::issue_certificate(subject, validity, requester);
   }
   std::mutex mutex;
   std::vector<certificate::Requester> requesters;
+  std::vector<std::chrono::seconds> validities;
 };
 
 // An injector in a cluster of one namespace.
@@ -216,7 +219,7 @@ TEST_SUITE("inject::Injector") {
     CHECK(after <= day(20));
   }
 
-  TEST_CASE("the audit log is told who asked for a pod's certificate") {
+  TEST_CASE("the CA is asked for a pod's validity and grace, and the audit log told who asked") {
     Mesh mesh;
     json::object request = request_for(golden_pod("plain").pod);
     request["userInfo"] = {{"username", "system:serviceaccount:kube-system:replicaset-controller"}};
@@ -231,6 +234,8 @@ TEST_SUITE("inject::Injector") {
                                   {"shop", "bookstore"}, kValidity)
                 .ok());
     CHECK(mesh.certificates.requesters[1].reason == certificate::IssueReason::kRenewal);
+    for (const std::chrono::seconds validity : mesh.certificates.validities)
+      CHECK(validity == kValidity + certificate::kProxyRenewalGrace);
   }
 
   TEST_CASE("a renewal writes the same files and annotations as the injection") {
