@@ -84,7 +84,8 @@ struct World {
   }
 
   certificate::CertificatePtr pod_certificate() {
-    return inject::issue_for_pod(*certificates, kDomain, {kId, kBooks, WorkloadKind::kPod}, {})
+    return inject::issue_for_pod(*certificates, kDomain, {kId, kBooks, WorkloadKind::kPod},
+                                 std::chrono::hours(1), {})
         .value();
   }
   certificate::CertificatePtr machine_certificate() {
