@@ -59,6 +59,7 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(start_validator(manager, roots.trust_domains()));
     const auto domains = [&roots] { return roots.trust_domains(); };
     const auto validity = [this] { return spec_->get_mesh_config().certificates.proxy_validity; };
+    const auto denials = [this] { return denials_of(spec_->list_policies()); };
     OSM_TRY(auto upkeep,
             kubernetes::start_upkeep(
                 {.cluster = *cluster_,
@@ -70,10 +71,10 @@ class KubernetesSource final : public MeshSource {
                  .validating_webhook = kubernetes::WebhookUpkeep{&manager},
                  .follow_preset = true,
                  .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
-                 .secrets =
-                     kubernetes::SecretUpkeep{
-                         *store_, kubernetes::ProxyCertificateUpkeep{manager, domains, validity},
-                         board_.get()},
+                 .secrets = kubernetes::SecretUpkeep{*store_,
+                                                     kubernetes::ProxyCertificateUpkeep{
+                                                         manager, domains, validity, denials},
+                                                     board_.get()},
                  .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
                  .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_},
                  .secrets_by_namespace = options_.secrets_by_namespace}));

@@ -77,8 +77,8 @@ class Injector final : public daemon::Daemon {
          .runtime = runtime_,
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
-         .kinds =
-             spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig, kinds::kMeshRootCertificate}),
+         .kinds = spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig,
+                                    kinds::kMeshRootCertificate, kinds::kDenylist}),
          .workloads = false});
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
@@ -143,6 +143,7 @@ class Injector final : public daemon::Daemon {
         {.certificates = *manager_,
          .find_namespace = [this](const std::string& name) { return find_namespace(name); },
          .mesh_config = [this] { return mesh_config(); },
+         .denials = [this] { return denials_of(spec_->list_policies()); },
          .write_secret = [this](const auto& secret) { return write_secret(secret); },
          .runtime = runtime_,
          .limits = options_.limits,

@@ -44,6 +44,7 @@ inline constexpr GroupKind kRetry{"policy.openservicemesh.io", "Retry"};
 inline constexpr GroupKind kUpstreamTrafficSetting{"policy.openservicemesh.io",
                                                    "UpstreamTrafficSetting"};
 inline constexpr GroupKind kVirtualMachine{"workload.openservicemesh.io", "VirtualMachine"};
+inline constexpr GroupKind kDenylist{"workload.openservicemesh.io", "Denylist"};
 }  // namespace kinds
 
 // Identifies an object in a mesh. Kinds of one name in two groups are two kinds: SMI and the

@@ -63,6 +63,9 @@ Result<std::shared_ptr<const model::WorkloadEntry>> Hub::workload_of(const Peer&
                  "the certificate is for account " + who.account.str() + ", workload " +
                      workload->workload.name.str() + " runs as " +
                      workload->workload.account.str() + "; issue a new proxy certificate"};
+  if (!workload->denied.empty())
+    return Error{ErrorCode::kPermissionDenied,
+                 workload->workload.name.str() + " may not be served: " + workload->denied};
   return workload;
 }
 

@@ -70,7 +70,7 @@ class Hub {
   Hub(const HubOptions& options, const HubDependencies& dependencies);
 
   // The workload of which this peer is the proxy. Failure: kCertificateExpired, kNotReady,
-  // kUnknownProxy, kIdentityMismatch.
+  // kUnknownProxy, kIdentityMismatch, kPermissionDenied (a Denylist).
   Result<std::shared_ptr<const model::WorkloadEntry>> workload_of(const Peer& peer) const;
 
   // Transport side. `peer`: the verified peer, or the reason why it is not a proxy.

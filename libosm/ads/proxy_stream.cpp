@@ -6,6 +6,7 @@ CloseCode close_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kWrongCertificateKind:
     case ErrorCode::kIdentityMismatch:
+    case ErrorCode::kPermissionDenied:
       return CloseCode::kPermissionDenied;
     case ErrorCode::kCertificateExpired:
     case ErrorCode::kInvalidCertificate:

@@ -79,9 +79,13 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
       std::exchange(other_domains_, false) || !published_ || config.proxy != next_.config.proxy;
   reports_changed_ = !(config == next_.config);
 
+  const std::set<ServiceIdentity> turned = refresh_denials(spec);
   const ServiceTable services_before = next_.services;
-  refresh_services(spec, refresh_endpoints(spec));
-  refresh_policies(refresh_targets(spec), services_before, mode_changed);
+  refresh_services(spec, refresh_endpoints(spec, !turned.empty()));
+  std::set<ServiceIdentity> concerned = refresh_targets(spec);
+  for (const ServiceIdentity& source : turned)
+    for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
+  refresh_policies(std::move(concerned), services_before, mode_changed);
   refresh_permissive();
   refresh_workloads(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
@@ -93,7 +97,41 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   return std::make_shared<const model::MeshSnapshot>(next_);
 }
 
-std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec) {
+// Result: the accounts that a change denies, or no longer denies.
+std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) {
+  std::set<ServiceIdentity> turned;
+  const bool touched =
+      std::any_of(spec.objects.begin(), spec.objects.end(),
+                  [](const auto& object) { return object.first.is(kinds::kDenylist); });
+  Denials fresh = touched ? denials_of(spec_.objects().policies) : *next_.denied;
+  if (fresh == *next_.denied) return turned;
+  for (const auto& [account, denial] : fresh.accounts)
+    if (!next_.denied->accounts.contains(account)) turned.insert(account);
+  for (const auto& [account, denial] : next_.denied->accounts)
+    if (!fresh.accounts.contains(account)) turned.insert(account);
+  next_.denied = std::make_shared<const Denials>(std::move(fresh));
+  claims_.set_denials(next_.denied);
+  next_.changes.everything |= next_.config.proxy.permissive && !turned.empty();
+  reports_changed_ = true;
+  return turned;
+}
+
+// The merged endpoints without those of denied accounts; null: no provider knows the service.
+std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
+    const ServiceName& service) const {
+  auto merged = endpoints_.find(service);
+  const auto denied = [&](const Endpoint& endpoint) {
+    return next_.denied->accounts.contains(endpoint.identity);
+  };
+  if (!merged || std::none_of(merged->endpoints.begin(), merged->endpoints.end(), denied))
+    return merged;
+  endpoint::MergedService rest = *merged;
+  std::erase_if(rest.endpoints, denied);
+  return std::make_shared<const endpoint::MergedService>(std::move(rest));
+}
+
+// `all`: resolves all services again.
+std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all) {
   std::set<ServiceName> gone;
   std::set<ServiceName> asked;
   for (const ServiceName& name : spec.services)
@@ -106,9 +144,11 @@ std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec) {
 
   std::set<ServiceName> changed = endpoints_.read(asked);
   changed.merge(endpoints_.forget(gone));
+  if (all)
+    for (const auto& service : spec_.objects().services) changed.insert(service->name);
   TableEdit edit(next_.endpoints);
   for (const ServiceName& name : changed) {
-    if (const auto merged = endpoints_.find(name)) {
+    if (const auto merged = served(name)) {
       edit.put(resolve_endpoints(*merged));
     } else {
       edit.remove(name);
@@ -129,7 +169,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec,
       differ |= drafts_.erase(name) > 0;
       continue;
     }
-    ServiceEntry draft = resolve_service(*service, endpoints_.find(name).get());
+    ServiceEntry draft = resolve_service(*service, served(name).get());
     auto& held = drafts_[name];
     if (held && *held == draft) continue;
     held = std::make_shared<const ServiceEntry>(std::move(draft));
@@ -192,7 +232,8 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
         edit.remove(identity);
         continue;
       }
-      model::IdentityPolicy policy = resolve_policy(identity, *index_, next_.services);
+      model::IdentityPolicy policy =
+          resolve_policy(identity, *index_, next_.services, *next_.denied);
       const auto held = next_.policies.find(identity);
       if (held && *held->upstreams == *policy.upstreams) policy.upstreams = held->upstreams;
       edit.put(std::move(policy));

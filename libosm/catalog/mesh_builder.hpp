@@ -77,7 +77,8 @@ class MeshBuilder {
   using ServiceTable = model::Table<model::ServiceEntry>;
 
   // The stages, in order. Each adds its changes to next_.changes.
-  std::set<ServiceName> refresh_endpoints(const SpecChanges& spec);
+  std::set<ServiceIdentity> refresh_denials(const SpecChanges& spec);
+  std::set<ServiceName> refresh_endpoints(const SpecChanges& spec, bool all);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints);
   std::set<ServiceIdentity> refresh_targets(const SpecChanges& spec);
   void refresh_policies(std::set<ServiceIdentity> concerned, const ServiceTable& services_before,
@@ -88,6 +89,7 @@ class MeshBuilder {
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
                     const PolicyIndex& index_before);
 
+  std::shared_ptr<const endpoint::MergedService> served(const ServiceName& service) const;
   RouteObjects route_objects() const;
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 

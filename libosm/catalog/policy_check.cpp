@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
 namespace {
 
@@ -98,6 +100,12 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
                             const ServiceIdentity& destination,
                             const std::vector<Problem>& left_out) {
   PolicyDecision out;
+  for (const ServiceIdentity& party : {source, destination}) {
+    if (const Denial* denial = find_in(snapshot.denied->accounts, party)) {
+      out.reason = "denied: nobody may call or be called as " + party.str() + ": " + denial->text();
+      return out;
+    }
+  }
   if (snapshot.config.proxy.permissive) {
     out.allowed = true;
     out.reason =

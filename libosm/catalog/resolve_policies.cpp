@@ -97,7 +97,8 @@ const std::vector<std::shared_ptr<const ServiceEntry>>& PolicyIndex::services_of
 }
 
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
-                                     const model::Table<ServiceEntry>& services) {
+                                     const model::Table<ServiceEntry>& services,
+                                     const Denials& denied) {
   std::set<ServiceIdentity> allowed;
   for (const auto& target : index.with_source(identity))
     if (target->grants()) allowed.insert(target->destination);
@@ -119,8 +120,13 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
   std::vector<Upstream> list;
   for (auto& [name, upstream] : upstreams) list.push_back(std::move(upstream));
   out.upstreams = std::make_shared<const std::vector<Upstream>>(std::move(list));
-  for (const auto& target : index.with_destination(identity))
-    if (target->grants()) out.inbound.push_back(target->policy);
+  for (const auto& target : index.with_destination(identity)) {
+    if (!target->grants()) continue;
+    InboundTrafficPolicy policy = target->policy;
+    std::erase_if(policy.sources,
+                  [&](const ServiceIdentity& source) { return denied.accounts.contains(source); });
+    if (!policy.sources.empty()) out.inbound.push_back(std::move(policy));
+  }
   return out;
 }
 

@@ -49,8 +49,10 @@ class PolicyIndex {
 
 // Permissions of `identity` under SMI. Upstreams are the services of the destinations that it may
 // call. Backends of visible apexes are added with their permitted part, but cannot be dialled.
+// `denied` accounts are no sources; `services` do not have them anyway.
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
-                                     const model::Table<model::ServiceEntry>& services);
+                                     const model::Table<model::ServiceEntry>& services,
+                                     const Denials& denied = {});
 
 // Upstreams in permissive mode: every service with all its identities.
 std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services);

@@ -69,7 +69,21 @@ void WorkloadClaims::set(std::size_t provider, const WorkloadName& name,
 
 void WorkloadClaims::set_monitored_namespaces(const std::set<std::string>& namespaces) {
   namespaces_ = namespaces;
+  touch_all();
+}
+
+void WorkloadClaims::set_denials(std::shared_ptr<const Denials> denials) {
+  denials_ = std::move(denials);
+  touch_all();
+}
+
+void WorkloadClaims::touch_all() {
   for (const auto& [claim, claimants] : claims_) touched_.insert(claim);
+}
+
+std::string WorkloadClaims::why_denied(const Workload& workload) const {
+  const Denial* denial = denials_->find(workload.proxy_id, identity_of(workload.account));
+  return denial != nullptr ? denial->text() : "";
 }
 
 void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
@@ -85,7 +99,7 @@ void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
         if (workload_of(claimant).kind == kind) own.push_back(&workload_of(claimant));
       const model::ProxyKey key{ns, id, kind};
       if (own.size() == 1) {
-        edit.put({.proxy = key, .workload = *own.front()});
+        edit.put({.proxy = key, .workload = *own.front(), .denied = why_denied(*own.front())});
       } else {
         edit.remove(key);
       }

@@ -28,8 +28,9 @@ class WorkloadClaims {
   // Replaces a provider's list (by its place): all workloads, or one (nullopt: none).
   void replace(std::size_t provider, std::vector<Workload> workloads);
   void set(std::size_t provider, const WorkloadName& name, std::optional<Workload> workload);
-  // Sets the namespaces whose claims count.
+  // Sets the namespaces whose claims count / the proxies and accounts that are denied.
   void set_monitored_namespaces(const std::set<std::string>& namespaces);
+  void set_denials(std::shared_ptr<const Denials> denials);
 
   // Resolves the claims that were touched since the last call.
   void settle(TableEdit<model::WorkloadEntry>& edit);
@@ -43,11 +44,14 @@ class WorkloadClaims {
     return listed_[claimant.second].at(claimant.first);
   }
   Problem problem_of(const ProxyId& id, const Claimants& claimants) const;
+  std::string why_denied(const Workload& workload) const;
+  void touch_all();
 
   std::vector<std::map<WorkloadName, Workload>> listed_;  // by provider
   std::map<Claim, Claimants> claims_;
   std::map<Claim, Problem> problems_;
   std::set<std::string> namespaces_;
+  std::shared_ptr<const Denials> denials_ = std::make_shared<const Denials>();
   std::set<Claim> touched_;
 };
 

@@ -189,11 +189,18 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     };
   }
 
-  // Blocking: until the CA answers.
+  // Failure: kPermissionDenied (a Denylist), the CA's. Blocking: until the CA answers.
   Result<certificate::CertificatePtr> certify_proxy(const Workload& workload,
                                                     const std::string& request_pem,
                                                     std::chrono::seconds validity,
                                                     const certificate::Requester& requester) {
+    const auto snapshot = loop_.snapshots().load();
+    const Denial* denial =
+        snapshot ? snapshot->denied->find(workload.proxy_id, identity_of(workload.account))
+                 : nullptr;
+    if (denial != nullptr)
+      return Error{ErrorCode::kPermissionDenied,
+                   workload.name.str() + " gets no certificate: " + denial->text()};
     const certificate::Subject subject = proxy_subject(workload);
     auto issued = options_.certificates.certify_request(subject, request_pem, validity, requester);
     if (issued.ok())

@@ -97,6 +97,11 @@ class InjectorImpl final : public Injector {
                                   .pull_policy = options_.image_pull_policy},
                        .native_sidecars = options_.native_sidecars,
                        .metrics = metrics}));
+    const Denials denials = options_.denials ? options_.denials() : Denials();
+    if (const Denial* denial = denials.find(proxy, identity_of(patched.account)))
+      return Error{ErrorCode::kPermissionDenied,
+                   "service account " + patched.account.str() + " gets no sidecar: " +
+                       denial->text() + "; use another account, or change that object"};
     AdmissionResponse response{.warnings = std::move(patched.warnings),
                                .patch = json_patch(request.object, patched.pod)};
     if (request.dry_run || response.patch.empty()) return response;

@@ -168,6 +168,10 @@ class MeshValidator final : public Validator {
     if (object.key.is(kinds::kMeshRootCertificate) && object.key.ns != config_key_.ns)
       response.warnings.push_back("has no effect: CAs of the mesh are declared in namespace " +
                                   config_key_.ns);
+    // Somebody who denies a stolen identity must not believe that it is refused.
+    if (object.key.is(kinds::kDenylist) && object.key.ns != config_key_.ns && !lenient)
+      refusals.push_back({ErrorCode::kInvalidField, object.key, "", 0, "metadata.namespace",
+                          "has no effect there: create it in namespace " + config_key_.ns});
     if (!refusals.empty()) explain(object.key, refusals, response);
     return response;
   }

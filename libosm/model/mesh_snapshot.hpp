@@ -15,6 +15,7 @@
 #include "model/table.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/endpoint.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/service.hpp"
@@ -102,6 +103,8 @@ struct ProxyKey {
 struct WorkloadEntry {
   ProxyKey proxy;
   Workload workload;
+  // Reason why its proxy is refused: "Denylist osm-system/a denies it". Empty: it is not.
+  std::string denied{};
 
   const ProxyKey& key() const { return proxy; }
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
@@ -135,6 +138,9 @@ struct MeshSnapshot {
   std::vector<TrustDomain> accepted_domains;
   std::vector<TrustDomain> allowed_domains;
   MeshConfig config;
+  // Endpoints and identities of denied accounts are in no service, and no policy has one as a
+  // source. In permissive mode servers need the list.
+  std::shared_ptr<const Denials> denied = std::make_shared<const Denials>();  // never null
   Table<ServiceEntry> services;
   Table<ServiceEndpoints> endpoints;
   Table<IdentityPolicy> policies;     // SMI mode

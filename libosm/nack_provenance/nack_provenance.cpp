@@ -74,6 +74,7 @@ void NackProvenance::on_snapshot(const std::shared_ptr<const model::MeshSnapshot
 // A candidate has another version than when the search began, or an object allows less by now.
 bool NackProvenance::outdated(const model::SpecObjects& now) const {
   if (!model::new_in(still_allowed(*search_->after, now), *search_->after).empty()) return true;
+  if (denials_of(now.policies) != denials_of(search_->after->policies)) return true;
   const std::vector<ObjectKey> differ = model::new_in(now, *search_->after);
   const std::vector<ObjectKey>& candidates = search_->round->candidates;
   return std::any_of(differ.begin(), differ.end(), [&](const ObjectKey& key) {
@@ -139,6 +140,7 @@ void NackProvenance::search_every_object() {
   before.config = search_->after->config;
   before.config.proxy.tls = still_allowed(known, search_->after->config).proxy.tls;
   before.namespaces = search_->after->namespaces;
+  before.policies = denylists(*search_->after);
   begin_round(before, true);
 }
 

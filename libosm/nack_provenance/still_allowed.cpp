@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "osm/values/denylist.hpp"
+
 namespace osm::inline v1::nack_provenance {
 namespace {
 
@@ -83,10 +85,20 @@ std::optional<Policy> allowed_by_both(Policy before, const Policy& after) {
   return before;
 }
 
+bool only_forbids(const Policy& policy) { return policy.get<Denylist>() != nullptr; }
+template <class T>
+bool only_forbids(const T&) {
+  return false;
+}
+
 template <class T>
 SharedList<T> allowed_by_both(const SharedList<T>& before, const SharedList<T>& after) {
   SharedList<T> out;
   for (const auto& object : after) {
+    if (only_forbids(*object)) {
+      out.push_back(object);
+      continue;
+    }
     const auto then = model::find(before, model::key_of(*object));
     if (!then) continue;
     std::optional<T> both = allowed_by_both(*then, *object);
@@ -97,6 +109,13 @@ SharedList<T> allowed_by_both(const SharedList<T>& before, const SharedList<T>& 
 }
 
 }  // namespace
+
+SharedList<Policy> denylists(const model::SpecObjects& objects) {
+  SharedList<Policy> out;
+  for (const auto& policy : objects.policies)
+    if (only_forbids(*policy)) out.push_back(policy);
+  return out;
+}
 
 MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after) {
   MeshConfig out = after;

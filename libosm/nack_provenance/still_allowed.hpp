@@ -6,10 +6,13 @@
 
 namespace osm::inline v1::nack_provenance {
 
+// The policies that only forbid: no trial is without one that is in force.
+SharedList<Policy> denylists(const model::SpecObjects& objects);
+
 // `before` without the parts that `after` does not allow. An object that both hold keeps the
 // sources, rules, matches and ports that both have; an object that has none left, or is not in
-// `after`, is left out. A TrafficSplit allows nothing and stays as it was. Equal objects reuse the
-// pointer of `after`.
+// `after`, is left out. Denylists are those of `after`. A TrafficSplit allows nothing and stays as
+// it was. Equal objects reuse the pointer of `after`.
 model::SpecObjects still_allowed(const model::SpecObjects& before, const model::SpecObjects& after);
 
 // `after`, with permissive mode and egress only if both have them, and with the TLS settings of

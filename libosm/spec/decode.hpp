@@ -46,6 +46,9 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object);
 // Decodes a policy of a kind that is not obeyed yet. The problems of a valid one say that it has no
 // effect yet.
 Decoded<CheckedPolicy> decode_policy(const Object& object);
+// Decodes a Denylist. It has a value without its invalid elements, unless one of its lists cannot
+// be read.
+DecodedPolicy decode_denylist(const Object& object);
 
 // The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,

@@ -83,6 +83,14 @@ Kinds table() {
        .alias = "vm",
        .status = true,
        .review = kWrites},
+      {.name = kinds::kDenylist,
+       .version = "v1alpha1",
+       .plural = "denylists",
+       .alias = "dl",
+       .scope = kControlPlane,
+       .status = true,
+       .review = kWrites,
+       .decode = decode_denylist},
   };
 }
 

@@ -32,8 +32,9 @@ class StoreMeshSpec final : public MeshSpec {
     const bool store_synced = store_.has_synced();
     for (const auto& object : store_.list(kinds::kNamespace)) read_namespace(object->key);
     read_all(nullptr);
-    for (const GroupKind& kind : {kinds::kMeshConfig, kinds::kMeshRootCertificate})
-      for (const auto& object : store_.list(kind)) read_declared(object->key);
+    for (const Kind& kind : kinds_)
+      if (kind.scope == Scope::kControlPlane)
+        for (const auto& object : store_.list(kind.name)) read_declared(object->key);
     publish(store_synced);
   }
 
@@ -215,8 +216,8 @@ class StoreMeshSpec final : public MeshSpec {
     return static_cast<bool>(decoded.value);
   }
 
-  // A MeshConfig or a CA. An invalid one keeps its last valid value: a typing error must neither
-  // make the mesh less strict nor change the signer.
+  // An object of the control plane. An invalid one keeps its last valid value: a typing error must
+  // neither make the mesh less strict nor change the signer.
   template <class T, class Decode>
   void read_declared(const ObjectKey& key, bool ours, DecodedKind<T>& kind, Decode decode) {
     const auto object = store_.get(key);
@@ -236,13 +237,18 @@ class StoreMeshSpec final : public MeshSpec {
       read_declared(key, key == config_key_, objects_.configs, decode_mesh_config);
     if (key.is(kinds::kMeshRootCertificate))
       read_declared(key, key.ns == config_key_.ns, objects_.roots, decode_root_certificate);
+    const Kind* kind = find_kind(kinds_, key.group_kind());
+    if (kind != nullptr && kind->scope == Scope::kControlPlane && kind->decode != nullptr)
+      read_declared(key, key.ns == config_key_.ns, objects_.policies, kind->decode);
   }
 
-  // True if every object has had a valid value.
+  // True if every object of the control plane has had a valid value.
   template <class T>
-  static bool are_read(const DecodedKind<T>& kind) {
-    return std::all_of(kind.entries.begin(), kind.entries.end(),
-                       [](const auto& entry) { return entry.second.value != nullptr; });
+  bool are_read(const DecodedKind<T>& kind) const {
+    return std::all_of(kind.entries.begin(), kind.entries.end(), [&](const auto& entry) {
+      const Kind* row = find_kind(kinds_, entry.first.group_kind());
+      return entry.second.value != nullptr || row == nullptr || row->scope != Scope::kControlPlane;
+    });
   }
 
   void report_ignored(std::vector<Problem>& problems) const {
@@ -256,10 +262,10 @@ class StoreMeshSpec final : public MeshSpec {
     }
     for (const ObjectKey& key : idle_) {
       const bool config = key.is(kinds::kMeshConfig);
-      problems.push_back(
-          {ErrorCode::kUnusedField, key, "", 0, config ? "" : "metadata.namespace",
-           config ? "has no effect: the mesh reads " + config_key_.str()
-                  : "has no effect: CAs of the mesh are declared in namespace " + config_key_.ns});
+      problems.push_back({ErrorCode::kUnusedField, key, "", 0, config ? "" : "metadata.namespace",
+                          config ? "has no effect: the mesh reads " + config_key_.str()
+                                 : "has no effect: objects of kind " + key.kind +
+                                       " are read in namespace " + config_key_.ns});
     }
     for (const auto& [key, problem] : namespace_problems_) problems.push_back(problem);
   }
@@ -270,8 +276,10 @@ class StoreMeshSpec final : public MeshSpec {
     next->namespaces = namespaces_;
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
     // defaults might be less strict than intended; nor if a CA is invalid, since another one would
-    // sign in its place. Later the last valid ones stay.
-    settled_ = settled_ || (store_synced && are_read(objects_.configs) && are_read(objects_.roots));
+    // sign in its place; nor if a Denylist cannot be read, since it may deny a stolen identity.
+    // Later the last valid ones stay.
+    settled_ = settled_ || (store_synced && are_read(objects_.configs) &&
+                            are_read(objects_.roots) && are_read(objects_.policies));
     next->synced = store_synced && settled_;
     report_ignored(next->problems);
     resolve(objects_, *next);
@@ -303,7 +311,7 @@ class StoreMeshSpec final : public MeshSpec {
   std::set<std::string> foreign_namespaces_;  // namespaces of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
   std::map<std::string, std::set<ObjectKey>> ignored_;  // policies of namespaces outside the mesh
-  std::set<ObjectKey> idle_;                            // MeshConfigs and CAs in other places
+  std::set<ObjectKey> idle_;  // objects of the control plane in other places
   bool settled_ = false;
 
   SnapshotCell<MeshView> view_;

@@ -17,6 +17,9 @@ template <class AddGrant>
 Authorization authorization_of(const ClassView& view, AddGrant add_grant) {
   Authorization out{.domains = view.snapshot.allowed_domains,
                     .permissive = view.snapshot.config.proxy.permissive};
+  if (out.permissive)
+    for (const auto& [account, denial] : view.snapshot.denied->accounts)
+      out.denied.push_back(account);
   const auto own = view.snapshot.policies.find(view.proxy_class.identity);
   if (out.permissive || !own) return out;
   for (const InboundTrafficPolicy& policy : own->inbound)
@@ -67,11 +70,25 @@ rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& gra
   return policy;
 }
 
-rbac::Policy permissive_policy(const std::vector<TrustDomain>& domains) {
+// Everybody of a trust domain except those that are denied under its names. A name of another
+// domain does not match the prefix.
+rbac::Policy permissive_policy(const Authorization& authorization) {
   rbac::Policy policy;
-  for (const TrustDomain& domain : domains)
-    policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_prefix(
+  for (const TrustDomain& domain : authorization.domains) {
+    rbac::Principal everybody;
+    everybody.mutable_authenticated()->mutable_principal_name()->set_prefix(
         workload_spiffe_prefix(domain));
+    if (authorization.denied.empty()) {
+      *policy.add_principals() = std::move(everybody);
+      continue;
+    }
+    auto& both = *policy.add_principals()->mutable_and_ids();
+    *both.add_ids() = std::move(everybody);
+    auto& denied = *both.add_ids()->mutable_not_id()->mutable_or_ids();
+    for (const ServiceIdentity& account : authorization.denied)
+      denied.add_ids()->mutable_authenticated()->mutable_principal_name()->set_exact(
+          spiffe_id(domain, account).str());
+  }
   policy.add_permissions()->set_any(true);
   return policy;
 }
@@ -99,7 +116,7 @@ rbac::RBAC rbac_rules(const Authorization& authorization) {
   rules.set_action(rbac::RBAC::ALLOW);
   auto& policies = *rules.mutable_policies();
   const auto& domains = authorization.domains;
-  if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(domains);
+  if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(authorization);
   for (const Grant& grant : authorization.grants)
     policies[grant.target] = policy_of(domains, grant);
   return rules;

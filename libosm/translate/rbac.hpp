@@ -21,12 +21,13 @@ struct Grant {
 };
 
 struct Authorization {
-  std::vector<TrustDomain> domains{};  // trust domains of the identities
-  bool permissive = false;             // any workload of these domains may do anything
+  std::vector<TrustDomain> domains{};     // trust domains of the identities
+  bool permissive = false;                // any workload of these domains may do anything, except:
+  std::vector<ServiceIdentity> denied{};  // ordered; only if permissive
   std::vector<Grant>
       grants{};  // if not permissive: ordered by target; empty: nobody may do anything
 
-  auto fields() const { return std::tie(domains, permissive, grants); }
+  auto fields() const { return std::tie(domains, permissive, denied, grants); }
 };
 
 // Authorization at the class's own services. HTTP: the same on every port. TCP: the targets whose

@@ -49,6 +49,9 @@ inline std::vector<std::string> allowed_beyond(const model::MeshSnapshot& mesh,
   std::vector<std::string> out;
   for (const std::string& one : allowances(mesh))
     if (!covered(one)) out.push_back(one);
+  if (mesh.config.proxy.permissive)
+    for (const auto& [account, denial] : newest.denied->accounts)
+      if (!mesh.denied->accounts.contains(account)) out.push_back("denied " + account.str());
   return out;
 }
 

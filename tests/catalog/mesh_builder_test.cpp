@@ -83,6 +83,7 @@ void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot&
   check_same_content(a.targets, b.targets);
   CHECK(*a.permissive_upstreams == *b.permissive_upstreams);
   CHECK(*a.problems == *b.problems);
+  CHECK(*a.denied == *b.denied);
 }
 
 // `told` must be exactly the keys that differ, and the others keep their pointers.
@@ -108,7 +109,13 @@ void check_changes(const model::MeshSnapshot& before, const model::MeshSnapshot&
   check_told(before.workloads, after.workloads, after.changes.workloads);
   MeshConfig shapes_no_proxy = before.config;
   shapes_no_proxy.log_level = after.config.log_level;
-  CHECK(after.changes.everything == !(shapes_no_proxy == after.config));
+  const auto denied = [](const model::MeshSnapshot& mesh) {
+    std::set<ServiceIdentity> out;
+    for (const auto& [account, denial] : mesh.denied->accounts) out.insert(account);
+    return out;
+  };
+  const bool other_denials = after.config.proxy.permissive && denied(before) != denied(after);
+  CHECK(after.changes.everything == (other_denials || !(shapes_no_proxy == after.config)));
 }
 
 // One random change to a small mesh whose parts collide often.
@@ -154,7 +161,7 @@ class RandomChanges {
  private:
   void rare() {
     MeshConfig config = mesh_.spec.get_mesh_config();
-    switch (pick(7)) {
+    switch (pick(8)) {
       case 0:
         config.proxy.permissive = !config.proxy.permissive;
         if (pick(2)) config.log_level = pick(2) ? LogLevel::kInfo : LogLevel::kError;
@@ -175,6 +182,13 @@ class RandomChanges {
         return mesh_.cloud.set_synced(true);
       case 5:
         return mesh_.cloud.set_healthy(pick(2) == 0);
+      case 6: {
+        Denylist list;
+        if (pick(2)) list.accounts.push_back(identity(name("a")));
+        if (pick(2)) list.proxies.emplace_back(name("u"));
+        return mesh_.spec.put(
+            Policy({kinds::kDenylist, "osm-system", name("d")}, {}, std::move(list)));
+      }
       default:
         return provider().remove_workload({kNs, name("w")});
     }

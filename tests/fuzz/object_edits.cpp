@@ -237,6 +237,14 @@ spec:
         responseStatusCode: 503
         responseHeadersToAdd: [{name: a, value: b}]
   httpRoutes: [{path: /books/.*, rateLimit: {local: {requests: 1, unit: hour}}}]
+---
+apiVersion: workload.openservicemesh.io/v1alpha1
+kind: Denylist
+metadata: {name: denied, namespace: osm-system}
+spec:
+  serviceAccounts: [{namespace: b, name: thief}]
+  proxyUUIDs: [33333333-3333-4333-8333-333333333333]
+  reason: r
 )";
 
 constexpr std::array<std::int64_t, 13> kNumbers{0,

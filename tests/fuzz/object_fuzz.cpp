@@ -7,6 +7,7 @@
 #include "fuzz/object_edits.hpp"
 #include "osm/ids.hpp"
 #include "osm/spec/kinds.hpp"
+#include "osm/values/denylist.hpp"
 #include "spec/decode.hpp"
 #include "vm/virtual_machine.hpp"
 
@@ -25,7 +26,8 @@ constexpr GroupKind kKinds[] = {kinds::kService,
                                 kinds::kEgress,
                                 kinds::kIngressBackend,
                                 kinds::kRetry,
-                                kinds::kUpstreamTrafficSetting};
+                                kinds::kUpstreamTrafficSetting,
+                                kinds::kDenylist};
 
 void check_problems(const Object& object, const std::vector<Problem>& problems, bool valid) {
   require(valid || !problems.empty(), "an object that is left out has a reason", object.key.str());
@@ -104,6 +106,13 @@ void decode(const Object& object) {
     const auto decoded = spec::decode_policy(object);
     check(object, decoded);
     require(!decoded.problems.empty(), "that nothing obeys it is said", text);
+  } else if (kind == kinds::kDenylist) {
+    const spec::DecodedPolicy decoded = spec::decode_denylist(object);
+    check_problems(object, decoded.problems, decoded.value != nullptr);
+    if (!decoded.value) return;
+    const auto* list = decoded.value->get<Denylist>();
+    for (const ServiceIdentity& account : list->accounts) check_name(account);
+    for (const ProxyId& proxy : list->proxies) require(is_uuid(proxy.str()), "UUIDs are denied");
   } else if (kind == kinds::kVirtualMachine) {
     const auto decoded = vm::decode_virtual_machine(object);
     check(object, decoded);

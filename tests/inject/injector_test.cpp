@@ -69,6 +69,7 @@ struct Mesh {
   AskedManager certificates{clock};
   InjectionNamespace ns = golden_pod("plain").ns;
   Result<MeshConfig> config = MeshConfig{};
+  Denials denials;
   Status storage;
   std::mutex mutex;
   std::map<std::string, BootstrapSecret> secrets;  // by namespace/name
@@ -79,6 +80,7 @@ struct Mesh {
          return Error{ErrorCode::kUnavailable, "Namespace " + name + ": try again"};
        },
        .mesh_config = [this] { return config; },
+       .denials = [this] { return denials; },
        .write_secret = [this](const BootstrapSecret& secret) { return keep(secret); },
        .runtime = {executor, executor, clock, rng, log, metrics},
        .limits = limits,
@@ -184,6 +186,19 @@ TEST_SUITE("inject::Injector") {
       if (file.name == "sds_cert.pem")
         CHECK_MESSAGE(contains(file.content, uuid_of(patched) + ".shop"), file.content);
     }
+  }
+
+  TEST_CASE("a pod of a denied account is refused, and no certificate is issued") {
+    Mesh mesh;
+    const Denial why{{kinds::kDenylist, "osm-system", "a"}, "stolen"};
+    mesh.denials.accounts[{"shop", "bookstore"}] = why;
+    const json::object response = mesh.ask(request_for(golden_pod("plain").pod));
+    CHECK(response.at("allowed") == false);
+    CHECK(response.at("status").at("code") == 403);
+    CHECK(contains(std::string(response.at("status").at("message").as_string()),
+                   "gets no sidecar: Denylist osm-system/a denies it (stolen)"));
+    CHECK(mesh.certificates.issued() == 0);
+    CHECK(mesh.secrets.empty());
   }
 
   TEST_CASE("the Secret says of which CA its certificate is, and when it is to be renewed") {

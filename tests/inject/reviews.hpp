@@ -21,6 +21,7 @@ inline constexpr const char* kTargetApi = "access.smi-spec.io/v1alpha3";
 inline constexpr const char* kSpecsApi = "specs.smi-spec.io/v1alpha4";
 inline constexpr const char* kSplitApi = "split.smi-spec.io/v1alpha2";
 inline constexpr const char* kConfigApi = "config.openservicemesh.io/v1alpha2";
+inline constexpr const char* kWorkloadApi = "workload.openservicemesh.io/v1alpha1";
 
 struct Written {
   const char* api;

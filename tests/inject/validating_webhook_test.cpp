@@ -107,6 +107,20 @@ TEST_SUITE("inject::Validator") {
           std::string::npos);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a Denylist is refused where it would have no effect") {
+    constexpr const char* kList = R"({"serviceAccounts": [{"namespace": "shop", "name": "web"}]})";
+    const Written effective{kWorkloadApi, "Denylist", kList, "stolen", "osm-system"};
+    CHECK(create(effective).allowed);
+    const Written elsewhere{kWorkloadApi, "Denylist", kList, "stolen", "shop"};
+    const Verdict verdict = create(elsewhere);
+    CHECK_FALSE(verdict.allowed);
+    CHECK(verdict.fields == std::vector<std::string>{"metadata.namespace"});
+    CHECK(verdict.message.find("create it in namespace osm-system") != std::string::npos);
+    CHECK(remove(elsewhere).allowed);
+    const Written bad{kWorkloadApi, "Denylist", R"({"proxyUUIDs": ["x"]})", "bad", "osm-system"};
+    CHECK(create(bad).fields == std::vector<std::string>{"spec.proxyUUIDs[0]"});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "an update of what is invalid is refused, unless it leaves the spec") {
     const Written bad{kTargetApi, "TrafficTarget", kForeignTarget};
     const Written good{kTargetApi, "TrafficTarget", kGoodTarget};
@@ -125,7 +139,7 @@ TEST_SUITE("inject::Validator") {
   TEST_CASE_FIXTURE(Fixture, "kinds and operations that are not for this webhook are refused") {
     const Verdict verdict = create({"apps/v1", "Deployment", "{}"});
     CHECK_FALSE(verdict.allowed);
-    CHECK(verdict.message.find("this webhook validates Egress, HTTPRouteGroup, ") !=
+    CHECK(verdict.message.find("this webhook validates Denylist, Egress, HTTPRouteGroup, ") !=
           std::string::npos);
     CHECK(metrics.value("osm_admission_webhook_response_total",
                         {{"kind", "other"}, {"success", "false"}}) == 1);

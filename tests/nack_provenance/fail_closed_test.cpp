@@ -146,6 +146,37 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     CHECK(rig.trials() > 0);
   }
 
+  TEST_CASE("a denied account is let in by no trial, and no Denylist is ever left out") {
+    Rig rig(3);
+    rig.add_workload("thief", {});
+    rig.connect("thief");
+    rig.spec.put(values::target("s1", "s1", {"client", "thief"},
+                                {values::http_rule("s1", {"m"}), values::http_rule("s0", {"m"})}));
+    bool permissive = false;
+    SUBCASE("SMI mode") {}
+    SUBCASE("permissive mode") { permissive = true; }
+    rig.configure([&](MeshConfig& config) { config.proxy.permissive = permissive; });
+    rig.settle();
+    const auto deny = [&](const char* account) {
+      rig.spec.put(Policy({kinds::kDenylist, "osm-system", account}, {},
+                          Denylist{"stolen", {values::identity(account)}, {}}));
+    };
+    deny("thief");
+    if (permissive) {
+      for (auto& [name, proxy] : rig.proxies) refuse_whatever_comes(*proxy);
+    } else {
+      rig.put_routes("s0", "/bad");
+    }
+    rig.executor.run_for(200ms);
+    EnvoyProxy& refusing = *rig.proxies.at("s0");
+    while (rig.trials() == 0 && refusing.step()) continue;
+    deny("other");  // while the search runs
+    rig.settle(6000ms);
+    CHECK(rig.trials() > 0);
+    CHECK(rig.refused_objects().find("Denylist") == std::string::npos);
+    CHECK(rig.controller->loop.snapshots().load()->denied->accounts.size() == 2);
+  }
+
   TEST_CASE("permissions that end during a trial end for the canary too") {
     Rig rig(4);
     rig.put_routes("s0", "/new");

@@ -244,7 +244,7 @@ TEST_SUITE("spec::MeshSpec") {
     put(root_yaml("next", "active", "shop"));
     CHECK(spec->list_root_certificates().size() == 1);
     REQUIRE(problems().size() == 1);
-    CHECK(problems()[0].find("CAs of the mesh are declared in namespace osm-system") !=
+    CHECK(problems()[0].find("MeshRootCertificate are read in namespace osm-system") !=
           std::string::npos);
     store.remove({kinds::kMeshRootCertificate, "shop", "next"});
     CHECK(problems().empty());

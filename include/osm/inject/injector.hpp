@@ -21,6 +21,7 @@
 #include "osm/inject/vm_bootstrap.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/trust_domains.hpp"
@@ -99,6 +100,8 @@ struct InjectorOptions {
   // A failure refuses the pod: kNotFound, kUnavailable, ...
   std::function<Result<InjectionNamespace>(const std::string& name)> find_namespace;
   std::function<Result<MeshConfig>()> mesh_config;
+  // Pods that run as a denied account are refused. Null: none are.
+  std::function<Denials()> denials{};
   // Creates the Secret. If a Secret of that name exists, the result is success: the same request
   // came before.
   std::function<Status(const BootstrapSecret& secret)> write_secret;

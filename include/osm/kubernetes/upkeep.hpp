@@ -27,6 +27,7 @@
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/spec/kinds.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -64,6 +65,7 @@ struct ProxyCertificateUpkeep {
   certificate::Manager& manager;
   std::function<TrustDomains()> trust_domains;     // in effect: RootRotation::trust_domains()
   std::function<std::chrono::seconds()> validity;  // MeshConfig's of proxy certificates
+  std::function<Denials()> denials{};              // get no new certificate; null: none
 };
 
 // Bootstrap Secrets are deleted with their Pods, or when the Pod never comes.

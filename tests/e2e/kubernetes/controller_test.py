@@ -92,6 +92,16 @@ class ControllerTest(kubecase.MeshCase):
         self.assertIsNone(self.api.find("Secret", "default", "elsewhere-ca"))
         self.api.delete("MeshRootCertificate", mesh.SYSTEM, "elsewhere")
 
+    def test_a_denylist_counts_in_the_meshs_namespace_only(self):
+        ns = self.namespace("denied")
+        self.assertIn(f"create it in namespace {mesh.SYSTEM}",
+                      self.refusal(objects.denylist("list", [(ns, "client")], ns=ns)))
+        self.api.apply(objects.denylist("list", [(ns, "client")]))
+        self.addCleanup(self.api.delete, "Denylist", mesh.SYSTEM, "list")
+        accepted = wait_for("it has a condition", lambda: self.condition(
+            mesh.SYSTEM, "list", "Denylist"), retry=(KeyError,))
+        self.assertEqual("True", accepted["status"], accepted)
+
     def test_the_outcome_of_a_policy_is_in_its_conditions(self):
         ns = self.namespace("told")
         self.api.apply(objects.routes(ns, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),

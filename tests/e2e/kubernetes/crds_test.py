@@ -18,6 +18,7 @@ SPLIT = {"apiVersion": "split.smi-spec.io/v1alpha2", "kind": "TrafficSplit"}
 GROUP = {"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "HTTPRouteGroup"}
 CONFIG = {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig"}
 MACHINE = {"apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "VirtualMachine"}
+DENYLIST = {**MACHINE, "kind": "Denylist"}
 ROOT_CERTIFICATE = {"apiVersion": "config.openservicemesh.io/v1alpha2",
                     "kind": "MeshRootCertificate"}
 EGRESS, BACKEND, RETRY, SETTING = (
@@ -46,6 +47,8 @@ REFUSED = [
     (CONFIG, {"certificate": {"serviceCertValidityDuration": "1 day"}}, "ValidityDuration"),
     (MACHINE, {"address": "10.0.0.256", "serviceAccount": "web"}, "spec.address"),
     (MACHINE, {"serviceAccount": "web"}, "spec.address"),
+    (DENYLIST, {"proxyUUIDs": ["x"]}, r"spec.proxyUUIDs\[0\]"),
+    (DENYLIST, {"serviceAccounts": [{"name": "web"}]}, r"spec.serviceAccounts\[0\].namespace"),
     (ROOT_CERTIFICATE, {}, "spec.provider"),
     (ROOT_CERTIFICATE, {"provider": {}}, "exactly one of tresor, vault and certManager"),
     (ROOT_CERTIFICATE, {"provider": {**TRESOR, "certManager": {"issuerName": "ca"}}},

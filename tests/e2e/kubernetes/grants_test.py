@@ -36,6 +36,7 @@ class GrantsTest(kubecase.MeshCase):
                        "metadata": {"name": "split", "namespace": NS},
                        "spec": {"service": "server", "backends": [{"service": "server",
                                                                    "weight": 100}]}},
+                      objects.denylist("nobody", accounts=[(NS, "nobody")]),
                       # It names what is not there: an Event says so.
                       objects.target(NS, "lost", "server", [(NS, "client")],
                                      ("HTTPRouteGroup", "nowhere", ["all"])))

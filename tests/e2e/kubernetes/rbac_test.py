@@ -24,12 +24,10 @@ EVERYWHERE = {
         "retries.policy.openservicemesh.io": READ,
         "upstreamtrafficsettings.policy.openservicemesh.io": READ,
         "virtualmachines.workload.openservicemesh.io": READ,
-        "meshconfigs.config.openservicemesh.io": {"list"},
         "traffictargets/status.access.smi-spec.io": {"patch"},
         "httproutegroups/status.specs.smi-spec.io": {"patch"},
         "tcproutes/status.specs.smi-spec.io": {"patch"},
         "trafficsplits/status.split.smi-spec.io": {"patch"},
-        "meshconfigs/status.config.openservicemesh.io": {"patch"},
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},
@@ -41,14 +39,18 @@ EVERYWHERE = {
 # More in osm-system.
 AT_HOME = {
     "osm-controller": {
-        "meshconfigs.config.openservicemesh.io": {"watch", "create"}, "secrets": {"create"},
+        "meshconfigs.config.openservicemesh.io": {*READ, "create"}, "secrets": {"create"},
+        "meshconfigs/status.config.openservicemesh.io": {"patch"},
         "meshrootcertificates.config.openservicemesh.io": READ,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
+        "denylists.workload.openservicemesh.io": READ,
+        "denylists/status.workload.openservicemesh.io": {"patch"},
         "configmaps": {"create"},
         "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}},
     "osm-injector": {
         "meshconfigs.config.openservicemesh.io": READ,
-        "meshrootcertificates.config.openservicemesh.io": READ, "configmaps": {"create"},
+        "meshrootcertificates.config.openservicemesh.io": READ,
+        "denylists.workload.openservicemesh.io": READ, "configmaps": {"create"},
         "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}}}
 # {account: {(verb, resource, namespace)}} in another namespace.
 ELSE = {"osm-controller": set(),
@@ -66,7 +68,8 @@ BY_NAME = {
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "osm-validator-mesh-osm"): KEEP_UP,
         **{(CRDS, None, name): {"get"} for name in (
-            "egresses.policy.openservicemesh.io", "httproutegroups.specs.smi-spec.io",
+            "denylists.workload.openservicemesh.io", "egresses.policy.openservicemesh.io",
+            "httproutegroups.specs.smi-spec.io",
             "ingressbackends.policy.openservicemesh.io", "meshconfigs.config.openservicemesh.io",
             "meshrootcertificates.config.openservicemesh.io", "retries.policy.openservicemesh.io",
             "tcproutes.specs.smi-spec.io", "trafficsplits.split.smi-spec.io",

@@ -77,7 +77,8 @@ struct Fixture : UpkeepFixture {
 
   void start() {
     const ProxyCertificateUpkeep renewed_by{recording, [this] { return domains; },
-                                            [this] { return validity; }};
+                                            [this] { return validity; },
+                                            [this] { return denials; }};
     keeper.emplace(UpkeepOptions{.cluster = cluster,
                                  .runtime = runtime,
                                  .replica = "a",
@@ -170,6 +171,7 @@ struct Fixture : UpkeepFixture {
                                  certificate::Usage::kController};
   bool leads = true;
   TrustDomains domains{TrustDomain("cluster.local")};
+  Denials denials;
   testing::MemoryCertificateManager certificates{clock};
   RecordingManager recording{certificates};
   std::optional<SecretKeeper> keeper;
@@ -193,6 +195,18 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     for (int n = 0; n < 10; ++n) CHECK(file(n, "cacert.pem") == "both roots");
     executor.run_for(1h);
     CHECK(renewed() == 10);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a denied pod keeps its Secret, and gets no certificate") {
+    for (int n = 0; n < 3; ++n) put_pod_and_secret(n);
+    denials.proxies[ProxyId(uuid_of(1))] = {{kinds::kDenylist, "osm-system", "a"}, "stolen"};
+    start();
+    certificates.set_trust_bundle_pem("both roots");
+    executor.run_for(2s);
+    CHECK(renewed() == 2);
+    CHECK(keeper->stale() == 0);
+    CHECK(file(1, "cacert.pem") != "both roots");
+    CHECK(file(2, "cacert.pem") == "both roots");
   }
 
   TEST_CASE_FIXTURE(Fixture, "another CA signs every Secret's certificate, for its Pod's account") {

@@ -48,6 +48,9 @@ std::map<std::string, Kind> all_kinds() {
   for (const spec::Kind& kind : spec::mesh_kinds())
     if (!kind.obeyed) kinds[std::string(kind.name.kind)].check = refusals(spec::decode_policy);
   kinds["VirtualMachine"].check = vm::check_virtual_machine;
+  kinds["Denylist"].check = [](const Object& object) {
+    return spec::decode_denylist(object).problems;
+  };
   for (auto& crd : crds()) {
     const std::string kind(crd.at("spec").at("names").at("kind").as_string());
     REQUIRE(kinds.contains(kind));
@@ -225,6 +228,12 @@ TEST_SUITE("kubernetes::crds") {
               "{address: 10.0.0.1, serviceAccount: a, ports: [{name: p, port: 0}]}",
               "spec.ports[0].port"},
              {"VirtualMachine", "{address: 10.0.0.1, serviceAccount: a}", "metadata.name", "a.b"},
+             {"Denylist", "{serviceAccounts: [{namespace: shop}]}", "spec.serviceAccounts[0].name"},
+             {"Denylist", "{serviceAccounts: [{namespace: Shop, name: a}]}",
+              "spec.serviceAccounts[0].namespace"},
+             {"Denylist", "{serviceAccounts: [{namespace: shop, name: A}]}", ""},
+             {"Denylist", "{proxyUUIDs: [x]}", "spec.proxyUUIDs[0]"},
+             {"Denylist", "{serviceAccount: []}", ""},
              {"MeshConfig", "{sidecar: {logLevel: false}}", "spec.sidecar.logLevel"},
              {"MeshConfig", "{sidecar: {tlsMinProtocolVersion: TLSv1_0}}",
               "spec.sidecar.tlsMinProtocolVersion"},

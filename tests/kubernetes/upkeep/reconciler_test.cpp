@@ -293,11 +293,15 @@ TEST_SUITE("kubernetes::Reconciler") {
         plurals.emplace_back(rule.at("resources").at(0).as_string());
       }
     }
-    CHECK(plurals == std::vector<std::string>{"traffictargets", "httproutegroups", "tcproutes",
-                                              "trafficsplits", "egresses", "ingressbackends",
-                                              "retries", "upstreamtrafficsettings",
-                                              "virtualmachines", "meshconfigs",
-                                              "meshrootcertificates", "meshrootcertificates"});
+    CHECK(plurals == std::vector<std::string>{
+                         // in namespaces of the mesh
+                         "traffictargets", "httproutegroups", "tcproutes", "trafficsplits",
+                         "meshconfigs", "meshrootcertificates", "egresses", "ingressbackends",
+                         "retries", "upstreamtrafficsettings", "virtualmachines", "denylists",
+                         // in the control plane's
+                         "meshconfigs", "meshrootcertificates", "denylists",
+                         // deletions
+                         "meshrootcertificates"});
     CHECK(
         hooks[0].at("namespaceSelector").at("matchLabels").at("openservicemesh.io/monitored-by") ==
         "osm");

@@ -118,7 +118,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     const auto upkeep = start("a");
     executor.run_for(10s);
     CHECK(upkeep->leads());
-    CHECK(api.count(kCrds) == 11);
+    CHECK(api.count(kCrds) == 12);
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kValidatingWebhooks) == 1);
     CHECK(upkeep->problems().empty());

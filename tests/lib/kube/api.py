@@ -38,6 +38,7 @@ KINDS = {
     "MeshConfig": ("config.openservicemesh.io/v1alpha2", "meshconfigs", True),
     "MeshRootCertificate": ("config.openservicemesh.io/v1alpha2", "meshrootcertificates", True),
     "VirtualMachine": ("workload.openservicemesh.io/v1alpha1", "virtualmachines", True),
+    "Denylist": ("workload.openservicemesh.io/v1alpha1", "denylists", True),
     "CertificateRequest": ("cert-manager.io/v1", "certificaterequests", True),
     "Issuer": ("cert-manager.io/v1", "issuers", True),
     "ClusterIssuer": ("cert-manager.io/v1", "clusterissuers", False),

@@ -75,6 +75,13 @@ def mesh_config(permissive=False, egress=False, **sections):
                        **sections})
 
 
+def denylist(name, accounts=(), proxies=(), ns="osm-system", reason=""):
+    """`accounts`: (namespace, account) pairs."""
+    return _object("workload.openservicemesh.io/v1alpha1", "Denylist", ns, name, spec={
+        "serviceAccounts": [{"namespace": n, "name": a} for n, a in accounts],
+        "proxyUUIDs": list(proxies), **({"reason": reason} if reason else {})})
+
+
 def shop():
     """Two machines, and the policy by which shop/web may read the books of shop/api."""
     return [namespace("shop"), account("shop", "web"), account("shop", "api"),

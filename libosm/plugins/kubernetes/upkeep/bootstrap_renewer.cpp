@@ -99,7 +99,11 @@ std::optional<Pod> BootstrapRenewer::due_for(const Object& secret) const {
       find_in(secret.annotations, inject::kRenewCertificateAfterAnnotation);
   const bool fresh = source && *source == source_ && renew_after &&
                      *renew_after > rfc3339(runtime_.clock.wall_now());
-  return fresh ? std::nullopt : owner_of(secret);
+  std::optional<Pod> pod = fresh ? std::nullopt : owner_of(secret);
+  if (!pod || !certificates_.denials) return pod;
+  const bool denied =
+      certificates_.denials().find(pod->proxy_id, identity_of(pod->account)) != nullptr;
+  return denied ? std::nullopt : pod;
 }
 
 // The Pod that the Secret belongs to, if its proxy starts with it and is one of the mesh.

@@ -178,7 +178,9 @@ bool StatusWriter::take_over() {
   written_.clear();
   for (const spec::Kind& kind : options_.kinds) {
     if (!kind.status) continue;
-    const auto objects = list_all(api_, {.resource = resource_of(kind)});
+    const bool own = kind.scope == spec::Scope::kControlPlane;
+    const auto objects =
+        list_all(api_, {.resource = resource_of(kind), .ns = own ? options_.osm_namespace : ""});
     if (!objects.ok() && objects.error().code == ErrorCode::kNotFound) continue;  // no CRD
     if (!objects.ok()) return false;
     for (const json::object& object : *objects) read_status(kind, object);
@@ -245,9 +247,10 @@ void StatusWriter::collect(const std::vector<Problem>& problems) {
 // True if it was known, or is known to be outside the mesh.
 bool StatusWriter::survey(const ObjectKey& key) {
   const auto object = options_.store.get(key);
-  // The mesh's own configuration counts in any namespace.
-  const bool in_mesh =
-      key.is(kinds::kMeshConfig) || is_monitored(options_.store, key.ns, options_.mesh_name);
+  // The control plane's namespace need not be in the mesh.
+  const spec::Kind* kind = spec::find_kind(options_.kinds, key.group_kind());
+  const bool own = kind != nullptr && kind->scope == spec::Scope::kControlPlane;
+  const bool in_mesh = own || is_monitored(options_.store, key.ns, options_.mesh_name);
   const auto status = object && in_mesh ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
   if (status.ok()) {
     Known& known = known_[key];

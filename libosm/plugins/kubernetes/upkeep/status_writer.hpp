@@ -46,6 +46,7 @@ struct StatusWriterOptions {
   std::function<bool()> may_write;  // this replica is the one that does
   std::string replica;              // named in Events; its name on the board
   std::string mesh_name = "osm";
+  std::string osm_namespace = "osm-system";
   spec::Kinds kinds = spec::mesh_kinds();
   ReplicaBoard* board = nullptr;  // null: only the proxies of this replica count
 };

@@ -119,6 +119,7 @@ class ClusterUpkeep final : public Upkeep {
                                         .may_write = may_write,
                                         .replica = options_.replica,
                                         .mesh_name = options_.mesh_name,
+                                        .osm_namespace = options_.osm_namespace,
                                         .kinds = options_.kinds,
                                         .board = status.board});
     subscriptions_.push_back(status.control_plane.subscribe([this] { status_->on_mesh(); }));

@@ -96,8 +96,9 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
   json::array own_deletes;
   for (const spec::Kind& kind : kinds) {
     if (kind.review == spec::Review::kNone) continue;
-    auto& writes = kind.scope == spec::Scope::kControlPlane ? own_writes : policies;
-    writes.push_back(rule(resource_of(kind), {"CREATE", "UPDATE"}));
+    // An object of the control plane has no effect in other namespaces; its author is told so.
+    policies.push_back(rule(resource_of(kind), {"CREATE", "UPDATE"}));
+    if (kind.scope == spec::Scope::kControlPlane) own_writes.push_back(policies.back());
     if (kind.review == spec::Review::kWritesAndDeletes)
       own_deletes.push_back(rule(resource_of(kind), {"DELETE"}));
   }
