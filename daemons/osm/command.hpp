@@ -9,6 +9,7 @@
 
 #include "admin_client.hpp"
 #include "base/utf8.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
 
 namespace osm::cli {
@@ -61,5 +62,12 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags);
 void add_vm_renew(CLI::App& vm, Flags& flags);
 void add_status(CLI::App& root, Flags& flags);
 void add_certificate(CLI::App& root, Flags& flags);
+void add_deny(CLI::App& root, Flags& flags);
+
+// `osm status` of an object: prints the last answer. Result: the exit code: 0 applied; 1 rejected,
+// refused or failed; 2 not applied. Blocking: with `wait`, up to the time-out and one request more;
+// a terminal is told how it goes.
+int run_status(const Flags& flags, const ObjectKey& object, bool wait,
+               std::chrono::milliseconds timeout);
 
 }  // namespace osm::cli

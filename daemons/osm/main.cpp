@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
         "/v1/problems", show_problems);
   add_status(app, flags);
   add_certificate(app, flags);
+  add_deny(app, flags);
   add_version(app, flags);
   try {
     app.parse(argc, argv);

@@ -176,6 +176,11 @@ std::string show_roots(const json::value& answer) {
               {"name", "state", "role", "trust_domain", "since", "not_after", "waiting_for"}));
 }
 
+std::string show_denied(const json::value& answer) {
+  return table({"DENIED", "NAME", "OBJECT", "REASON"},
+               rows_of(answer, "denied", {"kind", "name", "object", "reason"}));
+}
+
 std::string show_status(const json::value& answer) {
   std::string out = cell(answer, "object") + ": " + cell(answer, "phase");
   if (is_true(answer, "removed")) out += " (it is not in the mesh)";

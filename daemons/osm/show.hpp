@@ -11,6 +11,7 @@ std::string show_policy(const boost::json::value& answer);
 std::string show_problems(const boost::json::value& answer);
 std::string show_certificates(const boost::json::value& answer);
 std::string show_roots(const boost::json::value& answer);
+std::string show_denied(const boost::json::value& answer);
 std::string show_status(const boost::json::value& answer);
 
 }  // namespace osm::cli

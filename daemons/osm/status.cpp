@@ -125,8 +125,8 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
   return object;
 }
 
-// Prints the last answer. Result: the exit code: 0 applied; 1 rejected, refused or failed; 2 not
-// applied. Blocking: up to the time-out and one request more. A terminal is told how it goes.
+}  // namespace
+
 int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseconds timeout) {
   const AdminClient client = flags.client();
   const auto deadline = steady_clock::now() + timeout;
@@ -159,8 +159,6 @@ int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseco
     std::cerr << "osm: not applied everywhere within " << timeout.count() << " ms\n";
   return code;
 }
-
-}  // namespace
 
 void add_status(CLI::App& root, Flags& flags) {
   struct Options {

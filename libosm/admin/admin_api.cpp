@@ -12,6 +12,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/net/router.hpp"
 #include "osm/object_store.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::admin {
@@ -110,6 +111,20 @@ net::Response list_problems(const net::AdminApiOptions& options) {
        list(options.problems ? options.problems() : options.control_plane.status().problems)}});
 }
 
+net::Response list_denied(const net::AdminApiOptions& options) {
+  json::array denied;
+  const auto add = [&](const char* kind, const std::string& name, const Denial& denial) {
+    denied.push_back(json::object{{"kind", kind},
+                                  {"name", name},
+                                  {"object", denial.object.str()},
+                                  {"reason", denial.reason}});
+  };
+  const Denials denials = denials_of(options.spec.list_policies());
+  for (const auto& [account, denial] : denials.accounts) add("account", account.str(), denial);
+  for (const auto& [proxy, denial] : denials.proxies) add("proxy", proxy.str(), denial);
+  return answer(json::object{{"denied", std::move(denied)}});
+}
+
 net::Response version(const net::AdminApiOptions& options) {
   return answer(
       json::object{{"version", options.version}, {"commit", options.commit}, {"envoy_api", "v3"}});
@@ -166,6 +181,7 @@ Handler make_admin_api(const AdminApiOptions& options) {
       .get("/v1/status", route(object_status))
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
+      .get("/v1/denied", plain(list_denied))
       .get("/v1/roots", plain(list_roots))
       .get("/v1/roots/distrust", route(distrust<false>))
       .post("/v1/roots/distrust", route(distrust<true>))

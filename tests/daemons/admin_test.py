@@ -21,7 +21,9 @@ class Help(DaemonTest):
     COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
                 ["status"], ["certificate"], ["certificate", "list"],
-                ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"], ["version"]]
+                ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
+                ["deny"], ["deny", "account"], ["deny", "proxy"], ["deny", "list"],
+                ["deny", "remove"], ["version"]]
 
     DAEMONS = ["osm-controller", "osm-injector"]
 

@@ -66,7 +66,7 @@ class WorkloadCertificate:
     """A workload's own, valid certificate and key, as its proxy gets them."""
 
     def __init__(self, machine, address, port, directory):
-        stream = AdsStream(_as_proxy(machine, address, port))
+        stream = AdsStream(as_proxy(machine, address, port))
         try:
             stream.ask(SECRET, ["service-cert", "root-cert"])
             secrets = {}
@@ -90,7 +90,7 @@ class WorkloadCertificate:
                                    server_hostname=server_name)
 
 
-def _as_proxy(machine, address, port):
+def as_proxy(machine, address, port):
     """A connection to the controller as the proxy of `machine`: its certificate, user and network."""
     d = machine.directory
     context = http2.client_context(d / "cacert.pem", (d / "sds_cert.pem", d / "sds_key.pem"))

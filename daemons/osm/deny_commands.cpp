@@ -1,0 +1,210 @@
+// `osm deny`: refuse a stolen identity, list what is refused, and take it back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/read_file.hpp"
+#include "base/utf8.hpp"
+#include "command.hpp"
+#include "machine_files.hpp"
+#include "osm/spec/kinds.hpp"
+#include "osm/values/denylist.hpp"
+#include "show.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kFile = "osm-denylist.yaml";  // this command's own file
+constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
+constexpr std::size_t kMaxReason = 256;
+
+enum class Identity { kAccount, kProxy, kEither };
+
+struct DenyOptions {
+  std::string identity;  // "NAMESPACE/NAME" or a UUID
+  Identity expected = Identity::kEither;
+  std::string reason, mesh_dir, osm_namespace = "osm-system", wait = "30s";
+};
+
+using Lists = std::map<ObjectKey, Denylist>;
+
+// An identity as its Denylist. Failure: kInvalidArgument.
+Result<Denylist> parse_identity(const std::string& text, Identity identity) {
+  Denylist list;
+  const auto slash = text.find('/');
+  if (slash != std::string::npos && identity != Identity::kProxy) {
+    ServiceIdentity account{text.substr(0, slash), text.substr(slash + 1)};
+    if (is_dns_label(account.ns) && is_dns_subdomain(account.name)) {
+      list.accounts.push_back(std::move(account));
+      return list;
+    }
+  } else if (is_uuid(text) && identity != Identity::kAccount) {
+    list.proxies.emplace_back(text);
+    return list;
+  }
+  constexpr std::array kWanted{"NAMESPACE/NAME of a service account", "a proxy's UUID",
+                               "NAMESPACE/NAME of a service account or a proxy's UUID"};
+  return Error{ErrorCode::kInvalidArgument, "'" + text + "' is not " +
+                                                kWanted[static_cast<std::size_t>(identity)] +
+                                                "; `osm proxy list` prints both"};
+}
+
+ObjectKey object_of(const Denylist& one, const std::string& ns) {
+  return {kinds::kDenylist, ns,
+          one.accounts.empty()
+              ? "proxy." + one.proxies.front().str()
+              : "account." + one.accounts.front().ns + '.' + one.accounts.front().name};
+}
+
+std::string document(const ObjectKey& key, const Denylist& list) {
+  json::array accounts;
+  for (const ServiceIdentity& account : list.accounts)
+    accounts.push_back({{"namespace", account.ns}, {"name", account.name}});
+  json::array proxies;
+  for (const ProxyId& proxy : list.proxies) proxies.emplace_back(proxy.str());
+  return fmt::format(R"(---
+apiVersion: {}
+kind: Denylist
+metadata: {{name: {}, namespace: {}}}
+spec:
+  serviceAccounts: {}
+  proxyUUIDs: {}
+  reason: {}
+)",
+                     spec::find_kind(spec::mesh_kinds(), kinds::kDenylist)->api_version(), key.name,
+                     key.ns, json::serialize(accounts), json::serialize(proxies),
+                     json::serialize(json::string(list.reason)));
+}
+
+// The Denylists in this command's file. Failure: the file holds something else.
+Result<Lists> read_lists(const std::string& path) {
+  Lists lists;
+  if (!std::filesystem::exists(path)) return lists;
+  OSM_TRY(const std::string text, read_file(path, kMaxBytes));
+  OSM_TRY(const auto objects, spec::read_objects(text, path));
+  const spec::Kind& kind = *spec::find_kind(spec::mesh_kinds(), kinds::kDenylist);
+  for (const auto& object : objects) {
+    const spec::DecodedPolicy decoded =
+        object->key.is(kinds::kDenylist) ? kind.decode(*object) : spec::DecodedPolicy();
+    if (!decoded.value || !decoded.problems.empty())
+      return Error{ErrorCode::kInvalidArgument, path + " holds more than valid Denylists: move " +
+                                                    object->key.str() + " to another file"};
+    lists.emplace(object->key, *decoded.value->get<Denylist>());
+  }
+  return lists;
+}
+
+Status write_lists(const std::string& mesh_dir, const Lists& lists) {
+  std::string text = "# Written by `osm deny`: identities that the mesh refuses.\n";
+  for (const auto& [key, list] : lists) text += document(key, list);
+  return write_file({kFile, 0644, false, text}, {mesh_dir, {}});
+}
+
+// {UUID: workload} of the connected proxies that `list` denies. Empty if the controller is away.
+std::map<std::string, std::string> connected(const AdminClient& client, const Denylist& list) {
+  std::map<std::string, std::string> out;
+  const auto answer = client.get("/v1/proxies");
+  if (!answer.ok()) return out;
+  for (const json::value& proxy : list_at(*answer, "proxies")) {
+    const std::string uuid = text_at(proxy, "uuid");
+    const std::string identity = text_at(proxy, "identity");
+    const bool denied =
+        std::any_of(list.proxies.begin(), list.proxies.end(),
+                    [&](const ProxyId& id) { return id.str() == uuid; }) ||
+        std::any_of(list.accounts.begin(), list.accounts.end(),
+                    [&](const ServiceIdentity& account) { return account.str() == identity; });
+    if (denied) out[uuid] = text_at(proxy, "name");
+  }
+  return out;
+}
+
+// Writes the file and waits until every proxy has it. Result: the exit code of `osm status`.
+int change(const Flags& flags, const DenyOptions& options) {
+  const bool deny = options.expected != Identity::kEither;
+  const auto wait = parse_duration(options.wait);
+  auto parsed = parse_identity(options.identity, options.expected);
+  if (!wait.ok() || !parsed.ok()) return fail(parsed.ok() ? wait.error() : parsed.error());
+  Denylist list = *std::move(parsed);
+  list.reason = to_utf8(options.reason);
+  if (list.reason.size() > kMaxReason)
+    return fail({ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
+  const ObjectKey key = object_of(list, options.osm_namespace);
+  const std::string path = options.mesh_dir + '/' + kFile;
+  Result<Lists> lists = read_lists(path);
+  if (!lists.ok()) return fail(lists.error());
+  if (deny) {
+    lists->insert_or_assign(key, list);
+  } else if (lists->erase(key) == 0) {
+    return fail({ErrorCode::kNotFound, options.identity + " is not denied by " + path +
+                                           "; `osm deny list` names the object that denies it"});
+  }
+  const AdminClient client = flags.client();
+  const auto before = connected(client, list);
+  if (Status written = write_lists(options.mesh_dir, *lists); !written.ok())
+    return fail(written.error());
+  const int code = run_status(flags, key, true, *wait);
+  if (!deny || flags.as_json()) return code;
+  const auto after = connected(client, list);
+  for (const auto& [uuid, workload] : before)
+    std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
+              << printable(workload + " (" + uuid + ")") << '\n';
+  return code;
+}
+
+// Makes `app` a command that denies an identity, or with kEither admits it again.
+void add_change(CLI::App* app, Flags& flags, Identity expected, const char* named) {
+  auto options = std::make_shared<DenyOptions>();
+  options->expected = expected;
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 in force at every proxy; 1 failed; 2 not in time (it continues)");
+  app->add_option(named, options->identity, "As `osm proxy list` prints it")->required();
+  if (expected != Identity::kEither)
+    app->add_option("--reason", options->reason, "Text for people; refusals quote it");
+  app->add_option("--mesh-dir", options->mesh_dir,
+                  "The controller's --mesh-dir, where osm-denylist.yaml is\n"
+                  "written. On Kubernetes apply a Denylist with kubectl instead")
+      ->required();
+  app->add_option("--osm-namespace", options->osm_namespace, "The controller's")
+      ->capture_default_str();
+  app->add_option("--wait", options->wait, "Time to wait for the proxies: 30s, 2m")
+      ->capture_default_str();
+  app->callback([&flags, options] { flags.exit_code = change(flags, *options); });
+}
+
+}  // namespace
+
+void add_deny(CLI::App& root, Flags& flags) {
+  CLI::App* group = root.add_subcommand("deny", "Identities that the mesh refuses: stolen keys")
+                        ->require_subcommand(1);
+  add_change(command(*group, flags, "account",
+                     "Refuse a service account: servers do not let it in, clients do not\n"
+                     "send to it, and its proxies get neither configuration nor certificates",
+                     "osm deny account shop/web --mesh-dir /etc/osm/mesh --reason 'laptop lost'"),
+             flags, Identity::kAccount, "NAMESPACE/NAME");
+  add_change(command(*group, flags, "proxy",
+                     "Refuse one proxy at the controller: no configuration, no certificates.\n"
+                     "Its account stays admitted",
+                     "osm deny proxy 3f0e3b9a-3a55-4c0f-9d0e-6a8a0a1f1c7d --mesh-dir "
+                     "/etc/osm/mesh"),
+             flags, Identity::kProxy, "UUID");
+  query(*group, flags, "list", "What is denied, by which object and why", "osm deny list",
+        "/v1/denied", show_denied);
+  add_change(
+      command(*group, flags, "remove", "Admit an account or a proxy again that `osm deny` refused",
+              "osm deny remove shop/web --mesh-dir /etc/osm/mesh"),
+      flags, Identity::kEither, "NAMESPACE/NAME|UUID");
+}
+
+}  // namespace osm::cli

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""`osm deny`: it writes the controller's mesh directory, waits until the denial is in force, and what
+is denied gets no certificate.
+
+usage: deny_test.py --bin DIRECTORY
+"""
+import json
+
+from lib.mesh import objects
+from lib.mesh.daemon import ShopTest, run
+from lib.net.processes import wait_for
+
+UUID = "3f0e3b9a-3a55-4c0f-9d0e-6a8a0a1f1c7d"
+
+
+class Deny(ShopTest):
+    def deny(self, *arguments):
+        """(exit code, stdout, stderr)."""
+        return self.osm("deny", *arguments, "--mesh-dir", self.mesh)
+
+    def denied(self):
+        """{name: (kind, object, reason)}."""
+        code, out, err = self.osm("deny", "list", "-o", "json")
+        self.assertEqual(code, 0, err)
+        return {d["name"]: (d["kind"], d["object"], d["reason"]) for d in json.loads(out)["denied"]}
+
+    def test_an_account_is_denied_listed_and_admitted_again(self):
+        code, out, err = self.deny("account", "shop/web", "--reason", 'a "lost" laptop: yes')
+        self.assertEqual(code, 0, err)
+        self.assertIn("Denylist osm-system/account.shop.web: Applied", out)
+        self.assertEqual(self.denied(), {"shop/web": (
+            "account", "Denylist osm-system/account.shop.web", 'a "lost" laptop: yes')})
+        with self.subTest("its machines get no certificate"):
+            code, _, err = self.bootstrap("web-1", self.folder / "out")
+            self.assertEqual(code, 1)
+            self.assertIn('gets no certificate: Denylist osm-system/account.shop.web denies it', err)
+            self.assertEqual(self.bootstrap("api-1", self.folder / "api")[0], 0)
+        with self.subTest("a check of policies says so"):
+            code, out, _ = self.osm("policy", "check", "shop/web", "shop/api")
+            self.assertEqual(code, 1)
+            self.assertIn("Denylist osm-system/account.shop.web denies it", out)
+        with self.subTest("the status of the object is its own"):
+            self.assertEqual(self.osm("status", "denylist", "osm-system/account.shop.web")[0], 0)
+
+        self.assertEqual(self.deny("proxy", UUID)[0], 0)
+        self.assertEqual(set(self.denied()), {"shop/web", UUID})
+        self.assertIn(UUID, self.osm("deny", "list")[1])
+        code, _, err = self.deny("remove", "shop/web")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(set(self.denied()), {UUID})
+        self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 0)
+        self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 0)
+
+    def test_a_denied_uuid_gets_no_certificate(self):
+        self.write("box.yaml", objects.machine("shop", "box", "10.1.0.9", "web", uuid=UUID))
+        self.assertEqual(self.deny("proxy", UUID)[0], 0)
+        code, _, err = self.bootstrap("box", self.folder / "box")
+        self.assertEqual(code, 1)
+        self.assertIn(f"Denylist osm-system/proxy.{UUID} denies it", err)
+        self.assertEqual(self.bootstrap("web-1", self.folder / "web")[0], 0)
+
+    def test_arguments_that_name_nothing_are_refused_and_nothing_is_written(self):
+        for arguments, says in ((("account", "web"), "is not NAMESPACE/NAME of a service account;"),
+                                (("account", "Shop/web"), "is not NAMESPACE/NAME"),
+                                (("account", UUID), "is not NAMESPACE/NAME"),
+                                (("proxy", "a-uuid"), "is not a proxy's UUID"),
+                                (("proxy", "shop/web"), "is not a proxy's UUID"),
+                                (("remove", "web"), "service account or a proxy's UUID"),
+                                (("account", "shop/web", "--wait", "soon"), "30s or 2m"),
+                                (("account", "shop/web", "--reason", "x" * 257), "at most 256"),
+                                (("remove", "shop/web"), "is not denied by")):
+            with self.subTest(arguments):
+                code, out, err = self.deny(*arguments)
+                self.assertEqual((code, out), (1, ""))
+                self.assertIn(says, err)
+        self.assertFalse((self.mesh / "osm-denylist.yaml").exists())
+
+    def test_a_file_with_more_than_denylists_is_not_overwritten(self):
+        self.write("osm-denylist.yaml", objects.namespace("kept"))
+        before = (self.mesh / "osm-denylist.yaml").read_text()
+        code, _, err = self.deny("account", "shop/web")
+        self.assertEqual(code, 1)
+        self.assertIn("move Namespace kept to another file", err)
+        self.assertEqual((self.mesh / "osm-denylist.yaml").read_text(), before)
+
+    def test_a_bad_element_is_a_problem_and_the_others_are_denied(self):
+        self.write("list.yaml", objects.denylist("mine", [("shop", "web"), ("Shop", "x")], ["no"]))
+        wait_for("the good element", lambda: set(self.denied()) == {"shop/web"})
+        problems = self.osm("problems")[1]
+        self.assertIn("spec.serviceAccounts[1].namespace", problems)
+        self.assertIn("spec.proxyUUIDs[0]", problems)
+
+    def test_a_denial_outlives_a_restart_of_the_controller(self):
+        self.assertEqual(self.deny("account", "shop/web")[0], 0)
+        self.assertEqual(self.controller.stop(), 0)
+        self.controller = self.start()
+        self.controller.wait_until_ready()
+        self.assertEqual(set(self.denied()), {"shop/web"})
+        self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 1)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""A thief has a machine's keys: once its account or its UUID is denied, servers and the controller
+refuse them within seconds, and nobody else notices."""
+import http.client
+import time
+
+from lib.mesh import meshcase, objects
+from lib.mesh.renewal import renew
+from lib.mesh.rig import ADS_PORT, REFUSED
+from lib.mesh.xds_client import CLUSTER, AdsStream, WorkloadCertificate, as_proxy
+from lib.net import http2
+from lib.net.netns import Switch
+from lib.net.processes import wait_for
+
+HTTP, TCP = meshcase.PORT, 7000
+HOST, LEDGER = "server.server", "10.96.0.14"
+SECONDS = 5  # until a denial is in force
+
+
+class Denylist(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.add_machine("client", "10.200.0.11")
+        self.friend = self.add_machine("friend", "10.200.0.12")
+        self.server = self.add_machine("server", "10.200.0.13")
+        callers = [("client", "client"), ("friend", "friend")]
+        self.rig.mesh.write(
+            "services.yaml", objects.service("server", "server", "10.96.0.13", HTTP),
+            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp",
+                            selector={"app": "server"}),
+            objects.routes("server", "routes", books={"pathRegex": "/books-bought"}),
+            objects.tcp_route("server", "ledger", TCP),
+            objects.target("server", "access", "server", callers,
+                           ("HTTPRouteGroup", "routes", ["books"]), ("TCPRoute", "ledger", None)))
+
+    def start(self):
+        self.start_mesh()
+        self.serve(self.server)
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
+                        f"127.0.0.1:{TCP}")
+        for machine in (self.client, self.friend):
+            self.wait_for_status(machine, 200, HOST)
+        self.thief = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
+
+    def deny(self, *arguments):
+        return self.rig.osm("deny", *arguments, "--mesh-dir", self.rig.mesh.path)
+
+    def steal_http(self):
+        """Status of a request with the stolen workload key, past the client's own proxy."""
+        connection = http.client.HTTPConnection(HOST)
+        connection.sock = self.thief.dial(self.client, self.server.address, HTTP,
+                                          "server.server.svc.cluster.local")
+        try:
+            connection.request("GET", "/books-bought")
+            return connection.getresponse().status
+        except ConnectionError:
+            return REFUSED
+        finally:
+            connection.close()
+
+    def steal_tcp(self):
+        """The ledger's answer to the stolen workload key; b"": the connection was closed."""
+        with self.thief.dial(self.client, self.server.address, TCP,
+                             "ledger.server.svc.cluster.local") as connection:
+            try:
+                connection.sendall(b"x\n")
+                return connection.recv(100)
+            except ConnectionError:
+                return b""
+
+    def ask_controller(self):
+        """The type of the first response to the client's proxy key."""
+        stream = AdsStream(as_proxy(self.client, Switch.ADDRESS, ADS_PORT))
+        try:
+            stream.ask(CLUSTER)
+            return stream.response().type_url
+        finally:
+            stream.close()
+
+    def line(self, connection):
+        connection.sendall(b"x\n")
+        return connection.recv(100)
+
+    def check_denied_account(self):
+        self.assertEqual(self.steal_http(), 200)
+        self.assertTrue(self.steal_tcp())
+        self.assertEqual(self.ask_controller(), CLUSTER)
+        wait_for("the client's own stream is back", lambda: "client" in self.proxies())
+        open_tcp = self.friend.namespace.connect(LEDGER, TCP)
+        self.addCleanup(open_tcp.close)
+        self.assertTrue(self.line(open_tcp))
+        updates = self.server.updates()
+        with meshcase.Load(self.friend) as load:
+            began = time.monotonic()
+            told = self.deny("account", "client/client", "--reason", "stolen")
+            wait_for("HTTP is refused", lambda: self.steal_http() in (REFUSED, 403, 404), SECONDS)
+            wait_for("TCP is refused", lambda: self.steal_tcp() == b"", SECONDS)
+            self.assertLess(time.monotonic() - began, SECONDS)
+            self.assertIn("cut: client/client", told)
+            self.assertIn(self.client.get(HOST, HTTP, "/books-bought")[0], (REFUSED, 403, 404))
+            with self.subTest("the controller refuses its proxy key"):
+                self.assertNotIn("client", self.proxies())
+                with self.assertRaises(http2.Ended) as refused:
+                    self.ask_controller()
+                self.assertIn("permission-denied", str(refused.exception))
+                self.assertIn("(stolen)", str(refused.exception))
+                self.assertIsNone(renew(self.client, "--force", check=False))
+            with self.subTest("nobody else notices"):
+                self.assertTrue(self.line(open_tcp))
+                with self.friend.namespace.connect(LEDGER, TCP) as fresh:
+                    self.assertTrue(self.line(fresh))
+                load.check(self)
+            with self.subTest("the server was told once"):
+                self.wait_until_synced(2)
+                now = self.server.updates()
+                self.assertLessEqual(now["RDS"] - updates["RDS"], 1)
+                self.assertLessEqual(now["LDS"] - updates["LDS"], 1)
+            with self.subTest("an account that is admitted again is served again"):
+                self.deny("remove", "client/client")
+                self.wait_for_status(self.client, 200, HOST, timeout=30)
+                self.assertTrue(self.steal_tcp())
+                wait_for("its stream is back", lambda: "client" in self.proxies(), 40)
+            load.check(self)
+
+    def test_a_denied_account_is_refused_in_smi_mode(self):
+        self.start()
+        self.check_denied_account()
+
+    def test_a_denied_account_is_refused_in_permissive_mode(self):
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
+        self.start()
+        self.check_denied_account()
+
+    def test_a_denied_proxy_is_refused_by_the_controller_alone(self):
+        self.start()
+        wait_for("the client's own stream is back", lambda: "client" in self.proxies())
+        uuid = self.proxies()["client"]["uuid"]
+        told = self.deny("proxy", uuid)
+        self.assertIn(f"cut: client/client ({uuid})", told)
+        self.assertNotIn("client", self.proxies())
+        with self.assertRaises(http2.Ended) as refused:
+            self.ask_controller()
+        self.assertIn("permission-denied", str(refused.exception))
+        self.assertIsNone(renew(self.client, "--force", check=False))
+        self.assertEqual(self.client.get(HOST, HTTP, "/books-bought")[0], 200)
+        self.deny("remove", uuid)
+        self.assertEqual(self.ask_controller(), CLUSTER)
+
+
+if __name__ == "__main__":
+    meshcase.main()
