@@ -94,6 +94,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   if (next_.changes.empty() && !reports_changed_) return nullptr;
   published_ = true;
   ++next_.generation;
+  next_.hash = hash_.update(next_);
   return std::make_shared<const model::MeshSnapshot>(next_);
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
 #include "catalog/resolve_policies.hpp"
 #include "catalog/resolve_services.hpp"
@@ -112,6 +113,7 @@ class MeshBuilder {
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;
 
+  MeshHash hash_;
   model::MeshSnapshot next_;  // the last generation's content, being changed into the next
   bool published_ = false;
   bool reports_changed_ = false;  // something differs that is not in Changes

@@ -298,6 +298,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   // Logs every problem once when it appears and once when it is gone.
   void report(const model::MeshSnapshot& snapshot, std::chrono::nanoseconds took) {
     metrics_.add("osm_mesh_snapshots_total", {}, 1);
+    metrics_.set("osm_mesh_generation", {}, static_cast<double>(snapshot.generation));
     metrics_.observe("osm_mesh_snapshot_build_seconds", {},
                      std::chrono::duration<double>(took).count());
     metrics_.set("osm_mesh_services", {}, static_cast<double>(snapshot.services.size()));

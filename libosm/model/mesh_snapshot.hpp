@@ -134,6 +134,7 @@ struct Changes {
 
 struct MeshSnapshot {
   std::uint64_t generation = 0;
+  std::string hash;  // of the content, see catalog/mesh_hash.hpp
   // Trust domains at handshakes, and on open connections: see TrustDomains.
   std::vector<TrustDomain> accepted_domains;
   std::vector<TrustDomain> allowed_domains;

@@ -76,6 +76,7 @@ void check_same_content(const model::Table<V>& a, const model::Table<V>& b) {
 
 void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot& b) {
   CHECK(a.config == b.config);
+  CHECK(a.hash == b.hash);
   check_same_content(a.services, b.services);
   check_same_content(a.endpoints, b.endpoints);
   check_same_content(a.policies, b.policies);

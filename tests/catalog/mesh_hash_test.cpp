@@ -1,0 +1,72 @@
+#include "catalog/mesh_hash.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "mesh_values.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+
+namespace {
+
+template <class V>
+std::shared_ptr<const V> shared(V value) {
+  return std::make_shared<const V>(std::move(value));
+}
+
+model::ServiceEntry entry(const std::string& name, const std::string& ip) {
+  model::ServiceEntry out;
+  out.name = service_name(name);
+  out.cluster_ip = ip;
+  return out;
+}
+
+model::MeshSnapshot snapshot(std::vector<std::shared_ptr<const model::ServiceEntry>> services) {
+  model::MeshSnapshot out;
+  out.services = model::Table<model::ServiceEntry>(std::move(services));
+  return out;
+}
+
+}  // namespace
+
+TEST_SUITE("catalog::MeshHash") {
+  TEST_CASE("equal content has an equal hash, whatever came before") {
+    MeshHash one, other;
+    const auto a = shared(entry("a", "10.0.0.1")), b = shared(entry("b", "10.0.0.2"));
+    one.update(snapshot({b}));
+    one.update(snapshot({a, b, shared(entry("c", "10.0.0.3"))}));
+    one.update(snapshot({shared(entry("a", "10.0.0.9")), b}));
+    const std::string hash = one.update(snapshot({a, b}));
+    CHECK(hash.size() == 16);
+    CHECK(hash == other.update(snapshot({shared(*a), shared(*b)})));
+  }
+
+  TEST_CASE("every difference shows: in an entry, between entries, outside of the tables") {
+    std::set<std::string> hashes;
+    MeshHash hash;
+    const auto add = [&](const model::MeshSnapshot& mesh) {
+      CHECK(hashes.insert(hash.update(mesh)).second);
+    };
+    const auto a = shared(entry("a", "10.0.0.1")), b = shared(entry("b", "10.0.0.2"));
+    add(snapshot({}));
+    add(snapshot({a}));
+    add(snapshot({b}));
+    add(snapshot({a, b}));
+    add(snapshot({shared(entry("a", "10.0.0.2")), shared(entry("b", "10.0.0.1"))}));
+    model::MeshSnapshot mesh = snapshot({a});
+    mesh.policies = model::Table<model::IdentityPolicy>({shared(model::IdentityPolicy{
+        identity("store"), std::make_shared<const std::vector<model::Upstream>>(), {}})});
+    add(mesh);
+    model::IdentityPolicy allowed = **mesh.policies.begin();
+    allowed.inbound.emplace_back().sources = {identity("buyer")};
+    mesh.policies = model::Table<model::IdentityPolicy>({shared(allowed)});
+    add(mesh);
+    mesh.config.proxy.permissive = true;
+    add(mesh);
+    mesh.accepted_domains = {TrustDomain("cluster.local")};
+    add(mesh);
+  }
+}
