@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -73,6 +74,12 @@ struct ControlPlaneOptions {
   // Replicas tell each other of new proxies on it, to notice a certificate that is in use at two of
   // them. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
+  // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh as its
+  // control_plane.identifier.
+  std::string replica = "osm-controller";
+  // Asked before a proxy's new stream is admitted: a failure refuses it, with its text; others go
+  // on. Thread: of the executor; must not block. Null: every proxy of the mesh is admitted.
+  std::function<Status()> admits{};
 };
 
 // State of a control plane at one moment.
@@ -85,6 +92,10 @@ struct ControlPlaneStatus {
   std::vector<ProviderStatus> providers;
   // Everything that was left out of the mesh, with reasons and places, ordered.
   std::vector<Problem> problems;
+  // Version of the mesh: the number of changes since the start (0: it is not known yet), and a hash
+  // of its content, which is equal on every replica that knows the same mesh.
+  std::uint64_t generation = 0;
+  std::string mesh_hash{};
 };
 
 class OSM_API ControlPlane {

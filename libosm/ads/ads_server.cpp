@@ -88,8 +88,10 @@ class Server final : public AdsServer {
         deps_(deps),
         strand_(deps.runtime.executor),
         hub_({.accepted_domains = options.accepted_domains,
-              .unknown_workload_wait = options.unknown_workload_wait},
-             {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board}),
+              .unknown_workload_wait = options.unknown_workload_wait,
+              .replica = options.replica},
+             {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board,
+              deps.admits}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
         service_(*this, deps_.renew_certificate ? kRenewMethod : "") {}
 

@@ -34,6 +34,7 @@ struct AdsServerOptions {
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC reads no more and
   // cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
+  std::string replica = "osm-controller";  // as in ControlPlaneOptions
   // Returns the server's own certificate. Called at every handshake.
   std::function<certificate::CertificatePtr()> server_certificate;
 };
@@ -47,6 +48,7 @@ struct AdsServerDependencies {
   const ResourceHook* hook = nullptr;
   RenewCertificate renew_certificate{};  // empty: proxies' certificates are not renewed here
   ReplicaBoard* board = nullptr;         // null: there are no other replicas
+  std::function<Status()> admits{};      // as in ControlPlaneOptions
 };
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {

@@ -1,5 +1,7 @@
 #include "ads/hub.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -33,6 +35,8 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 // --- admission ---
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
+  if (peer.ok() && deps_.admits)
+    if (const Status admits = deps_.admits(); !admits.ok()) peer = admits.error();
   if (!peer) {
     report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
@@ -177,6 +181,7 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
+  identifier_ = fmt::format("{}/{}/{}", options_.replica, snapshot_->generation, snapshot_->hash);
   note_domains(before.get());
   const std::set<StreamId> touched = classes_.on_snapshot(snapshot_, changes);
   recheck(changes);
@@ -312,6 +317,7 @@ void Hub::pump() {
     Stream& stream = *found;
     if (stream.session->writing()) continue;  // it gets its turn when the write is done
     if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now())) {
+      response->control_plane = identifier_;
       write(stream, *response);
     } else if (stream.session->emptied()) {
       returning_[stream.key()] = deps_.runtime.clock.steady_now();

@@ -33,6 +33,7 @@ struct HubOptions {
   std::vector<TrustDomain> accepted_domains{TrustDomain("cluster.local")};
   std::chrono::milliseconds unknown_workload_wait{5000};
   std::size_t max_unfinished_bytes = PushQueue::kMaxUnfinishedBytes;
+  std::string replica = "osm-controller";  // as in ControlPlaneOptions
 };
 
 struct HubDependencies {
@@ -41,7 +42,8 @@ struct HubDependencies {
   model::SecretSource& secrets;
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
-  ReplicaBoard* board = nullptr;  // null: there are no other replicas
+  ReplicaBoard* board = nullptr;     // null: there are no other replicas
+  std::function<Status()> admits{};  // as in ControlPlaneOptions
 };
 
 // State of a proxy that is sent another mesh than its class.
@@ -217,6 +219,7 @@ class Hub {
   ProxyMemory memory_;
   ReplicaStreams replica_streams_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
+  std::string identifier_;               // "<replica>/<generation>/<hash>" of snapshot_
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;

@@ -143,6 +143,11 @@ std::string response_head(const Response& response) {
   put_bytes(head, 4, xds_type_url(response.type));
   put_bytes(head, 5, response.nonce);
   for (const std::string& name : response.removed) put_bytes(head, 6, name);
+  if (!response.control_plane.empty()) {
+    std::string control_plane;
+    put_bytes(control_plane, 1, response.control_plane);
+    put_bytes(head, response.variant == XdsVariant::kDelta ? 7 : 6, control_plane);
+  }
   return head;
 }
 

@@ -53,6 +53,7 @@ struct Response {
   std::vector<EncodedPtr> resources;
   XdsVariant variant = XdsVariant::kSotw;
   std::vector<std::string> removed;  // delta only
+  std::string control_plane{};       // control_plane.identifier
 };
 
 // The version of one resource in delta; equal on every replica.

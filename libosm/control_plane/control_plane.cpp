@@ -71,6 +71,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                    .connections = options_.ads_connections,
                                    .accepted_domains = trust_domains_.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
+                                   .replica = options_.replica,
                                    .server_certificate = [this] { return certificate_->load(); }},
                                   {.runtime = options_.runtime,
                                    .snapshots = loop_.snapshots(),
@@ -81,7 +82,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                        [this](auto question, auto done) {
                                          renewals_->answer(std::move(question), std::move(done));
                                        },
-                                   .board = options_.board}));
+                                   .board = options_.board,
+                                   .admits = options_.admits}));
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(
@@ -104,6 +106,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   MeshCataloger& catalog() const override { return *catalog_; }
   ControlPlaneStatus status() const override {
     ControlPlaneStatus status{loop_.waiting_for(), loop_.providers(), problems_.list()};
+    if (const auto mesh = loop_.snapshots().load()) {
+      status.generation = mesh->generation;
+      status.mesh_hash = mesh->hash;
+    }
     if (const Status accepts = ads_->health(); !accepts.ok())
       status.waiting_for.push_back("ADS listener: " + accepts.error().message);
     return status;

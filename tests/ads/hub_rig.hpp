@@ -85,13 +85,15 @@ struct HubRig {
   FakeSecrets secrets{ca};
   FakeRegistry registry;
   TestMesh mesh;
+  Status admits;  // HubDependencies::admits
   ads::Hub hub;
   Subscription rotations;
   ads::StreamId last_id = 0;
 
   explicit HubRig(const ads::HubOptions& options = {}, const ResourceHook* hook = nullptr,
                   ReplicaBoard* board = nullptr)
-      : hub(options, {runtime, executor, secrets, registry, hook, board}) {
+      : hub(options,
+            {runtime, executor, secrets, registry, hook, board, [this] { return admits; }}) {
     rotations = secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
       executor.post([this, identity] { hub.on_secrets(identity); });
     });

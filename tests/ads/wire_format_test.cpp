@@ -20,9 +20,13 @@ EncodedPtr encoded(const std::string& name, const std::string& value) {
 }
 
 Response response(XdsVariant variant) {
-  return {
-      XdsType::kCluster, "v",     "7", {encoded("a", "one"), encoded("b", std::string(300, 'x'))},
-      variant,           {"gone"}};
+  return {XdsType::kCluster,
+          "v",
+          "7",
+          {encoded("a", "one"), encoded("b", std::string(300, 'x'))},
+          variant,
+          {"gone"},
+          "replica-a/7/0123456789abcdef"};
 }
 
 }  // namespace
@@ -35,6 +39,7 @@ TEST_SUITE("ads::wire format") {
     discovery::DeltaDiscoveryResponse theirs;
     REQUIRE(theirs.ParseFromString(bytes));
     CHECK(theirs.system_version_info() == "v");
+    CHECK(theirs.control_plane().identifier() == ours.control_plane);
     CHECK(theirs.nonce() == "7");
     CHECK(theirs.type_url() == xds_type_url(XdsType::kCluster));
     REQUIRE(theirs.resources_size() == 2);
@@ -56,6 +61,7 @@ TEST_SUITE("ads::wire format") {
     discovery::DiscoveryResponse theirs;
     REQUIRE(theirs.ParseFromString(bytes));
     CHECK(theirs.version_info() == "v");
+    CHECK(theirs.control_plane().identifier() == ours.control_plane);
     CHECK(theirs.nonce() == "7");
     REQUIRE(theirs.resources_size() == 2);
     CHECK(theirs.resources(1).SerializeAsString() == ours.resources[1]->any);

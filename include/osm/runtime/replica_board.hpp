@@ -6,8 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/executor.hpp"
 #include "osm/result.hpp"
@@ -33,6 +35,11 @@ class OSM_API ReplicaBoard {
   // Failure: kUnavailable, if the live replicas are not known.
   // Thread: any. Blocking: no.
   virtual Result<std::map<std::string, std::string>> read(const std::string& topic) const = 0;
+
+  // Time of the newest proof that this replica and the server of the mesh's objects reach each
+  // other: what this replica wrote at that time came back. Before the first proof: the board's
+  // beginning. nullopt: the mesh's objects come from elsewhere. Thread: any. Blocking: no.
+  virtual std::optional<SteadyTime> confirmed_at() const { return std::nullopt; }
 
   // Calls `on_change` when a replica published a text, appeared or disappeared.
   // Thread: the board's, one call at a time; must not block. Lifetime: until the handle dies.

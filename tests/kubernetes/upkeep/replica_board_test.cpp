@@ -188,6 +188,26 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(log.lines_with("cannot tell the others").size() == 1);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "the newest proof of the API server ages while either way is cut") {
+    auto a = board("a");
+    const SteadyTime begun = clock.steady_now();
+    CHECK(a->confirmed_at() == begun);
+    for (const std::string verb : {"", "watch", "patch"}) {
+      CAPTURE(verb);
+      executor.run_for(20s);
+      CHECK(clock.steady_now() - *a->confirmed_at() <= 8s);
+      api.set_fault([verb](const std::string& call) {
+        const bool lists = verb == "watch" && call.starts_with("list");
+        return call.starts_with(verb) || lists ? Status(Error{ErrorCode::kUnavailable, "away"})
+                                               : Status();
+      });
+      api.end_watches();
+      executor.run_for(1min);
+      CHECK(clock.steady_now() - *a->confirmed_at() >= 1min);
+      api.set_fault({});
+    }
+  }
+
   TEST_CASE_FIXTURE(Fixture, "texts published during an outage are written after it") {
     auto a = board("a"), b = board("b");
     executor.run_for(5s);

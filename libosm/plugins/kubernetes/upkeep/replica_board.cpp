@@ -60,6 +60,7 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
       runtime_(options.runtime),
       options_(options),
       name_(lease_name(options_.replica)),
+      begun_(runtime_.clock.steady_now()),
       strand_(runtime_.blocking),
       informer_({.api = api_,
                  .executor = strand_,
@@ -119,6 +120,12 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
     if (name != name_ && includes(lease.takes_part, topic) && lives(name, lease, now))
       all.emplace(lease.replica, said(lease.topics));
   return all;
+}
+
+// The watch told of the write that began at `heard_at_`.
+std::optional<SteadyTime> LeaseBoard::confirmed_at() const {
+  std::lock_guard lock(mutex_);
+  return heard_at_.value_or(begun_);
 }
 
 Subscription LeaseBoard::subscribe(std::function<void()> on_change) {

@@ -35,6 +35,7 @@ class LeaseBoard final : public ReplicaBoard {
 
   Status publish(const std::string& topic, std::string text) override;
   Result<std::map<std::string, std::string>> read(const std::string& topic) const override;
+  std::optional<SteadyTime> confirmed_at() const override;
   Subscription subscribe(std::function<void()> on_change) override;
 
  private:
@@ -65,6 +66,7 @@ class LeaseBoard final : public ReplicaBoard {
   const Runtime runtime_;
   const ReplicaBoardOptions options_;
   const std::string name_;  // name of our Lease
+  const SteadyTime begun_;
 
   mutable std::mutex mutex_;  // guards the next five
   Topics ours_;

@@ -1,0 +1,67 @@
+// Judges if a replica of a control plane is stale: it has had no proof for too long that it reaches
+// the server of the mesh's objects. A stale replica sends proxies elsewhere while another replica
+// answers that it is not stale; else it serves what it knows. ADR 0033.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osm/clock.hpp"
+#include "osm/detail/api.hpp"
+#include "osm/result.hpp"
+
+namespace osm::inline v1 {
+
+// Thread: any. Blocking: no.
+class OSM_API Freshness {
+ public:
+  // An answer of another replica counts for this time.
+  static constexpr std::chrono::seconds kAnswerLife{15};
+  // A replica that the others no longer list is forgotten after this time, which only runs while
+  // they can be listed. Longer than a Lease needs to expire.
+  static constexpr std::chrono::minutes kPeerLife{1};
+
+  struct Peer {
+    std::string replica;
+    std::string address;
+  };
+
+  // Lifetime: `clock` outlives the object.
+  Freshness(const Clock& clock, std::chrono::seconds stale_after)
+      : clock_(clock), stale_after_(stale_after) {}
+
+  // Time of the newest proof, as ReplicaBoard::confirmed_at().
+  void confirmed(std::optional<SteadyTime> at);
+  // Addresses of the other replicas by name, as they are listed now; without an address, a replica
+  // cannot be asked.
+  void listed(const std::map<std::string, std::string>& addresses);
+  // A replica answered just now.
+  void answered(const std::string& replica, bool fresh);
+
+  // Time since the newest proof; 0 where none is possible.
+  std::chrono::nanoseconds staleness() const;
+  bool stale() const;
+  // The replicas to ask, those that were not stale first.
+  std::vector<Peer> peers() const;
+  // Failure: kUnavailable: stale, and another replica is not; with the cause, for operators.
+  Status admits() const;
+
+ private:
+  struct Known {
+    std::string address;
+    SteadyTime listed_at;
+    std::optional<SteadyTime> fresh_at;  // it said so
+  };
+
+  const Clock& clock_;
+  const std::chrono::seconds stale_after_;
+  mutable std::mutex mutex_;  // guards the rest
+  std::optional<SteadyTime> confirmed_;
+  std::map<std::string, Known> peers_;
+};
+
+}  // namespace osm::inline v1

@@ -1,0 +1,43 @@
+// A hub that may not admit proxies, and the version of the mesh that its responses name.
+#include <doctest/doctest.h>
+
+#include "ads/hub_rig.hpp"
+
+using namespace osm;
+using namespace osm::ads;
+using namespace osm::ads_test;
+using namespace std::chrono_literals;
+using translate_test::kClient;
+
+TEST_SUITE("ads::Hub of a stale replica") {
+  TEST_CASE("new streams are refused with the cause, and present ones go on") {
+    HubRig rig;
+    RigProxy old(rig, kClientId, kClient);
+    old.ask_for_all();
+    old.settle();
+    rig.admits = Error{ErrorCode::kUnavailable, "stale: replica b is not"};
+    RigProxy again(rig, kClientId, kClient);
+    REQUIRE(again.stream().closed);
+    CHECK(again.stream().closed->code == CloseCode::kUnavailable);
+    CHECK(again.stream().closed->text.find("stale: replica b is not") != std::string::npos);
+    CHECK(old.open());  // the refused stream does not supersede it
+    CHECK(rig.metrics.sum("osm_streams_refused_total") == 1);
+    rig.admits = {};
+    RigProxy later(rig, kClientId, kClient);
+    CHECK(later.open());
+    CHECK_FALSE(old.open());
+  }
+
+  TEST_CASE("responses name the replica, and the generation and hash of its mesh") {
+    HubRig rig({.replica = "replica-a"});
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kCluster);
+    REQUIRE(proxy.stream().writing);
+    CHECK(proxy.stream().writing->control_plane == "replica-a/1/");  // the fixture has no hash
+    rig.publish();
+    proxy.settle();
+    proxy.ask(XdsType::kListener);
+    REQUIRE(proxy.stream().writing);
+    CHECK(proxy.stream().writing->control_plane == "replica-a/2/");
+  }
+}

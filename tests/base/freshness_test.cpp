@@ -1,0 +1,92 @@
+#include "base/freshness.hpp"
+
+#include <doctest/doctest.h>
+
+#include "osm/testing/manual_clock.hpp"
+
+using namespace osm;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Fixture {
+  osm::testing::ManualClock clock;
+  Freshness replica{clock, 30s};
+
+  Fixture() {
+    replica.confirmed(clock.steady_now());
+    replica.listed({{"b", "10.0.0.2:9091"}, {"c", "10.0.0.3:9091"}, {"old", ""}});
+  }
+  bool refuses() const { return !replica.admits().ok(); }
+  std::string names() const {
+    std::string names;
+    for (const auto& peer : replica.peers()) names += peer.replica;
+    return names;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("Freshness") {
+  TEST_CASE_FIXTURE(Fixture, "a replica is stale when it has had no proof for the bound") {
+    clock.advance(29s);
+    CHECK_FALSE(replica.stale());
+    clock.advance(1s);
+    CHECK(replica.stale());
+    replica.confirmed(clock.steady_now());
+    CHECK_FALSE(replica.stale());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "where no proof is possible, a replica is never stale") {
+    replica.confirmed(std::nullopt);
+    clock.advance(1h);
+    CHECK(replica.staleness() == 0s);
+    CHECK_FALSE(replica.stale());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "two replicas: the stale one refuses while the other one is fresh") {
+    replica.answered("b", true);
+    CHECK_FALSE(refuses());  // it is not stale itself
+    clock.advance(30s);
+    CHECK_FALSE(refuses());  // the answer is too old
+    replica.answered("b", true);
+    CHECK(refuses());
+    CHECK(replica.admits().error().code == ErrorCode::kUnavailable);
+    CHECK(replica.admits().error().message.find("replica b reaches it") != std::string::npos);
+    clock.advance(Freshness::kAnswerLife);
+    CHECK_FALSE(refuses());  // nobody answers any more
+    replica.answered("b", true);
+    replica.confirmed(clock.steady_now());
+    CHECK_FALSE(refuses());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "three replicas: when all are stale, all serve") {
+    clock.advance(30s);
+    replica.answered("b", false);
+    replica.answered("c", true);
+    CHECK(refuses());
+    CHECK(replica.admits().error().message.find("replica c") != std::string::npos);
+    replica.answered("c", false);
+    CHECK_FALSE(refuses());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "the others are remembered while they cannot be listed") {
+    CHECK(names() == "bc");
+    clock.advance(24h);
+    CHECK(names() == "bc");
+    replica.answered("c", true);
+    CHECK(names() == "cb");
+    replica.answered("stranger", true);
+    CHECK(names() == "cb");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that is no longer listed is forgotten, but not at once") {
+    clock.advance(Freshness::kPeerLife - 1s);
+    replica.listed({{"c", "10.0.0.4:9091"}});
+    CHECK(names() == "bc");
+    clock.advance(1s);
+    replica.listed({{"c", "10.0.0.4:9091"}});
+    CHECK(names() == "c");
+    CHECK(replica.peers().front().address == "10.0.0.4:9091");
+  }
+}
