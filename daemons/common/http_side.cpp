@@ -37,18 +37,32 @@ std::string expose_problems(std::vector<Problem> problems) {
   return samples.expose();
 }
 
+// The hash is a label, so each exposition has the newest one only.
+std::string expose_mesh(const MeshVersion& mesh) {
+  net::PrometheusRegistry samples;
+  samples.describe("osm_mesh_info", "1, labelled with the hash of the mesh's content");
+  samples.set("osm_mesh_info", {{"hash", mesh.hash}}, 1);
+  return samples.expose();
+}
+
 net::Response exposition(const HttpSideOptions& options) {
   return {200,
           std::string(net::PrometheusRegistry::kContentType),
-          options.runtime.registry().expose() + expose_problems(options.problems()),
+          options.runtime.registry().expose() + expose_problems(options.problems()) +
+              (options.mesh ? expose_mesh(options.mesh()) : ""),
           {}};
 }
 
-net::Response version() {
-  return net::json_response(
-      boost::json::serialize(boost::json::object{
-          {"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}}) +
-      '\n');
+net::Response version(const HttpSideOptions& options) {
+  boost::json::object said{{"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}};
+  if (options.mesh) {
+    const MeshVersion mesh = options.mesh();
+    said["replica"] = mesh.replica;
+    said["generation"] = mesh.generation;
+    said["mesh_hash"] = mesh.hash;
+    said["stale"] = mesh.stale;
+  }
+  return net::json_response(boost::json::serialize(said) + '\n');
 }
 
 // Counts and times the requests to `router`.
@@ -73,7 +87,7 @@ Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& 
            [](const net::Request&) { return net::text_response("Service is alive\n"); })
       .get("/health/ready", [options](const net::Request&) { return ready(options.missing()); })
       .get("/metrics", [options](const net::Request&) { return exposition(options); })
-      .get("/version", [](const net::Request&) { return version(); });
+      .get("/version", [options](const net::Request&) { return version(options); });
   return net::HttpServer::start(
       {.listen = options.address}, options.runtime.asio(), options.runtime.executor,
       [router = std::move(router), &runtime = options.runtime](const net::Request& request) {
@@ -98,6 +112,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_injector_limited_total", "Pods refused beyond a limit of injections, by limit"},
       {"osm_injector_request_seconds", "Seconds to answer the admission of a pod, by outcome"},
       {"osm_injector_requests_total", "Admissions of pods, by outcome"},
+      {"osm_mesh_generation", "Changes of the mesh since the start"},
       {"osm_mesh_services", "Services of the mesh"},
       {"osm_mesh_snapshot_build_seconds", "Seconds to build a snapshot of the mesh"},
       {"osm_mesh_snapshots_total", "Snapshots of the mesh published"},
@@ -118,6 +133,8 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_push_stage_seconds", "Seconds a push spends in each stage"},
       {"osm_root_not_after_seconds", "End of a trusted root, in seconds since 1970, by root"},
       {"osm_resources_encoded_total", "Resources translated and serialized, by xDS type"},
+      {"osm_replica_staleness_seconds",
+       "Seconds since this replica last proved that it reaches the API server"},
       {"osm_response_bytes_total", "Bytes of responses to proxies, by xDS type"},
       {"osm_spec_decoded_total", "Objects decoded, by kind"},
       {"osm_spec_directory_load_seconds", "Seconds to read the mesh directory"},

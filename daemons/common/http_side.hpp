@@ -2,6 +2,7 @@
 // configuration but what is wrong with it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,12 +14,21 @@
 
 namespace osm::daemon {
 
+// The mesh that this replica serves, as ControlPlaneStatus has it.
+struct MeshVersion {
+  std::string replica;
+  std::uint64_t generation = 0;
+  std::string hash;
+  bool stale = false;  // it may be older than other replicas'
+};
+
 struct HttpSideOptions {
   net::Address address;
   OwnRuntime& runtime;  // outlives the server
   // Reasons not to be ready, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
   std::function<std::vector<Problem>()> problems;  // each becomes a sample. Thread: any.
+  std::function<MeshVersion()> mesh{};             // null: a daemon without a mesh. Thread: any.
 };
 
 // Its handlers wait for nothing and run on the mesh's threads, so health also tells that those are

@@ -14,6 +14,7 @@
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
+#include "freshness_watch.hpp"
 #include "http_side.hpp"
 #include "mesh_source.hpp"
 #include "options.hpp"
@@ -107,6 +108,11 @@ class Controller final : public daemon::Daemon {
   Status start_mesh() {
     OSM_TRY(mesh_, options_.on_kubernetes() ? make_kubernetes_source(options_, runtime_)
                                             : make_directory_source(options_, runtime_));
+    freshness_ =
+        std::make_unique<FreshnessWatch>(FreshnessOptions{.board = mesh_->board(),
+                                                          .replica = mesh_->replica(),
+                                                          .runtime = runtime_,
+                                                          .stale_after = options_.stale_after});
     mesh_config_ = daemon::follow_log_level(mesh_->spec(), runtime_, options_.log_level);
     return {};
   }
@@ -165,7 +171,9 @@ class Controller final : public daemon::Daemon {
                                  .ads_connections = options_.ads_connections,
                                  .root_rotation = roots_.get(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20,
-                                 .board = mesh_->board()}));
+                                 .board = mesh_->board(),
+                                 .replica = mesh_->replica(),
+                                 .admits = [this] { return freshness_->state().admits(); }}));
     OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_));
     roots_->follow({.manager = *manager_,
                     .leads = [this] { return mesh_->leads(); },
@@ -196,8 +204,19 @@ class Controller final : public daemon::Daemon {
     OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
                                             .runtime = runtime_,
                                             .missing = [this] { return missing(); },
-                                            .problems = [this] { return problems(); }}));
+                                            .problems = [this] { return problems(); },
+                                            .mesh = [this] { return mesh_version(); }}));
+    if (net::Address reached = options_.replica_address; !reached.host.empty()) {
+      reached.port = http_->address().port;
+      freshness_->announce(reached);
+    }
     return {};
+  }
+
+  daemon::MeshVersion mesh_version() const {
+    ControlPlaneStatus status = control_plane_->status();
+    return {mesh_->replica(), status.generation, std::move(status.mesh_hash),
+            freshness_->state().stale()};
   }
 
   // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
@@ -220,6 +239,8 @@ class Controller final : public daemon::Daemon {
   std::vector<std::string> missing() const {
     if (stopping_) return {"nothing: the controller is shutting down"};
     std::vector<std::string> missing = control_plane_->status().waiting_for;
+    if (const Status admits = freshness_->state().admits(); !admits.ok())
+      missing.push_back(admits.error().message);
     if (missing.empty()) return missing;
     for (const Problem& problem : mesh_->store().list_problems()) missing.push_back(problem.text());
     return missing;
@@ -234,6 +255,7 @@ class Controller final : public daemon::Daemon {
   net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it
 
   std::unique_ptr<MeshSource> mesh_;
+  std::unique_ptr<FreshnessWatch> freshness_;
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
   const certificate::Issuer* signer_ = nullptr;  // the manager's

@@ -111,7 +111,6 @@ class KubernetesSource final : public MeshSource {
   // Before certificates are, which follow what the replicas have agreed on.
   Status start_board() {
     record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
-    replica_ = daemon::replica_name(runtime_.rng);
     OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
                                                     .runtime = waiting_runtime(),
                                                     .replica = replica_,
@@ -147,7 +146,6 @@ class KubernetesSource final : public MeshSource {
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
   net::Threads waiting_{4};
   std::unique_ptr<kubernetes::Provider> pods_;
-  std::string replica_;
   std::unique_ptr<ReplicaBoard> board_;
   std::unique_ptr<inject::Validator> validator_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;

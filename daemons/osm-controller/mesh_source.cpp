@@ -14,7 +14,6 @@
 #include "osm/runtime/threads.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
-#include "process.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
@@ -103,7 +102,7 @@ class DirectorySource final : public MeshSource {
     OSM_TRY(replicas_, etcd::make_replicas({.etcd = etcd,
                                             .runtime = daemon::with_executors(
                                                 runtime_, waiting_.executor(), waiting_.executor()),
-                                            .replica = daemon::replica_name(runtime_.rng)}));
+                                            .replica = replica_}));
     return move_record(file, *record_, runtime_.log);
   }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "options.hpp"
@@ -19,6 +20,7 @@
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/spec/vm_provider.hpp"
+#include "process.hpp"
 
 namespace osm::controller {
 
@@ -41,7 +43,8 @@ class MeshSource {
   // The record of root rotations that all replicas read, the board on which they report, and true
   // if this replica takes the steps.
   RotationRecord& rotation_record() { return *record_; }
-  virtual ReplicaBoard* board() { return nullptr; }  // null: there are no other replicas
+  virtual ReplicaBoard* board() { return nullptr; }        // null: there are no other replicas
+  const std::string& replica() const { return replica_; }  // its name on the board
   virtual bool leads() const { return true; }
   // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
   virtual std::optional<std::size_t> kept_lag() const { return 0; }
@@ -65,6 +68,7 @@ class MeshSource {
 
   const Options& options_;
   OwnRuntime& runtime_;
+  const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<MeshSpec> spec_;

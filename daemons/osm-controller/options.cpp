@@ -1,11 +1,24 @@
 #include "options.hpp"
 
+#include <arpa/inet.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "daemons/version.hpp"
 
 namespace osm::controller {
+namespace {
+
+// Result: the fault, empty if there is none.
+std::string check_ip(const std::string& text) {
+  in6_addr parsed{};
+  const bool valid = text.empty() || ::inet_pton(AF_INET, text.c_str(), &parsed) == 1 ||
+                     ::inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
+  return valid ? "" : "'" + text + "' is not an IP address";
+}
+
+}  // namespace
 
 int parse_options(int argc, char** argv, Options& options) {
   CLI::App app{
@@ -68,9 +81,19 @@ int parse_options(int argc, char** argv, Options& options) {
                  "Seconds between the reconnections by which proxies show their newer certificates "
                  "while a root is replaced")
       ->check(CLI::Range(1, 3600));
+  app.add_option("--replica-address", options.replica_address.host,
+                 "IP address at which other replicas reach this one's --http-address, to learn if "
+                 "it is stale: $(POD_IP); empty: they do not ask it (Kubernetes only)")
+      ->check(CLI::Validator(check_ip, ""));
+  auto stale = options.stale_after.count();
+  app.add_option("--stale-after", stale,
+                 "Seconds without an answer of the API server after which this replica is stale: "
+                 "not ready, and no new proxies, while another replica is not (Kubernetes only)")
+      ->check(CLI::Range(15, 3600));
   daemon::add_log_options(app, options);
   const int code = daemon::parse(app, argc, argv);
   options.proxy_recall_interval = std::chrono::seconds(recall);
+  options.stale_after = std::chrono::seconds(stale);
   return code;
 }
 

@@ -24,6 +24,8 @@ struct Options : daemon::MeshOptions {
   ConnectionLimits ads_connections;
   net::Address validator_address;  // of Kubernetes' webhook
   std::chrono::seconds proxy_recall_interval{30};
+  net::Address replica_address;  // without a port; empty: none
+  std::chrono::seconds stale_after{30};
 
   bool on_kubernetes() const { return in_cluster || !kubeconfig.empty(); }
 };

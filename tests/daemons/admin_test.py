@@ -332,9 +332,14 @@ class Admin(ShopTest):
             self.assertEqual(self.controller.http(path)[0], 404)
         status, body = self.controller.http("/version")
         self.assertEqual(status, 200)
-        self.assertEqual(set(json.loads(body)), {"version", "commit", "envoy_api"})
+        version = json.loads(body)
+        self.assertEqual(set(version), {"version", "commit", "envoy_api", "replica", "generation",
+                                        "mesh_hash", "stale"})
+        self.assertFalse(version["stale"])  # a directory is never out of reach
+        self.assertGreater(version["generation"], 0)
         self.assertEqual(self.controller.http("/metrics", "POST")[0], 405)
         metrics = self.controller.http("/metrics")[1]
+        self.assertIn(f'osm_mesh_info{{hash="{version["mesh_hash"]}"}} 1', metrics)
         for secret in ("web-1", "10.1.0.2", "shop"):
             self.assertNotIn(secret, metrics)
 

@@ -1,21 +1,35 @@
 #!/usr/bin/python3
-"""Two replicas of osm-controller: what they say of an object is true of the proxies of both, and a
-namespace that leaves the mesh."""
+"""Replicas of osm-controller: what they say of an object is true of the proxies of all, a stale one
+sends proxies to the others, a key in use at two raises the alarm; and a namespace that leaves the
+mesh."""
+import json
+import re
 import signal
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import decode
+from lib.kube.cluster import API_PORT
 from lib.mesh import objects
+from lib.mesh.xds_client import CLUSTER, AdsStream
+from lib.net import http2
 from lib.net.processes import NotYet, wait_for
 
 NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"
-CONTROLLER_HTTP = 9091
+CONTROLLER_HTTP, ADS = 9091, 15128
+UNAVAILABLE = 14
 COMPONENT = "app.kubernetes.io/component=replica"
 NEW_STREAMS = "replica.openservicemesh.io/new-streams"
 
 
 class ReplicasTest(kubecase.MeshCase):
+    @staticmethod
+    def install(installed):
+        installed.cluster.kubectl("apply", "-k", mesh.MANIFESTS)
+        installed.set_argument("osm-controller", "--stale-after", "15")
+        installed.wait_until_up("osm-controller", "osm-injector")
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -37,10 +51,14 @@ class ReplicasTest(kubecase.MeshCase):
         cls.wait_until_available(mesh.SYSTEM, "osm-controller")
 
     @classmethod
+    def ask(cls, pod, path):
+        """(status, body) of a replica's open port."""
+        return cls.cluster.namespace.http(pod["status"]["podIP"], CONTROLLER_HTTP, "GET", path)
+
+    @classmethod
     def proxies_of(cls, pod):
         """Number of proxies that are connected to a replica."""
-        status, body = cls.cluster.namespace.http(pod["status"]["podIP"], CONTROLLER_HTTP, "GET",
-                                                  "/metrics")
+        status, body = cls.ask(pod, "/metrics")
         assert status == 200, body
         return sum(float(line.split()[-1]) for line in body.splitlines()
                    if line.startswith("osm_proxy_connect_count"))
@@ -51,7 +69,7 @@ class ReplicasTest(kubecase.MeshCase):
         one."""
         def split():
             counts = sorted(map(cls.proxies_of, cls.pods(mesh.SYSTEM, "osm-controller")))
-            if counts not in ([1, 2], [1.0, 2.0]):
+            if counts[-2:] != [1, 2]:
                 cls.restart(NS, "client")
                 raise NotYet(counts)
             return counts
@@ -81,6 +99,128 @@ class ReplicasTest(kubecase.MeshCase):
                 for p in self.pods(mesh.SYSTEM, "osm-controller")}
         return ({name: run.containers[0] for name, run in runs.items()},
                 next(name for name in runs if holder.startswith(name)))
+
+    # -- stale replicas and stolen keys ---------------------------------------------------------
+    def replica_of(self, pod):
+        """(pod of the replica that configures a proxy, generation, hash), as its Envoy knows it."""
+        told = pod.admin("/stats?filter=control_plane.identifier")[1]
+        found = re.search(r'"(\S+)/(\d+)/([0-9a-f]{16})"', told)
+        if not found:
+            raise NotYet(told)
+        return next(p for p in self.pods(mesh.SYSTEM, "osm-controller")
+                    if found[1].startswith(p["metadata"]["name"] + "-")), found[2], found[3]
+
+    def use_key_of(self, pod, replica):
+        """An ADS stream to a replica, from the node, with the key of a pod's proxy."""
+        secret = next(v["secret"]["secretName"] for v in pod.run.obj["spec"]["volumes"]
+                      if v["name"] == "envoy-bootstrap-config-volume")
+        data = self.api.get("Secret", pod.run.ns, secret)["data"]
+        files = []
+        for name in ("sds_cert.pem", "sds_key.pem"):
+            files.append(self.rig.directory / f"stolen.{pod.run.name}.{name}")
+            files[-1].write_bytes(decode(data[name]))
+        plain = self.cluster.namespace.connect(replica["status"]["podIP"], ADS, timeout=10)
+        stream = AdsStream(http2.Connection(
+            http2.client_context(identity=files).wrap_socket(plain)))
+        self.addCleanup(stream.close)
+        stream.ask(CLUSTER)
+        return stream
+
+    def new_streams(self, pod_name):
+        """The text that a replica publishes of them."""
+        lease, = [lease for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
+                  if lease["spec"]["holderIdentity"].startswith(f"{pod_name}-")]
+        return lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "")
+
+    def cut_off(self, *replicas):
+        """From the API server only."""
+        for pod in replicas:
+            for rule in (("INPUT", "-p", "tcp", "-s", pod["status"]["podIP"], "--dport",
+                          str(API_PORT), "-j", "DROP"),
+                         ("OUTPUT", "-p", "tcp", "-d", pod["status"]["podIP"], "--sport",
+                          str(API_PORT), "-j", "DROP")):
+                self.cluster.namespace.run("iptables", "-I", *rule)
+                self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
+
+    def heal(self):
+        for chain in ("INPUT", "OUTPUT"):
+            for line in self.cluster.namespace.run("iptables", "-S", chain).stdout.splitlines():
+                if str(API_PORT) in line and line.endswith("DROP"):
+                    self.cluster.namespace.run("iptables", "-D", *line.split()[1:])
+
+    def wait_for_replica(self, pod, stale, ready, timeout=60):
+        """Result: what /health/ready says."""
+        def seen():
+            version = json.loads(self.ask(pod, "/version")[1])
+            status, text = self.ask(pod, "/health/ready")
+            if (version["stale"], status == 200) != (stale, ready):
+                raise NotYet(f"{version} {status} {text}")
+            return text
+
+        return wait_for(f"{pod['metadata']['name']}: stale {stale}, ready {ready}", seen, timeout)
+
+    def test_a_stale_replica_sends_proxies_to_a_fresh_one_and_serves_when_there_is_none(self):
+        self.change("client")
+        server, client = self.pod_of(NS, "server"), self.pod_of(NS, "client")
+        self.wait_for_answer(client, 200, URL)
+        fresh = self.replica_of(server)[0]
+        stale = next(p for p in self.pods(mesh.SYSTEM, "osm-controller")
+                     if p["metadata"]["uid"] != fresh["metadata"]["uid"])
+        name = stale["metadata"]["name"]
+        published = self.new_streams(name)
+        thief = self.use_key_of(server, stale)  # the alarm takes 90 s
+        thief.response()
+        thief.hold()
+        wait_for("its stream is published", lambda: self.new_streams(name) not in ("", published))
+
+        # Two replicas, one of them without the API server: it does not know of the revocation.
+        before = self.proxies_of(stale)
+        self.cut_off(stale)
+        self.change("nobody")
+        wait_for("the permission is revoked", lambda: client.get(URL)[0] != 200, 20)
+        text = self.wait_for_replica(stale, stale=True, ready=False)
+        self.assertIn(f"replica {fresh['metadata']['name']}", text)
+        refused = self.use_key_of(client, stale)
+        with self.assertRaises(http2.Ended) as ended:
+            refused.response()
+        self.assertEqual(UNAVAILABLE, ended.exception.status)
+        self.assertIn("stale", str(ended.exception))
+        self.assertEqual(before, self.proxies_of(stale))  # its old streams go on
+        self.api.wait_for("is not ready", "Pod", mesh.SYSTEM, name, lambda p: any(
+            c["type"] == "Ready" and c["status"] == "False" for c in p["status"]["conditions"]))
+        self.assertNotEqual(200, client.get(URL)[0])
+
+        # Three replicas, and none reaches the API server.
+        self.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", "--replicas=3")
+        third = wait_for("a third replica", lambda: next(
+            (p for p in self.pods(mesh.SYSTEM, "osm-controller") if p["status"].get("podIP") and
+             p["metadata"]["uid"] not in (stale["metadata"]["uid"], fresh["metadata"]["uid"])), None))
+        self.wait_for_replica(third, stale=False, ready=True)
+        self.cut_off(fresh, third)
+        for pod in (fresh, third, stale):
+            self.wait_for_replica(pod, stale=True, ready=True)
+
+        def admitted():
+            try:
+                return self.use_key_of(client, stale).response().type_url
+            except http2.Ended as refused:
+                raise NotYet(refused) from refused
+
+        self.assertEqual(CLUSTER, wait_for("the stale replica serves", admitted))
+
+        self.heal()
+        for pod in (fresh, third, stale):
+            self.wait_for_replica(pod, stale=False, ready=True)
+        wait_for("all replicas know the same mesh", lambda: 1 == len({
+            json.loads(self.ask(pod, "/version")[1])["mesh_hash"] for pod in (fresh, third, stale)}))
+        self.assertNotEqual(200, client.get(URL)[0])
+        self.change("client")
+        self.wait_for_answer(client, 200, URL)
+        uuid = server.run.obj["metadata"]["labels"]["osm-proxy-uuid"]
+        wait_for("the stolen key raises the alarm", lambda: any(
+            '"proxy-flapping"' in line and uuid in line and "other_replica" in line
+            for log in self.rig.directory.glob(f"pod.{mesh.SYSTEM}.osm-controller-*.log")
+            for line in log.read_text(errors="replace").splitlines()), 120)
 
     def test_each_replica_has_a_lease_of_its_own(self):
         leases = self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)

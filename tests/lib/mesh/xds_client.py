@@ -1,4 +1,5 @@
 """Speaks ADS with a proxy's own certificate: what a thief who owns a machine can do."""
+import threading
 import types
 
 from lib.net import http2, messages
@@ -53,8 +54,28 @@ class AdsStream:
         came = self.response()
         return {s.name: s for s in map(Secret.FromString, came.resources)}, came.nonce
 
+    def hold(self):
+        """Leaves the stream open, whatever comes, until close(): pings are answered, and the GOAWAY
+        that sends later streams elsewhere is ignored."""
+        self.connection.socket.settimeout(None)
+        threading.Thread(target=_answer_pings, args=(self.connection.socket,), daemon=True).start()
+
     def close(self):
         self.connection.close()
+
+
+def _answer_pings(opened):
+    data = b""
+    try:
+        while came := opened.recv(65536):
+            data += came
+            while len(data) >= 9 + (size := int.from_bytes(data[:3], "big")):
+                kind, flags, payload = data[3], data[4], data[9:9 + size]
+                if kind == 6 and not flags & 1:
+                    opened.sendall(data[:4] + b"\1\0\0\0\0" + payload)
+                data = data[9 + size:]
+    except OSError:
+        return  # close() was called, or the controller ended it
 
 
 def inline(source):

@@ -1,0 +1,81 @@
+#include "freshness_watch.hpp"
+
+#include <utility>
+
+#include "base/json.hpp"
+#include "osm/net/http_client.hpp"
+
+namespace osm::controller {
+namespace {
+
+constexpr const char* kTopic = "address";
+constexpr std::chrono::seconds kTurn{2};
+constexpr std::chrono::milliseconds kAnswerTime{1000};
+constexpr std::size_t kMaxAnswer = 4096;
+
+}  // namespace
+
+FreshnessWatch::FreshnessWatch(const FreshnessOptions& options)
+    : options_(options),
+      freshness_(options.runtime.clock, options.stale_after),
+      strand_(waiting_.executor()) {
+  if (options_.board != nullptr) strand_.post([this] { tick(); });
+}
+
+FreshnessWatch::~FreshnessWatch() { strand_.stop(); }
+
+void FreshnessWatch::announce(const net::Address& address) {
+  if (options_.board == nullptr) return;
+  if (Status told = options_.board->publish(kTopic, address.str()); !told.ok())
+    options_.runtime.log.warning("the other replicas are not told this one's address",
+                                 {{"cause", told.error().text()}});
+}
+
+void FreshnessWatch::tick() {
+  freshness_.confirmed(options_.board->confirmed_at());
+  if (auto others = options_.board->read(kTopic); others.ok()) {
+    others->erase(options_.replica);
+    freshness_.listed(*others);
+  }
+  if (freshness_.stale()) ask_others();
+  options_.runtime.metrics.set("osm_replica_staleness_seconds", {},
+                               std::chrono::duration<double>(freshness_.staleness()).count());
+  const Status admits = freshness_.admits();
+  if (std::exchange(refusing_, !admits.ok()) == admits.ok()) {
+    if (refusing_)
+      options_.runtime.log.warning("this replica is stale: it is not ready, and admits no proxies",
+                                   {{"code", "stale-replica"}, {"cause", admits.error().message}});
+    else
+      options_.runtime.log.info("this replica admits proxies again");
+  }
+  timer_ = strand_.post_after(kTurn, [this] { tick(); });
+}
+
+// One that is fresh is enough.
+void FreshnessWatch::ask_others() {
+  for (const Freshness::Peer& peer : freshness_.peers()) {
+    const bool fresh = is_fresh(peer);
+    freshness_.answered(peer.replica, fresh);
+    if (fresh) return;
+  }
+}
+
+bool FreshnessWatch::is_fresh(const Freshness::Peer& peer) const {
+  auto address = net::parse_address(peer.address);
+  if (!address.ok() || address->is_unix()) return false;
+  const auto client = net::HttpClient::create({.address = *std::move(address),
+                                               .connect_timeout = kAnswerTime,
+                                               .blocking = &options_.runtime.blocking},
+                                              options_.runtime.asio());
+  const auto answer = client->call(
+      {.target = "/version", .deadline = kAnswerTime, .max_response_bytes = kMaxAnswer});
+  if (!answer.ok() || answer->status != 200) return false;
+  const auto said = parse_json_object(answer->body, "an answer");
+  if (!said.ok()) return false;
+  // Another pod may have got the address, and a replica that starts knows no mesh yet.
+  const auto* stale = member(*said, "stale");
+  return text_at(*said, "replica") == peer.replica && number_at(*said, "generation") > 0 &&
+         stale != nullptr && stale->is_bool() && !stale->get_bool();
+}
+
+}  // namespace osm::controller
