@@ -86,6 +86,7 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
   feed(digest, snapshot.config);
   feed(digest, snapshot.accepted_domains);
   feed(digest, snapshot.allowed_domains);
+  feed(digest, *snapshot.denied);
   return digest.finish().hex().substr(0, 16);
 }
 
