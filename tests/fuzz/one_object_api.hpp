@@ -12,7 +12,7 @@
 
 namespace osm::fuzz {
 
-class OneObjectApi final : public kubernetes::Api, public kubernetes::Cluster {
+class OneObjectApi : public kubernetes::Api, public kubernetes::Cluster {
  public:
   using Resource = kubernetes::Resource;
   using Object = boost::json::object;

@@ -1,5 +1,5 @@
 // Statuses that replicas tell each other: a text reads back as itself, a text that was cut
-// cut says so, and a policy counts as programmed only if every replica has said so.
+// says so, and a policy counts as programmed only if every replica has said so.
 //
 //   input: a line: this replica's own share of the first object; '0' to '9', the bytes that fit
 //   (times 20); then replicas' texts, apart by a line "--".

@@ -647,6 +647,15 @@ TEST_SUITE("root_rotation::RootRotation") {
     for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
       CHECK_FALSE(root_rotation::parse_records(broken).ok());
   }
+
+  TEST_CASE("a time in the record that does not fit is the nearest one that does") {
+    const auto records = root_rotation::parse_records(
+        R"({"roots":[{"name":"a","state":"signing","since":9223372036854775807,)"
+        R"("firstSeen":-9223372036854775807}]})");
+    REQUIRE(records.ok());
+    CHECK(records->front().since > WallTime(std::chrono::hours(24 * 365 * 250)));
+    CHECK(records->front().first_seen < WallTime(-std::chrono::hours(24 * 365 * 250)));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "base/utf8.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 
 using namespace osm;
@@ -216,6 +217,22 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(condition("Programmed").at("reason") == "RefusedByProxy");
     CHECK(condition("Programmed").at("message") ==
           "2/3 proxies; shop/web-1 refuses it: regex is too large");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "long texts are cut between characters, within the CRDs' limit") {
+    std::string text;
+    for (int i = 0; i < 20'000; ++i) text += "\u20ac";
+    statuses[kTarget] = rejected({problem(text), problem(text)});
+    statuses[kTarget].phase = ObjectPhase::kRefused;
+    statuses[kTarget].lagging = {{ProxyId("u"), {"shop", "web-1"}, true, text}};
+    problems = statuses[kTarget].problems;
+    start();
+    executor.run_for(2s);
+    for (const char* type : {"Accepted", "Programmed"}) {
+      const std::string message(condition(type).at("message").as_string());
+      CHECK(message.size() < 5000);
+      CHECK(is_utf8(message));
+    }
   }
 
   TEST_CASE_FIXTURE(Fixture, "proxies that come and go change the count, but not at once") {

@@ -22,6 +22,8 @@ constexpr std::size_t kMaxNamedBytes = 200;  // limit of the object's name in th
 constexpr double kBurst = 25;
 constexpr std::chrono::seconds kPeriod{2};
 
+}  // namespace
+
 std::string cut(std::string text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   text.resize(bytes);
@@ -30,8 +32,6 @@ std::string cut(std::string text, std::size_t bytes) {
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
   return text;
 }
-
-}  // namespace
 
 std::string reason_text(ErrorCode code) {
   std::string out;

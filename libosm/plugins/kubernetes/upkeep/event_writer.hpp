@@ -2,6 +2,7 @@
 // events`.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ namespace osm::inline v1::kubernetes {
 
 // "invalid-field" → "InvalidField": reasons of conditions and Events.
 std::string reason_text(ErrorCode code);
+
+// At most `bytes` of a text, cut between characters.
+std::string cut(std::string text, std::size_t bytes);
 
 // Writes an Event of `replica` about `object`, once: the Event's name follows from its content.
 // Failure, blocking: as Api.

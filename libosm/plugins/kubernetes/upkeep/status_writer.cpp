@@ -20,16 +20,17 @@ constexpr std::chrono::seconds kPeriod{1};             // between two rounds of 
 constexpr std::chrono::seconds kLookAtAll{30};         // longest delay of counts of proxies
 constexpr double kBurst = 100;                         // objects at once, then
 constexpr std::chrono::milliseconds kSpacing{100};     // one every
-constexpr std::size_t kMaxMessageBytes = 4096;
-constexpr std::size_t kMaxNamed = 3;         // proxies in a message
-constexpr std::size_t kMaxShared = 100'000;  // bytes on the board: some 2,500 objects
+constexpr std::size_t kMaxMessageBytes = 4096;         // the CRDs take 32768
+constexpr std::size_t kMaxDetailBytes = 256;           // of a proxy
+constexpr std::size_t kMaxNamed = 3;                   // proxies in a message
+constexpr std::size_t kMaxShared = 100'000;            // bytes on the board: some 2,500 objects
 
 std::string texts_of(const std::vector<Problem>& problems) {
   std::string out;
   for (const Problem& problem : problems) {
-    if (out.size() > kMaxMessageBytes) return out + "; ...";
     out.append(out.empty() ? "" : "; ");
     out.append(problem.field).append(problem.field.empty() ? "" : ": ").append(problem.cause);
+    if (out.size() > kMaxMessageBytes) return cut(std::move(out), kMaxMessageBytes) + "...";
   }
   return out;
 }
@@ -50,7 +51,7 @@ std::string laggards(const ObjectStatus& status) {
   for (const ProxyLag& lag : status.lagging) {
     if (!lag.refused) continue;
     if (++named > kMaxNamed) return out + "; ...";
-    out += "; " + lag.workload.str() + " refuses it: " + lag.detail.substr(0, 256);
+    out += "; " + lag.workload.str() + " refuses it: " + cut(lag.detail, kMaxDetailBytes);
   }
   return out;
 }
