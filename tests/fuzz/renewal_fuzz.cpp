@@ -5,14 +5,13 @@
 //   another account, a workload's certificate, an expired one), then '0' and bytes, or '1' and a
 //   request (a line each); '6' the oldest question is answered, '7' refused, '8' dropped; '9' a
 //   quarter of a minute passes.
-#define DOCTEST_CONFIG_DISABLE  // the rig's own checks need a test
 #include "ads/renewals.hpp"
 
 #include <array>
 #include <deque>
 
-#include "ads/hub_rig.hpp"
 #include "fuzz/fuzz.hpp"
+#include "fuzz/hub_rig.hpp"
 
 namespace osm::fuzz {
 namespace {

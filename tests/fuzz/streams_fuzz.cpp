@@ -6,11 +6,10 @@
 //   '4' a request of a stream (which, type, '1' for a NACK, '1' for a stale nonce, '1' for a line
 //   of a name), '5' a write ends (which), '6' a stream ends (which), '7' bytes (which, a line), '8'
 //   the mesh changes (a digit), '9' seconds pass (a digit).
-#define DOCTEST_CONFIG_DISABLE  // the rig's own checks need a test
 #include <array>
 
-#include "ads/hub_rig.hpp"
 #include "fuzz/fuzz.hpp"
+#include "fuzz/hub_rig.hpp"
 
 namespace osm::fuzz {
 namespace {
