@@ -96,8 +96,8 @@ class RotationServer final : public MeasuredServer {
     auto values = metrics_.values();
     const model::CertificateProgress progress =
         rotation_->control_plane().certificate_progress(goal()).value();
-    values["proxies"] = static_cast<double>(progress.proxies);
-    values["lag"] = static_cast<double>(progress.bundle_lag + progress.leaf_lag + own_lag());
+    values["proxies"] = static_cast<double>(progress.proxies.size());
+    values["lag"] = static_cast<double>(progress.bundle_lag() + progress.leaf_lag() + own_lag());
     values["rotated"] = rotated() ? 1 : 0;
     return values;
   }

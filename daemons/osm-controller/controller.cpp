@@ -140,7 +140,8 @@ class Controller final : public daemon::Daemon {
                                                                         root);
                                              },
                                          .trust_domain = options_.trust_domain,
-                                         .proxy_recall_interval = options_.proxy_recall_interval}));
+                                         .proxy_recall_interval = options_.proxy_recall_interval,
+                                         .max_wait = options_.rotation_max_wait}));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     if (!options_.audit_log.empty()) {

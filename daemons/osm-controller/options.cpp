@@ -81,6 +81,12 @@ int parse_options(int argc, char** argv, Options& options) {
                  "Seconds between the reconnections by which proxies show their newer certificates "
                  "while a root is replaced")
       ->check(CLI::Range(1, 3600));
+  auto wait = options.rotation_max_wait.count();
+  app.add_option(
+         "--rotation-max-wait", wait,
+         "Seconds that a step of a root rotation waits for a few proxies that are silent or "
+         "not connected: ten, or one in a hundred")
+      ->check(CLI::Range(1, 30 * 24 * 3600));
   app.add_option("--replica-address", options.replica_address.host,
                  "IP address at which other replicas reach this one's --http-address, to learn if "
                  "it is stale: $(POD_IP); empty: they do not ask it (Kubernetes only)")
@@ -94,6 +100,7 @@ int parse_options(int argc, char** argv, Options& options) {
   const int code = daemon::parse(app, argc, argv);
   options.proxy_recall_interval = std::chrono::seconds(recall);
   options.stale_after = std::chrono::seconds(stale);
+  options.rotation_max_wait = std::chrono::seconds(wait);
   return code;
 }
 

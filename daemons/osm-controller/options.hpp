@@ -24,6 +24,7 @@ struct Options : daemon::MeshOptions {
   ConnectionLimits ads_connections;
   net::Address validator_address;  // of Kubernetes' webhook
   std::chrono::seconds proxy_recall_interval{30};
+  std::chrono::seconds rotation_max_wait{3600};
   net::Address replica_address;  // without a port; empty: none
   std::chrono::seconds stale_after{30};
 

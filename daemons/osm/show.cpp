@@ -170,10 +170,16 @@ std::string show_certificates(const json::value& answer) {
 }
 
 std::string show_roots(const json::value& answer) {
+  std::vector<Row> rows = rows_of(answer, "roots",
+                                  {"name", "state", "role", "trust_domain", "since", "not_after",
+                                   "latest_not_after", "waiting_for", "left_behind"});
+  for (Row& row : rows) {
+    const std::string left_behind = row.back();
+    row.pop_back();
+    if (row.back() == "-" && left_behind != "-") row.back() = "went on without " + left_behind;
+  }
   return table(
-      {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "ENDS", "NOTE"},
-      rows_of(answer, "roots",
-              {"name", "state", "role", "trust_domain", "since", "not_after", "waiting_for"}));
+      {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "ENDS", "LAST SIGNED ENDS", "NOTE"}, rows);
 }
 
 std::string show_denied(const json::value& answer) {

@@ -82,9 +82,11 @@ json::object to_json(const RootStatus& root) {
           {"role", root.role},
           {"since", time_text(root.since)},
           {"waiting_for", root.waiting_for},
+          {"left_behind", root.left_behind},
           {"trust_domain", root.trust_domain.str()},
           {"fingerprint", root.fingerprint},
-          {"not_after", root.not_after ? time_text(*root.not_after) : ""}};
+          {"not_after", root.not_after ? time_text(*root.not_after) : ""},
+          {"latest_not_after", root.latest_not_after ? time_text(*root.latest_not_after) : ""}};
 }
 
 json::object to_json(const DistrustEffect& effect) {

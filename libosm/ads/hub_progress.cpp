@@ -129,16 +129,12 @@ bool Hub::has_domains(const Stream& stream, const TrustDomains& domains) const {
 }
 
 model::CertificateProgress Hub::certificate_progress(const model::CertificateGoal& goal) const {
-  constexpr std::size_t kNamed = 10;
   const Digest bundle = digest_of(goal.trust_bundle_pem);
   model::CertificateProgress progress;
-  if (!snapshot_) {  // the mesh's workloads are not known
-    progress.bundle_lag = progress.leaf_lag = 1;
-    progress.lagging = {"the mesh is not read yet"};
-    return progress;
-  }
-  progress.workloads = snapshot_->workloads.size();
-  progress.proxies = serving_.size();
+  progress.known = snapshot_ != nullptr;
+  if (!progress.known) return progress;
+  progress.workloads = snapshot_->workloads;
+  progress.proxies.reserve(serving_.size());
   for (const auto& [key, id] : serving_) {
     const Stream& stream = streams_.at(id);
     const SecretFacts* facts = classes_.secret_facts(stream.proxy_class->proxy_class().identity);
@@ -153,10 +149,7 @@ model::CertificateProgress Hub::certificate_progress(const model::CertificateGoa
     const bool of_signer =
         newest && facts->issuer_id == goal.issuer_id && facts->trust_domain == signing &&
         stream.peer.issuer_key_id == goal.issuer_key_id && stream.peer.trust_domain == signing;
-    progress.bundle_lag += !trusts;
-    progress.leaf_lag += !of_signer;
-    if (!(trusts && of_signer) && progress.lagging.size() < kNamed)
-      progress.lagging.push_back(stream.workload->workload.name.str());
+    progress.proxies.emplace_back(key, model::CertificateLag{!trusts, !of_signer});
   }
   return progress;
 }

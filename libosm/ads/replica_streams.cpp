@@ -6,6 +6,7 @@
 #include "base/base64.hpp"
 #include "base/digest.hpp"
 #include "base/maps.hpp"
+#include "model/proxy_digest.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
@@ -20,9 +21,7 @@ std::string start_of(const Digest& digest, std::size_t size) {
 }
 
 std::string digest_of_proxy(const model::ProxyKey& proxy) {
-  DigestBuilder digest;
-  digest.add(proxy.ns).add(proxy.id.str()).add(static_cast<std::uint64_t>(proxy.kind));
-  return start_of(digest.finish(), kProxyBytes);
+  return start_of(model::digest_of(proxy), kProxyBytes);
 }
 
 // Hosts by proxy, both as digests. A text of another version reads as empty.

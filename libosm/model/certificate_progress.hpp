@@ -1,10 +1,13 @@
 // Progress of proxies' certificates during a root rotation: root rotation asks, ads answers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "model/mesh_snapshot.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::model {
@@ -17,14 +20,25 @@ struct CertificateGoal {
   TrustDomains trust_domains;
 };
 
-struct CertificateProgress {
-  std::size_t workloads = 0;   // all of the mesh, also those whose proxy is not connected here
-  std::size_t proxies = 0;     // connected here
-  std::size_t bundle_lag = 0;  // proxies that do not have the trust bundle or its domains yet
-  std::size_t leaf_lag = 0;    // proxies with a leaf or proxy certificate of another CA or domain
-  std::vector<std::string> lagging{};  // some of the lagging proxies: "shop/web-1"
+// What a connected proxy lacks for the goal.
+struct CertificateLag {
+  bool bundle = false;  // it does not have the trust bundle or its domains yet
+  bool leaf = false;    // its leaf or proxy certificate is of another CA or domain
+};
 
-  friend bool operator==(const CertificateProgress&, const CertificateProgress&) = default;
+struct CertificateProgress {
+  bool known = true;  // false: the mesh is not read yet
+  Table<WorkloadEntry> workloads{};
+  std::vector<std::pair<ProxyKey, CertificateLag>> proxies{};  // those connected here
+
+  std::size_t bundle_lag() const { return count(&CertificateLag::bundle); }
+  std::size_t leaf_lag() const { return count(&CertificateLag::leaf); }
+
+ private:
+  std::size_t count(bool CertificateLag::*lacks) const {
+    return static_cast<std::size_t>(std::count_if(
+        proxies.begin(), proxies.end(), [&](const auto& entry) { return entry.second.*lacks; }));
+  }
 };
 
 }  // namespace osm::inline v1::model

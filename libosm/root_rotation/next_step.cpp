@@ -15,6 +15,11 @@ constexpr std::array<std::string_view, 6> kStates{"inactive", "trusted",  "valid
                                                   "signing",  "draining", "closing"};
 static_assert(static_cast<std::size_t>(RootState::kClosing) + 1 == kStates.size());
 
+// Proxies that a step goes on without after `max_wait`: at most so many, or one in a hundred of the
+// workloads. A thief has the keys of a few proxies; when many are missing, something is out of
+// order that time may mend.
+constexpr std::size_t kFew = 10;
+
 class Step {
  public:
   explicit Step(const RotationInput& input) : in_(input) {
@@ -93,6 +98,7 @@ class Step {
     root.state = state;
     root.since = in_.now;
     root.followed_at = {};
+    root.left_behind.clear();
     if (state == RootState::kSigning) root.signed_at = in_.now;
     if (!is_trusted(state)) root.bundle_pem.clear();
   }
@@ -195,11 +201,17 @@ class Step {
         root.followed_at = in_.now;
   }
 
-  // True if absent proxies no longer hold the step.
-  bool outwaited(const RootRecord& root) const {
-    const bool long_ago =
-        root.followed_at != WallTime{} && in_.now - root.followed_at >= in_.longest_leaf;
-    return in_.evidence.absent == 0 || (long_ago && !in_.evidence.young);
+  // True if `missing` proxies no longer hold the step. Time counts from when every replica acts on
+  // the state, so a proxy gains nothing by connecting again.
+  bool outwaited(const RootRecord& root, std::size_t missing) const {
+    const RotationEvidence& seen = in_.evidence;
+    if (missing == 0) return true;
+    if (root.followed_at == WallTime{} || seen.young) return false;
+    const bool few = missing <= std::max(kFew, seen.workloads / 100);
+    const auto bound = few ? std::min(in_.max_wait, in_.longest_leaf) : in_.longest_leaf;
+    return in_.now - root.followed_at >= bound ||
+           (root.state == RootState::kDraining && root.latest_not_after != WallTime{} &&
+            root.latest_not_after <= in_.now);
   }
 
   static void append(std::string& text, std::size_t count, std::string_view what) {
@@ -208,21 +220,31 @@ class Step {
     text += std::to_string(count) + ' ' + std::string(what);
   }
 
-  // The text of the evidence that is missing for the next state; empty: none.
-  std::string missing(const RootRecord& root, bool of_leaves) const {
+  // The text of the evidence that is missing for the next state; empty: none. Sets left_behind_.
+  std::string missing(const RootRecord& root, bool of_leaves) {
     const RotationEvidence& seen = in_.evidence;
     if (!seen.complete) return "waits for " + seen.waiting_for;
-    std::string text;
+    std::string own, proxies;
     if (of_leaves) {
-      append(text, seen.leaf_lag, "proxies with a certificate of another root");
-      append(text, seen.own_lag, "certificates of the control plane");
+      append(own, seen.own_lag, "certificates of the control plane");
+      append(proxies, seen.leaf_lag, "proxies with a certificate of another root");
     }
-    append(text, seen.bundle_lag,
+    append(proxies, seen.bundle_lag,
            is_last_of_its_domain(root) ? "proxies without the newest trust bundle and trust domains"
                                        : "proxies without the newest trust bundle");
-    if (!outwaited(root)) append(text, seen.absent, "workloads whose proxy is not connected");
-    if (text.empty()) return text;
-    return "waits for " + text + (seen.lagging.empty() ? "" : " (" + seen.lagging + ")");
+    append(proxies, seen.absent, "workloads whose proxy is not connected");
+    if (!seen.lagging.empty() && !proxies.empty()) proxies += " (" + seen.lagging + ")";
+    if (outwaited(root, (of_leaves ? seen.any_lag : seen.bundle_lag) + seen.absent)) {
+      left_behind_ = std::move(proxies);
+      proxies.clear();
+    }
+    if (own.empty() && proxies.empty()) return {};
+    return "waits for " + own + (own.empty() || proxies.empty() ? "" : ", ") + proxies;
+  }
+
+  // For people: `root` signs, and the step before was taken without these.
+  void note_left_behind(RootRecord* root) {
+    if (root && !left_behind_.empty()) root->left_behind = std::move(left_behind_);
   }
 
   // Result: true if another root signs now.
@@ -237,6 +259,7 @@ class Step {
       enter(*signing, role(signing->name) == RootRole::kInactive ? RootState::kDraining
                                                                  : RootState::kTrusted);
     enter(*next, RootState::kSigning);
+    note_left_behind(next);
     return true;
   }
 
@@ -253,6 +276,7 @@ class Step {
       }
       enter(root,
             drains && is_last_of_its_domain(root) ? RootState::kClosing : RootState::kInactive);
+      note_left_behind(find(RootState::kSigning));
       return;  // the evidence is out of date now
     }
   }
@@ -270,6 +294,7 @@ class Step {
   std::map<std::string, RootRecord> roots_;
   std::map<std::string, const RootWish*> wishes_;
   std::map<std::string, std::string> waiting_;
+  std::string left_behind_;  // for people: the proxies without which the next step is taken
 };
 
 }  // namespace

@@ -48,6 +48,10 @@ struct RootRecord {
   std::string bundle_pem{};
   TrustDomain trust_domain{};  // trust domain of the names that it signs
   WallTime distrusted_at{};    // an operator ended its trust for good; zero: no
+  // The latest end among the certificates that it signed; zero: none is known.
+  WallTime latest_not_after{};
+  // For people: proxies without which the last step to or under this root was taken.
+  std::string left_behind{};
 
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
@@ -61,17 +65,21 @@ struct RootWish {
   TrustDomain trust_domain{};
 };
 
-// Sum of the reports of all live replicas about the record in force.
+// The reports of all live replicas about the record in force, taken together.
 struct RotationEvidence {
   bool complete = false;       // each replica has reported that it acts on the record
+  std::size_t workloads = 0;   // all of the mesh
   std::size_t bundle_lag = 0;  // connected proxies without the trust bundle or its domains
-  std::size_t leaf_lag =
-      0;                    // connected proxies with a certificate of another than the signing root
+  // Connected proxies with a certificate of another than the signing root.
+  std::size_t leaf_lag = 0;
+  std::size_t any_lag = 0;  // connected proxies that lag in one or both
   std::size_t own_lag = 0;  // certificates of the replicas themselves, of other roots
-  std::size_t absent = 0;   // workloads whose proxy is connected to no replica
-  bool young = false;       // a replica has just started, and proxies may be reconnecting
+  // Workloads whose proxy was connected once, and is connected to no replica now. While `young`,
+  // those that never were count, too.
+  std::size_t absent = 0;
+  bool young = false;         // a replica has just started, and proxies may be reconnecting
   std::string waiting_for{};  // for people: the replicas that are not complete
-  std::string lagging{};      // for people: some of the proxies
+  std::string lagging{};      // for people: some of the lagging and absent proxies
 };
 
 struct RotationInput {
@@ -79,8 +87,10 @@ struct RotationInput {
   std::vector<RootWish> wishes;
   RotationEvidence evidence;
   WallTime now;
-  // After this time the certificates of an absent proxy have expired.
+  // After this time the workload certificates of an absent or silent proxy have expired.
   std::chrono::seconds longest_leaf;
+  // A few proxies that are absent or silent hold a step no longer than this.
+  std::chrono::seconds max_wait;
 };
 
 struct RotationStep {

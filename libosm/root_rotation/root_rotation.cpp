@@ -143,13 +143,10 @@ class Rotation final : public RootRotation {
   Result<DistrustEffect> distrust(const std::string& root, bool now) override {
     const std::lock_guard lock(mutex_);
     OSM_TRY(const std::vector<RootRecord> after, root_rotation::distrust(last_seen_, root));
-    const auto& proxies = progress_;
     const RootRecord* const signing = find(last_seen_.records, RootState::kSigning);
-    DistrustEffect effect{.signs = signing && signing->name == root,
-                          .proxies = proxies.leaf_lag,
-                          .bundles = proxies.bundle_lag,
-                          .some = proxies.lagging};
-    if (effect.signs) effect.proxies = proxies.proxies;
+    DistrustEffect effect = effect_on_others_;
+    effect.signs = signing && signing->name == root;
+    if (effect.signs) effect.proxies = connected_;
     if (now) {
       distrusted_.insert(root);
       wake();
@@ -173,11 +170,9 @@ class Rotation final : public RootRotation {
     tell_domains();
     const ReplicaView mine = see();
     const bool moves = in_motion(records_);
-    // No writes to the board at rest.
-    report("tell the other replicas",
-           board_.publish(kTopic, to_text(moves ? mine : ReplicaView{.follows = applied_})));
+    tell_replicas(mine, moves);
     const bool asked = take_distrust();
-    if (leads()) take_step(mine);
+    hear_replicas(mine);
     if (moves || cut_) recall(example());
     publish_status(mine);
     timer_ = strand_.post_after(asked || cut_ || in_motion(records_) ? kInMotion : kAtRest,
@@ -185,8 +180,12 @@ class Rotation final : public RootRotation {
   }
 
   RotationInput input(RotationEvidence evidence) const {
-    return {records_, candidates_.wishes(), std::move(evidence), options_.runtime.clock.wall_now(),
-            std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity)};
+    return {records_,
+            candidates_.wishes(),
+            std::move(evidence),
+            options_.runtime.clock.wall_now(),
+            std::max(kLongestLeaf, options_.spec.get_mesh_config().certificates.service_validity),
+            options_.max_wait};
   }
 
   // Any replica takes this step; the record's version keeps two from taking different ones.
@@ -223,6 +222,7 @@ class Rotation final : public RootRotation {
     version_ = stored.version;
     if (stored.text.empty()) return {};
     OSM_TRY(records_, parse_records(stored.text));
+    met_.merge(parse_met(stored.text));
     for (RootRecord& root : records_)  // a record from before a mesh could have several domains
       if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
     return {};
@@ -232,7 +232,9 @@ class Rotation final : public RootRotation {
 
   // A step is recorded before it takes effect, so that a process that starts later acts on it.
   Status record(std::vector<RootRecord> next) {
-    OSM_TRY(options_.record.store({to_text(next), version_}));
+    // A replica that starts later must not take a proxy that is away now for one that never came.
+    OSM_TRY(options_.record.store(
+        {to_text(next, in_motion(next) ? met_ : std::set<ProxyNumber>()), version_}));
     records_ = std::move(next);
     return load();
   }
@@ -272,6 +274,8 @@ class Rotation final : public RootRotation {
     }
     roots.domain = signing->trust_domain;
     roots.controller_domain = before->trust_domain;
+    roots.name = signing->name;
+    roots.controller_name = before->name;
     TrustDomains domains = domains_of(records_, before->trust_domain);
     {
       const std::lock_guard lock(mutex_);
@@ -303,7 +307,7 @@ class Rotation final : public RootRotation {
   bool leads() const { return !participants_->leads || participants_->leads(); }
 
   ReplicaView see() {
-    ReplicaView view{.follows = applied_};
+    ReplicaView view{.follows = applied_, .latest_not_after = roots_->latest_not_after()};
     const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
     for (const auto& held : participants_->manager.list_certificates())
       view.own_lag += !is_current(*held);
@@ -312,27 +316,66 @@ class Rotation final : public RootRotation {
     if (!target_) return view;
     const certificate::CertificatePtr newest = example();
     view.young = options_.runtime.clock.steady_now() - followed_since_ < kComeBack;
-    const auto progress =
+    auto progress =
         target_->certificate_progress({.issuer_id = id,
                                        .issuer_key_id = newest ? newest->issuer_key_id : "",
                                        .trust_bundle_pem = bundle,
                                        .trust_domains = domains_});
-    if (!progress.ok()) {
-      report("ask the control plane about its proxies", progress.error());
-      view.proxies.bundle_lag = view.proxies.leaf_lag = 1;  // holds the next step
-      return view;
+    if (!progress.ok()) report("ask the control plane about its proxies", progress.error());
+    progress_ = progress.ok() ? *std::move(progress) : model::CertificateProgress{.known = false};
+    if (!progress_.known) view.follows = {};  // holds the next step
+    for (const auto& [proxy, lacks] : progress_.proxies) {
+      const int flags =
+          kConnected | (lacks.bundle ? kLacksBundle : 0) | (lacks.leaf ? kLacksLeaf : 0);
+      view.proxies[number_of(proxy)] = static_cast<std::uint8_t>(flags);
     }
-    view.proxies = *progress;
+    view.lagging = lagging();
     return view;
   }
 
-  void take_step(const ReplicaView& mine) {
+  // Names of some proxies of this replica that lack something.
+  std::vector<std::string> lagging() const {
+    std::vector<std::string> names;
+    for (const auto& [proxy, lacks] : progress_.proxies) {
+      if (names.size() == ReplicaView::kMostNamed) break;
+      const auto workload = progress_.workloads.find(proxy);
+      if ((lacks.bundle || lacks.leaf) && workload) names.push_back(workload->workload.name.str());
+    }
+    return names;
+  }
+
+  void tell_replicas(ReplicaView mine, bool moves) {
+    std::erase_if(met_here_, [this](ProxyNumber proxy) { return !met_.contains(proxy); });
+    for (const auto& [proxy, flags] : mine.proxies) met_here_.insert(proxy);
+    met_.insert(met_here_.begin(), met_here_.end());
+    const SteadyTime now = options_.runtime.clock.steady_now();
+    // At rest, a report changes only with the first connection of a proxy: at most every 10 s.
+    if (!moves) {
+      if (mine.follows == told_follows_ && now - told_at_ < kAtRest) return;
+      mine = {.follows = mine.follows, .latest_not_after = std::move(mine.latest_not_after)};
+    }
+    for (const ProxyNumber proxy : met_here_) mine.proxies.try_emplace(proxy, 0);
+    told_at_ = now;
+    told_follows_ = mine.follows;
+    report("tell the other replicas", board_.publish(kTopic, to_text(mine)));
+  }
+
+  // Every replica listens, so that each can lead.
+  void hear_replicas(const ReplicaView& mine) {
     auto views = board_.read(kTopic);
     if (!views.ok()) return report("read the other replicas' reports", views.error());
-    RotationEvidence evidence = sum_up(*views, effect_of(records_), mine.proxies.workloads);
+    ReplicaViews all = sum_up(*views, effect_of(records_), progress_.workloads, met_);
+    if (progress_.known) met_ = std::move(all.met);
     // This replica's report may be of an earlier record.
-    if (mine.follows != effect_of(records_)) evidence.complete = false;
-    RotationStep step = next_step(input(std::move(evidence)));
+    if (mine.follows != effect_of(records_)) all.evidence.complete = false;
+    if (leads()) take_step(std::move(all));
+  }
+
+  void take_step(ReplicaViews all) {
+    RotationInput seen = input(std::move(all.evidence));
+    for (RootRecord& root : seen.records)
+      root.latest_not_after = std::max(root.latest_not_after, all.latest_not_after[root.name]);
+    RotationStep step = next_step(seen);
     waiting_ = std::move(step.waiting);
     if (step.records == records_) return;
     const std::vector<RootRecord> before = records_;
@@ -342,6 +385,10 @@ class Rotation final : public RootRotation {
     for (const RootRecord& root : records_) {
       const auto was = std::ranges::find_if(
           before, [&](const RootRecord& old) { return old.name == root.name; });
+      if (!root.left_behind.empty() &&
+          (was == before.end() || was->left_behind != root.left_behind))
+        options_.runtime.log.warning("root rotation goes on without some proxies",
+                                     {{"root", root.name}, {"proxies", root.left_behind}});
       if (was != before.end() && was->state == root.state) continue;
       options_.runtime.log.info(
           "a root of the mesh has another state",
@@ -379,7 +426,9 @@ class Rotation final : public RootRotation {
                      .role = candidates_.role_of(root.name),
                      .since = root.since,
                      .waiting_for = waits ? *waits : "",
+                     .left_behind = root.left_behind,
                      .trust_domain = root.trust_domain});
+      if (root.latest_not_after != WallTime{}) all.back().latest_not_after = root.latest_not_after;
       fill_in_end(all.back(), root, candidates_.issuer_of(root.name).get());
     }
     end_metric_.set(all);
@@ -389,7 +438,9 @@ class Rotation final : public RootRotation {
       const std::lock_guard lock(mutex_);
       status_ = std::move(all);
       last_seen_ = std::move(seen);
-      progress_ = mine.proxies;
+      effect_on_others_ = {
+          .proxies = progress_.leaf_lag(), .bundles = progress_.bundle_lag(), .some = mine.lagging};
+      connected_ = progress_.proxies.size();
     }
     if (std::exchange(problems_, problems) != problems && target_) target_->root_problems_changed();
   }
@@ -408,7 +459,7 @@ class Rotation final : public RootRotation {
   ReplicaBoard& board_;
   const std::shared_ptr<RootSet> roots_;
 
-  mutable std::mutex mutex_;  // over the next eight; the last five change on the strand, or are
+  mutable std::mutex mutex_;  // over the next nine; the last six change on the strand, or are
                               // asked for by distrust()
   Target* target_ = nullptr;  // this, and the next two, are set before the strand's first look
   std::shared_ptr<const RotationParticipants> participants_;
@@ -416,7 +467,8 @@ class Rotation final : public RootRotation {
   TrustDomains domains_;
   std::vector<RootStatus> status_;
   RotationInput last_seen_{};
-  model::CertificateProgress progress_;
+  DistrustEffect effect_on_others_;   // of a root that does not sign
+  std::size_t connected_ = 0;         // proxies of this replica
   std::set<std::string> distrusted_;  // asked for, and not recorded yet
 
   // Used on the strand, and in begin().
@@ -424,6 +476,11 @@ class Rotation final : public RootRotation {
   std::string version_;
   Candidates candidates_;
   std::map<std::string, std::string> waiting_;
+  model::CertificateProgress progress_;
+  std::set<ProxyNumber> met_;       // workloads of the mesh whose proxy was connected once
+  std::set<ProxyNumber> met_here_;  // those whose proxy was connected to this replica
+  std::string told_follows_;        // reported last, at `told_at_`
+  SteadyTime told_at_{};
   std::string applied_;               // effect_of() the record that roots_ is set by
   std::optional<TrustDomains> told_;  // to the control plane and the host
   std::string reported_;

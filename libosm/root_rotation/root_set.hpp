@@ -1,12 +1,16 @@
 // Several roots as one Issuer: one signs, the others are trusted beside it. RootRotation sets them.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/openssl.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/notifier.hpp"
@@ -25,6 +29,9 @@ class RootSet final : public certificate::Issuer {
     // signed by the other root.
     TrustDomain domain;
     TrustDomain controller_domain;
+    // Names of the two.
+    std::string name{};
+    std::string controller_name{};
     std::string bundle_pem;  // bundle of all trusted roots, the signers among them
 
     friend bool operator==(const Roots&, const Roots&) = default;
@@ -43,8 +50,17 @@ class RootSet final : public certificate::Issuer {
     const TrustDomain domain = model::trust_domain_of(request.subject.spiffe_id);
     const bool of_the_one_before = domain != now.domain && domain == now.controller_domain;
     const bool shown_to_proxies = request.subject.usage == certificate::Usage::kController;
-    return (shown_to_proxies || of_the_one_before ? now.controller_signer : now.signer)
-        ->sign(request);
+    const bool by_the_one_before = shown_to_proxies || of_the_one_before;
+    auto signed_pem = (by_the_one_before ? now.controller_signer : now.signer)->sign(request);
+    if (signed_pem.ok()) note_end(by_the_one_before ? now.controller_name : now.name, *signed_pem);
+    return signed_pem;
+  }
+
+  // The latest end among the certificates that each root signed in this process, in full hours, so
+  // that it changes once an hour at most. Thread: any.
+  std::map<std::string, WallTime> latest_not_after() const {
+    const std::lock_guard lock(mutex_);
+    return latest_not_after_;
   }
 
   std::string trust_bundle_pem() const override { return roots().bundle_pem; }
@@ -63,6 +79,16 @@ class RootSet final : public certificate::Issuer {
   }
 
  private:
+  void note_end(const std::string& root, const std::string& signed_pem) {
+    const openssl::CleanErrorQueue clean;
+    const auto certificate = openssl::parse_certificate(signed_pem);
+    if (!certificate.ok()) return;  // who asked for it refuses it, too
+    const WallTime end = std::chrono::ceil<std::chrono::hours>(openssl::not_after(**certificate));
+    const std::lock_guard lock(mutex_);
+    WallTime& latest = latest_not_after_[root];
+    latest = std::max(latest, end);
+  }
+
   Roots roots() const {
     const std::lock_guard lock(mutex_);
     return roots_;
@@ -70,6 +96,7 @@ class RootSet final : public certificate::Issuer {
 
   mutable std::mutex mutex_;
   Roots roots_;
+  std::map<std::string, WallTime> latest_not_after_;
   Notifier<> changed_;
 };
 

@@ -5,8 +5,11 @@
 #include <set>
 #include <utility>
 
+#include "base/base64.hpp"
 #include "base/digest.hpp"
 #include "base/json.hpp"
+#include "base/maps.hpp"
+#include "model/proxy_digest.hpp"
 #include "osm/certificate/root_rotation.hpp"
 
 namespace osm::inline v1::root_rotation {
@@ -25,7 +28,8 @@ std::int64_t seconds_of(WallTime time) {
 }
 
 // The nearest time that fits.
-WallTime time_at(const json::value& object, std::string_view name) {
+template <class Map>
+WallTime time_at(const Map& object, std::string_view name) {
   using std::chrono::seconds;
   constexpr auto kMost = std::chrono::duration_cast<seconds>(WallTime::duration::max());
   return WallTime{seconds(std::clamp(number_at(object, name), -kMost.count(), kMost.count()))};
@@ -35,9 +39,36 @@ std::size_t count_at(const json::object& object, std::string_view name) {
   return static_cast<std::size_t>(std::max<std::int64_t>(number_at(object, name), 0));
 }
 
+// Proxies in a text: 44 bits of number and 4 of flags each, in base64.
+constexpr std::size_t kNumberBytes = 6;
+
+void append(std::string& bytes, ProxyNumber number, std::uint8_t flags) {
+  const std::uint64_t both = number << 4 | flags;
+  for (std::size_t i = kNumberBytes; i-- > 0;) bytes += static_cast<char>(both >> (8 * i) & 0xff);
+}
+
+std::map<ProxyNumber, std::uint8_t> numbers_at(const json::object& object, std::string_view name) {
+  std::map<ProxyNumber, std::uint8_t> numbers;
+  const std::string bytes = from_base64(text_at(object, name)).value_or("");
+  for (std::size_t at = 0; at + kNumberBytes <= bytes.size(); at += kNumberBytes) {
+    std::uint64_t both = 0;
+    for (std::size_t i = 0; i < kNumberBytes; ++i)
+      both = both << 8 | static_cast<unsigned char>(bytes[at + i]);
+    numbers[both >> 4] = both & 0xf;
+  }
+  return numbers;
+}
+
 }  // namespace
 
-std::string to_text(const std::vector<RootRecord>& records) {
+ProxyNumber number_of(const model::ProxyKey& proxy) {
+  ProxyNumber number = 0;
+  const Digest digest = model::digest_of(proxy);
+  for (std::size_t i = 0; i < kNumberBytes; ++i) number = number << 8 | digest.bytes[i];
+  return number >> 4;
+}
+
+std::string to_text(const std::vector<RootRecord>& records, const std::set<ProxyNumber>& met) {
   json::array roots;
   for (const RootRecord& root : records)
     roots.push_back({{"name", root.name},
@@ -48,8 +79,12 @@ std::string to_text(const std::vector<RootRecord>& records) {
                      {"firstSeen", seconds_of(root.first_seen)},
                      {"bundle", root.bundle_pem},
                      {"trustDomain", root.trust_domain.str()},
-                     {"distrustedAt", seconds_of(root.distrusted_at)}});
-  return json::serialize(json::object{{"roots", std::move(roots)}});
+                     {"distrustedAt", seconds_of(root.distrusted_at)},
+                     {"latestNotAfter", seconds_of(root.latest_not_after)},
+                     {"leftBehind", root.left_behind}});
+  std::string proxies;
+  for (const ProxyNumber number : met) append(proxies, number, 0);
+  return json::serialize(json::object{{"roots", std::move(roots)}, {"met", base64(proxies)}});
 }
 
 Result<std::vector<RootRecord>> parse_records(const std::string& text) {
@@ -69,9 +104,19 @@ Result<std::vector<RootRecord>> parse_records(const std::string& text) {
                        .first_seen = time_at(root, "firstSeen"),
                        .bundle_pem = text_at(root, "bundle"),
                        .trust_domain = TrustDomain(text_at(root, "trustDomain")),
-                       .distrusted_at = time_at(root, "distrustedAt")});
+                       .distrusted_at = time_at(root, "distrustedAt"),
+                       .latest_not_after = time_at(root, "latestNotAfter"),
+                       .left_behind = text_at(root, "leftBehind")});
   }
   return records;
+}
+
+std::set<ProxyNumber> parse_met(const std::string& text) {
+  std::set<ProxyNumber> met;
+  const auto object = parse_json_object(text, kRecord);
+  if (object.ok())
+    for (const auto& [number, flags] : numbers_at(*object, "met")) met.insert(number);
+  return met;
 }
 
 std::string effect_of(const std::vector<RootRecord>& records) {
@@ -101,52 +146,94 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
 
 std::string to_text(const ReplicaView& view) {
   json::array lagging;
-  for (const std::string& name : view.proxies.lagging) lagging.emplace_back(name);
+  for (const std::string& name : view.lagging) lagging.emplace_back(name);
+  json::object ends;
+  for (const auto& [root, end] : view.latest_not_after) ends[root] = seconds_of(end);
+  std::string proxies;
+  std::size_t omitted = view.omitted;
+  for (const bool settled : {false, true})
+    for (const auto& [number, flags] : view.proxies) {
+      if ((flags == kConnected) != settled) continue;
+      if (proxies.size() < ReplicaView::kMostProxies * kNumberBytes)
+        append(proxies, number, flags);
+      else
+        omitted += (flags & kConnected) != 0;
+    }
   return json::serialize(json::object{{"follows", view.follows},
-                                      {"proxies", view.proxies.proxies},
-                                      {"bundleLag", view.proxies.bundle_lag},
-                                      {"leafLag", view.proxies.leaf_lag},
+                                      {"proxies", base64(proxies)},
+                                      {"omitted", omitted},
                                       {"ownLag", view.own_lag},
                                       {"lagging", std::move(lagging)},
-                                      {"young", view.young}});
+                                      {"young", view.young},
+                                      {"latestNotAfter", std::move(ends)}});
 }
 
 Result<ReplicaView> parse_view(const std::string& text) {
   OSM_TRY(const json::object object, parse_json_object(text, "a replica's report"));
   ReplicaView view{.follows = text_at(object, "follows"),
-                   .proxies = {.proxies = count_at(object, "proxies"),
-                               .bundle_lag = count_at(object, "bundleLag"),
-                               .leaf_lag = count_at(object, "leafLag"),
-                               .lagging = {}},
+                   .proxies = numbers_at(object, "proxies"),
+                   .omitted = count_at(object, "omitted"),
                    .own_lag = count_at(object, "ownLag"),
-                   .young = bool_at(object, "young").value_or(false)};
+                   .young = bool_at(object, "young").value_or(false),
+                   .latest_not_after = {}};
   for (const json::value& name : list_at(object, "lagging"))
-    if (name.is_string()) view.proxies.lagging.emplace_back(name.get_string());
+    if (name.is_string()) view.lagging.emplace_back(name.get_string());
+  const json::object& ends = map_at(object, "latestNotAfter");
+  for (const auto& end : ends) view.latest_not_after[end.key()] = time_at(ends, end.key());
   return view;
 }
 
-RotationEvidence sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
-                        std::size_t workloads) {
-  RotationEvidence seen{.complete = !views.empty(), .waiting_for = {}};
-  std::size_t connected = 0;
+ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
+                    const model::Table<model::WorkloadEntry>& workloads,
+                    const std::set<ProxyNumber>& met) {
+  ReplicaViews all{.evidence = {.complete = !views.empty(), .waiting_for = {}},
+                   .met = {},
+                   .latest_not_after = {}};
+  RotationEvidence& seen = all.evidence;
+  std::map<ProxyNumber, std::uint8_t> proxies;
+  for (const ProxyNumber number : met) proxies[number] = 0;
+  std::size_t omitted = 0, named = 0;
+  const auto name = [&](const std::string& lagging) {
+    if (++named <= ReplicaView::kMostNamed)
+      seen.lagging += (seen.lagging.empty() ? "" : ", ") + lagging;
+  };
   for (const auto& [replica, text] : views) {
     const Result<ReplicaView> view = parse_view(text);
+    if (view.ok())
+      for (const auto& [root, end] : view->latest_not_after)
+        all.latest_not_after[root] = std::max(all.latest_not_after[root], end);
     if (!view.ok() || view->follows != effect) {
       seen.complete = false;
       seen.waiting_for += (seen.waiting_for.empty() ? "replica " : ", ") + replica;
-      continue;
     }
-    for (const std::string& name : view->proxies.lagging)
-      seen.lagging += (seen.lagging.empty() ? "" : ", ") + name;
-    connected += view->proxies.proxies;
-    seen.bundle_lag += view->proxies.bundle_lag;
-    seen.leaf_lag += view->proxies.leaf_lag;
+    if (!view.ok()) continue;
+    // A report about an earlier record says which proxies are connected, but not what they hold.
+    for (const auto& [number, flags] : view->proxies) proxies[number] |= flags;
+    omitted += view->omitted;
+    for (const std::string& lagging : view->lagging) name(lagging);
     seen.own_lag += view->own_lag;
     seen.young = seen.young || view->young;
   }
   if (views.empty()) seen.waiting_for = "the replicas to be known";
-  seen.absent = workloads > connected ? workloads - connected : 0;
-  return seen;
+
+  for (const auto& [number, flags] : proxies) {
+    seen.bundle_lag += (flags & kLacksBundle) != 0;
+    seen.leaf_lag += (flags & kLacksLeaf) != 0;
+    seen.any_lag += (flags & (kLacksBundle | kLacksLeaf)) != 0;
+  }
+  for (const auto& workload : workloads) {
+    if (!workload->denied.empty()) continue;  // its proxy is refused
+    ++seen.workloads;
+    const ProxyNumber number = number_of(workload->proxy);
+    const std::uint8_t* flags = find_in(proxies, number);
+    if (flags) all.met.insert(number);
+    if ((flags || seen.young) && (!flags || (*flags & kConnected) == 0)) {
+      ++seen.absent;
+      name(workload->workload.name.str());
+    }
+  }
+  seen.absent -= std::min(seen.absent, omitted);
+  return all;
 }
 
 }  // namespace osm::inline v1::root_rotation

@@ -5,6 +5,7 @@
 //   input: '0', then a record; or '1', the number of workloads, then a line per replica: its
 //   report.
 #include <algorithm>
+#include <set>
 
 #include "fuzz/fuzz.hpp"
 #include "root_rotation/rotation_text.hpp"
@@ -23,6 +24,8 @@ void read_record(const std::string& text) {
   const auto again = parse_records(to_text(*records));
   require(again.ok() && *again == *records, "a record reads back as itself", text);
   require(effect_of(*again) == effect_of(*records), "equal records have one effect");
+  const std::set<ProxyNumber> met = parse_met(text);
+  require(parse_met(to_text(*records, met)) == met, "met proxies read back as themselves", text);
 
   const TrustDomains domains = domains_of(*records, TrustDomain("cluster.local"));
   require(std::ranges::includes(domains.allowed, domains.accepted),
@@ -37,35 +40,56 @@ void read_record(const std::string& text) {
   }
 }
 
+// The proxies of the mesh: a fixed one for each number.
+model::Table<model::WorkloadEntry> workloads_of(std::size_t count) {
+  std::vector<std::shared_ptr<const model::WorkloadEntry>> entries;
+  for (std::size_t i = 0; i < count; ++i) {
+    model::WorkloadEntry entry;
+    entry.proxy = {"shop", ProxyId("box-" + std::to_string(i)), WorkloadKind::kMachine};
+    entries.push_back(std::make_shared<const model::WorkloadEntry>(std::move(entry)));
+  }
+  return model::Table<model::WorkloadEntry>(std::move(entries));
+}
+
 void read_reports(Choices& choices) {
   const std::string effect = "the record in force";
-  const std::size_t workloads = choices.below(100);
+  const auto workloads = workloads_of(choices.below(100));
   std::map<std::string, std::string> views;
   bool all_follow = true;
-  RotationEvidence wanted;
+  std::set<ProxyNumber> reported;
+  std::size_t own_lag = 0, lacking = 0;
   while (!choices.empty() && views.size() < 10) {
     const std::string text = choices.line();
     views["replica-" + std::to_string(views.size())] = text;
     const auto view = parse_view(text);
-    if (view.ok()) {
-      const auto again = parse_view(to_text(*view));
-      require(again.ok() && *again == *view, "a report reads back as itself", text);
+    all_follow = all_follow && view.ok() && view->follows == effect;
+    if (!view.ok()) continue;
+    const auto again = parse_view(to_text(*view));
+    require(again.ok() && *again == *view, "a report reads back as itself", text);
+    own_lag += view->own_lag;
+    for (const auto& [number, flags] : view->proxies) {
+      reported.insert(number);
+      lacking += (flags & (kLacksBundle | kLacksLeaf)) != 0;
     }
-    const bool follows = view.ok() && view->follows == effect;
-    all_follow = all_follow && follows;
-    if (!follows) continue;
-    wanted.bundle_lag += view->proxies.bundle_lag;
-    wanted.leaf_lag += view->proxies.leaf_lag;
-    wanted.own_lag += view->own_lag;
   }
-  const RotationEvidence seen = sum_up(views, effect, workloads);
+  const ReplicaViews all = sum_up(views, effect, workloads, {});
+  const RotationEvidence& seen = all.evidence;
   require(seen.complete == (all_follow && !views.empty()),
           "evidence is complete if every replica follows the record");
   require(seen.complete == seen.waiting_for.empty(), "a replica that is waited for has a name");
-  require(seen.bundle_lag == wanted.bundle_lag && seen.leaf_lag == wanted.leaf_lag &&
-              seen.own_lag == wanted.own_lag,
-          "only replicas that follow the record count");
-  require(seen.absent <= workloads, "no more workloads are absent than there are");
+  require(seen.own_lag == own_lag, "each replica's own certificates count");
+  require(seen.any_lag <= lacking && seen.any_lag <= reported.size(),
+          "a proxy counts once, at however many replicas it lacks something");
+  require(seen.bundle_lag <= seen.any_lag && seen.leaf_lag <= seen.any_lag,
+          "what lacks one thing lacks something");
+  require(seen.absent <= seen.workloads && seen.workloads == workloads.size(),
+          "no more workloads are absent than there are");
+  require(seen.young || seen.absent <= reported.size(),
+          "only workloads whose proxy was connected once are absent");
+  require(std::ranges::includes(reported, all.met), "nobody met who is not reported");
+  const ReplicaViews later = sum_up({}, effect, workloads, all.met);
+  require(later.met == all.met && later.evidence.absent == all.met.size(),
+          "who was connected once is absent when no replica reports it");
 }
 
 void run(Choices choices) {

@@ -32,11 +32,12 @@ struct Rotation {
   std::vector<RootWish> wishes;
   RotationEvidence evidence{.complete = true};
   WallTime now = kStart;
+  seconds max_wait = kLeaf;
   std::map<std::string, std::string> waiting;
 
   // Result: true if a root entered another state.
   bool step() {
-    RotationStep next = next_step({records, wishes, evidence, now, kLeaf});
+    RotationStep next = next_step({records, wishes, evidence, now, kLeaf, max_wait});
     waiting = std::move(next.waiting);
     const std::vector<RootRecord> before = std::exchange(records, next.records);
     return !std::equal(before.begin(), before.end(), records.begin(), records.end(),
@@ -48,6 +49,9 @@ struct Rotation {
     for (const RootRecord& record : records)
       if (record.name == name) return record.state;
     return RootState::kInactive;
+  }
+  RootRecord& record(const std::string& name) {
+    return *std::ranges::find(records, name, &RootRecord::name);
   }
   void settle() {
     while (step()) now += seconds(1);
@@ -86,7 +90,7 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("next") == RootState::kSigning);
     CHECK(it.state("old") == RootState::kDraining);
 
-    it.evidence = {.complete = true, .leaf_lag = 1};
+    it.evidence = {.complete = true, .leaf_lag = 1, .any_lag = 1};
     CHECK_FALSE(it.step());
     CHECK(it.waiting["old"] == "waits for 1 proxies with a certificate of another root");
     it.evidence = {.complete = true};
@@ -106,10 +110,10 @@ TEST_SUITE("root_rotation::next_step") {
              Row{{.complete = false, .waiting_for = "replica b"},
                  "waits for replica b",
                  "waits for replica b"},
-             Row{{.complete = true, .bundle_lag = 2},
+             Row{{.complete = true, .bundle_lag = 2, .any_lag = 2},
                  "waits for 2 proxies without the newest trust bundle",
                  "waits for 2 proxies without the newest trust bundle"},
-             Row{{.complete = true, .leaf_lag = 3},
+             Row{{.complete = true, .leaf_lag = 3, .any_lag = 3},
                  ok,
                  "waits for 3 proxies with a certificate of another root"},
              Row{{.complete = true, .own_lag = 1},
@@ -212,6 +216,65 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("old") == RootState::kInactive);
   }
 
+  TEST_CASE("few silent or absent proxies hold a step for a bounded time, however they do it") {
+    struct Row {
+      RotationEvidence evidence;
+      bool few;
+    };
+    for (const Row& row : {
+             Row{{.complete = true, .bundle_lag = 1, .leaf_lag = 1, .any_lag = 1}, true},
+             Row{{.complete = true, .bundle_lag = 4, .leaf_lag = 4, .any_lag = 4, .absent = 6},
+                 true},
+             Row{{.complete = true, .bundle_lag = 5, .leaf_lag = 5, .any_lag = 5, .absent = 6},
+                 false},
+             Row{{.complete = true, .absent = 11}, false},
+             Row{{.complete = true, .workloads = 1099, .absent = 11}, false},
+             Row{{.complete = true, .workloads = 1100, .absent = 11}, true},
+         }) {
+      CAPTURE(row.evidence.absent);
+      Rotation it = Rotation::under_way();
+      it.max_wait = seconds(60);
+      const auto passes_after = [&](seconds wait) {
+        it.step();  // every replica acts on the state from here on
+        it.now += wait - seconds(1);
+        CHECK_FALSE(it.step());
+        it.now += seconds(1);
+        it.evidence.young = true;  // they may be on their way to a controller that has just started
+        CHECK_FALSE(it.step());
+        it.evidence.young = false;
+        CHECK(it.step());
+      };
+      it.evidence = row.evidence;
+      it.evidence.lagging = "shop/a";
+      passes_after(row.few ? it.max_wait : kLeaf);
+      REQUIRE(it.state("next") == RootState::kSigning);
+      CHECK(it.record("next").left_behind.find("(shop/a)") != std::string::npos);
+      it.evidence.own_lag = 1;  // what is ours holds it for as long as it takes
+      it.step();
+      it.now += kLeaf;
+      CHECK_FALSE(it.step());
+      CHECK(it.waiting["old"] == "waits for 1 certificates of the control plane");
+      it.evidence.own_lag = 0;
+      CHECK(it.step());
+      CHECK(it.state("old") == RootState::kInactive);
+    }
+  }
+
+  TEST_CASE("a root whose certificates have all ended waits for no proxy") {
+    Rotation it = Rotation::under_way();
+    it.evidence = {.complete = true};
+    it.step();
+    REQUIRE(it.state("old") == RootState::kDraining);
+    it.record("old").latest_not_after = it.now + hours(1);
+    it.evidence = {.complete = true, .leaf_lag = 50, .any_lag = 50};
+    it.step();
+    it.now += hours(1) - seconds(2);
+    CHECK_FALSE(it.step());
+    it.now += seconds(2);
+    CHECK(it.step());
+    CHECK(it.state("old") == RootState::kInactive);
+  }
+
   TEST_CASE("the only root that can sign goes on signing") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
@@ -289,7 +352,7 @@ TEST_SUITE("root_rotation::next_step") {
   TEST_CASE("a distrusted root ends at once, whatever holds it, and no wish brings it back") {
     Rotation it = Rotation::under_way();
     it.evidence = {.complete = false, .bundle_lag = 1, .waiting_for = "a replica"};
-    auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, "old");
+    auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf, kLeaf}, "old");
     REQUIRE(cut.ok());
     it.records = *cut;
     CHECK(it.state("old") == RootState::kInactive);
@@ -311,7 +374,7 @@ TEST_SUITE("root_rotation::next_step") {
       it.wishes = {wish("old", role), wish("next", RootRole::kActive)};
       it.settle();
       REQUIRE(is_trusted(it.state("old")));
-      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, "old");
+      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf, kLeaf}, "old");
       REQUIRE(cut.ok());
       it.records = *cut;
       CHECK(it.state("old") == RootState::kInactive);
@@ -325,7 +388,7 @@ TEST_SUITE("root_rotation::next_step") {
     it.settle();
     it.wishes.push_back({.name = "next", .role = RootRole::kActive, .fault = "is away"});
     for (const char* name : {"old", "nobody"}) {
-      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf}, name);
+      const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf, kLeaf}, name);
       REQUIRE_FALSE(cut.ok());
       CHECK(cut.error().code ==
             (std::string(name) == "old" ? ErrorCode::kInvalidArgument : ErrorCode::kNotFound));
@@ -419,10 +482,13 @@ TEST_SUITE("root_rotation::next_step") {
           ++seen.absent;
           continue;
         }
-        seen.bundle_lag += node.trusts != trusted(it.records) ||
-                           node.accepts != accepted(it.records) ||
-                           node.allows != allowed(it.records);
-        seen.leaf_lag += node.leaf != signer(it.records);
+        const bool lacks_bundle = node.trusts != trusted(it.records) ||
+                                  node.accepts != accepted(it.records) ||
+                                  node.allows != allowed(it.records);
+        const bool lacks_leaf = node.leaf != signer(it.records);
+        seen.bundle_lag += lacks_bundle;
+        seen.leaf_lag += lacks_leaf;
+        seen.any_lag += lacks_bundle || lacks_leaf;
       }
       return seen;
     };

@@ -10,182 +10,16 @@
 #include <vector>
 
 #include "base/openssl.hpp"
-#include "certificate/local_issuer.hpp"
-#include "osm/certificate/make_manager.hpp"
-#include "osm/notifier.hpp"
-#include "osm/testing/capturing_sinks.hpp"
-#include "osm/testing/manual_clock.hpp"
-#include "osm/testing/manual_executor.hpp"
-#include "osm/testing/memory_mesh_spec.hpp"
-#include "root_rotation/rotation_text.hpp"
-#include "root_rotation/target.hpp"
-
-namespace {
+#include "rotation_rig.hpp"
 
 using namespace osm;
+using namespace osm::root_rotation::rig;
 using root_rotation::RootRecord;
 using root_rotation::RootState;
 using std::chrono::hours;
 using std::chrono::seconds;
 
-// One record, as a cluster would keep it.
-class MemoryRecord final : public RotationRecord {
- public:
-  std::string name() const override { return "the record"; }
-  Result<Text> load() override { return Text{text, std::to_string(version)}; }
-  Status store(const Text& next) override {
-    if (next.version != std::to_string(version)) return Error{ErrorCode::kConflict, "changed"};
-    text = next.text;
-    ++version;
-    return {};
-  }
-  std::string text;
-  int version = 0;
-};
-
-// Reports of all replicas, and each one's way to them.
-struct Wall {
-  std::map<std::string, std::string> said;
-  Notifier<> changed;
-};
-class WallBoard final : public ReplicaBoard {
- public:
-  WallBoard(Wall& wall, std::string name) : wall_(wall), name_(std::move(name)) {}
-  Status publish(const std::string&, std::string text) override {
-    if (std::exchange(wall_.said[name_], text) != text) wall_.changed.notify();
-    return {};
-  }
-  Result<std::map<std::string, std::string>> read(const std::string&) const override {
-    return wall_.said;
-  }
-  Subscription subscribe(std::function<void()> on_change) override {
-    return wall_.changed.subscribe(std::move(on_change));
-  }
-
- private:
-  Wall& wall_;
-  const std::string name_;
-};
-
-struct NoRandom final : Rng {
-  std::uint64_t next() override { return 0; }
-};
-
-const TrustDomain kDomain("cluster.local");
-
-std::shared_ptr<certificate::Issuer> new_ca(const Clock& clock,
-                                            const TrustDomain& domain = kDomain) {
-  const certificate::PrivateKey pem = certificate::make_root_pem(clock).value();
-  return certificate::make_local_issuer(pem.pem(), domain, clock).value();
-}
-
-// Shared by all replicas.
-struct Mesh {
-  testing::ManualClock clock;
-  testing::CapturingLog log;
-  testing::CapturingMetrics metrics;
-  NoRandom rng;
-  testing::MemoryMeshSpec spec;
-  MemoryRecord record;
-  Wall wall;
-  std::shared_ptr<certificate::Issuer> own = new_ca(clock);
-  std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
-
-  Mesh() { spec.set_synced(true); }
-  Runtime runtime(Executor& executor) { return {executor, executor, clock, rng, log, metrics}; }
-  void wish(const std::string& name, RootRole role, const TrustDomain& domain = kDomain) {
-    spec.put(MeshRootCertificate{.name = name, .trust_domain = domain, .role = role});
-  }
-  std::map<std::string, RootState> states() const {
-    std::map<std::string, RootState> states;
-    const auto records = root_rotation::parse_records(record.text);
-    for (const RootRecord& root : records.value()) states[root.name] = root.state;
-    return states;
-  }
-};
-
-// A control plane whose proxies report what the test says.
-struct Served final : root_rotation::Target {
-  Status set_trust_domains(const TrustDomains& domains) override {
-    told.push_back(domains);
-    return {};
-  }
-  Result<model::CertificateProgress> certificate_progress(
-      const model::CertificateGoal&) const override {
-    return progress;
-  }
-  void recall_proxies(const std::string& issuer_key_id) override {
-    recalled.push_back(issuer_key_id);
-  }
-
-  void root_problems_changed() override { ++problem_changes; }
-
-  model::CertificateProgress progress;
-  std::vector<TrustDomains> told;
-  std::vector<std::string> recalled;
-  int problem_changes = 0;
-};
-
-struct Replica {
-  Replica(Mesh& m, const std::string& name, Served* served = nullptr)
-      : mesh(m), executor(m.clock), board(m.wall, name) {
-    rotation = RootRotation::start({.runtime = mesh.runtime(executor),
-                                    .spec = mesh.spec,
-                                    .record = mesh.record,
-                                    .board = &board,
-                                    .own = mesh.own,
-                                    .make_issuer = [this](const MeshRootCertificate& root)
-                                        -> Result<std::shared_ptr<certificate::Issuer>> {
-                                      auto& ca = mesh.cas[root.name];
-                                      if (!ca) ca = new_ca(mesh.clock, root.trust_domain);
-                                      return ca;
-                                    },
-                                    .trust_domain = kDomain,
-                                    .proxy_recall_interval = seconds(5)})
-                   .value();
-    manager = certificate::make_manager(
-        {.issuer = rotation->issuer(),
-         .runtime = {executor, executor, mesh.clock, mesh.rng, mesh.log, mesh.metrics}});
-    REQUIRE(manager->issue_certificate(subject(rotation->trust_domains().signing), hours(24)).ok());
-    if (served) REQUIRE(rotation->attach(*served).ok());
-    rotation->follow({.manager = *manager,
-                      .leads = [this] { return leads; },
-                      .on_trust_domains = [this](const auto& domains) { return rename(domains); }});
-  }
-  ~Replica() { rotation->stop(); }
-
-  static certificate::Subject subject(const TrustDomain& domain) {
-    return {CommonName("web.shop." + domain.str()), spiffe_id(domain, {"shop", "web"})};
-  }
-  // As whoever keeps certificates does.
-  Status rename(const TrustDomains& domains) {
-    told.push_back(domains);
-    if (deaf) return Error{ErrorCode::kUnavailable, "not now"};
-    if (auto issued = manager->issue_certificate(subject(domains.signing), hours(24)); !issued)
-      return issued.error();
-    for (const auto& held : manager->list_certificates())
-      if (held->subject != subject(domains.signing))
-        manager->release_certificate(held->subject.common_name);
-    return {};
-  }
-  certificate::CertificatePtr leaf() { return manager->list_certificates().at(0); }
-
-  Mesh& mesh;
-  bool leads = true;
-  bool deaf = false;
-  std::vector<TrustDomains> told;
-  testing::ManualExecutor executor;
-  WallBoard board;
-  std::unique_ptr<RootRotation> rotation;
-  std::unique_ptr<certificate::Manager> manager;
-};
-
-void run(Mesh& mesh, std::vector<Replica*> replicas, int rounds = 60) {
-  for (int i = 0; i < rounds; ++i) {
-    for (Replica* replica : replicas) replica->executor.run_until_idle();
-    mesh.clock.advance(seconds(1));
-  }
-}
+namespace {
 
 // Why a replica with this flag and no CA but its own does not start.
 Error refusal_to_start(Mesh& mesh, const TrustDomain& domain) {
@@ -304,7 +138,7 @@ TEST_SUITE("root_rotation::RootRotation") {
   TEST_CASE("proxies with another root's certificate hold a draining root and are recalled") {
     Mesh mesh;
     Served served;
-    served.progress = {.workloads = 1, .proxies = 1, .leaf_lag = 1, .lagging = {"shop/web"}};
+    served.proxies = {{"web"}, {{"web", {.leaf = true}}}};
     Replica a(mesh, "a", &served);
     run(mesh, {&a}, 3);
     CHECK(served.told == std::vector<TrustDomains>{kDomain});
@@ -319,7 +153,7 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(served.recalled == std::vector<std::string>(4, a.leaf()->issuer_key_id));
     CHECK(mesh.states().at(kOwnRoot) == RootState::kDraining);
 
-    served.progress.leaf_lag = 0;
+    served.proxies.connected["web"] = {};
     run(mesh, {&a}, 5);
     CHECK(mesh.states().at(kOwnRoot) == RootState::kInactive);
   }
@@ -464,7 +298,7 @@ TEST_SUITE("root_rotation::RootRotation") {
   TEST_CASE("an operator ends a stolen root though a silent proxy holds the rotation") {
     Mesh mesh;
     Served served;
-    served.progress = {.workloads = 2, .proxies = 2, .bundle_lag = 1, .lagging = {"shop/silent"}};
+    served.proxies = {{"silent", "web"}, {{"silent", {.bundle = true}}, {"web", {}}}};
     Replica replica(mesh, "a", &served);
     mesh.wish("next", RootRole::kActive);
     run(mesh, {&replica}, 20);
@@ -635,14 +469,22 @@ TEST_SUITE("root_rotation::RootRotation") {
          .signed_at = WallTime(seconds(4)),
          .first_seen = WallTime(seconds(3)),
          .bundle_pem = "pem\n\"x\"",
-         .trust_domain = TrustDomain("new.example")},
+         .trust_domain = TrustDomain("new.example"),
+         .latest_not_after = WallTime(seconds(7)),
+         .left_behind = "1 proxies (shop/web)"},
         {.name = "b", .state = RootState::kClosing, .trust_domain = TrustDomain("old.example")}};
-    CHECK(root_rotation::parse_records(root_rotation::to_text(records)).value() == records);
+    const std::set<root_rotation::ProxyNumber> met{1, (1ULL << 44) - 1};
+    const std::string text = root_rotation::to_text(records, met);
+    CHECK(root_rotation::parse_records(text).value() == records);
+    CHECK(root_rotation::parse_met(text) == met);
     const root_rotation::ReplicaView view{
         .follows = "f",
-        .proxies = {.proxies = 1, .bundle_lag = 2, .leaf_lag = 3, .lagging = {"shop/web"}},
+        .proxies = {{1, 0}, {(1ULL << 44) - 1, root_rotation::kConnected}},
+        .omitted = 2,
+        .lagging = {"shop/web"},
         .own_lag = 4,
-        .young = true};
+        .young = true,
+        .latest_not_after = {{"a", WallTime(seconds(7))}}};
     CHECK(root_rotation::parse_view(root_rotation::to_text(view)).value() == view);
     for (const char* broken : {"", "[]", "{", "{\"roots\":[{}]}", "{\"roots\":[{\"name\":\"a\"}]}"})
       CHECK_FALSE(root_rotation::parse_records(broken).ok());

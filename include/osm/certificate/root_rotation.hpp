@@ -95,6 +95,11 @@ struct RootRotationOptions {
   // interval ends the rotation sooner. A long one makes proxies that have no newer certificate yet
   // reconnect less often.
   std::chrono::seconds proxy_recall_interval{30};
+  // A step waits no longer than this for a few proxies that do not acknowledge it or are not
+  // connected: ten, or one in a hundred of the workloads. For more it waits until the longest
+  // workload certificate has ended. A proxy that the rotation went on without may need new
+  // bootstrap files.
+  std::chrono::seconds max_wait = std::chrono::hours(1);
 };
 
 // The parts of this process that take part in the rotation, beside its control plane.
@@ -118,11 +123,15 @@ struct RootStatus {
   std::string role;   // in the object: "active", "passive", "inactive"; "" if there is no object
   WallTime since;
   std::string waiting_for;  // empty: it waits for nothing
+  // Proxies that the rotation to this root went on without; empty: none.
+  std::string left_behind{};
   TrustDomain trust_domain{};
   // While the root is trusted: SHA-256 of its certificate, hex, and the end of the first
   // certificate of its CA to end. Otherwise empty.
   std::string fingerprint{};
   std::optional<WallTime> not_after{};
+  // The latest end among the certificates that it signed, in full hours; absent: none is known.
+  std::optional<WallTime> latest_not_after{};
 };
 
 // Roots that are wanted and end within 30 days (kRootEnding) or have ended (kCertificateExpired).

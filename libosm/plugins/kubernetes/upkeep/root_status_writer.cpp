@@ -46,8 +46,11 @@ void RootStatusWriter::write_all() {
       written_.erase(root.name);
       continue;
     }
+    std::string message = root.waiting_for;
+    if (message.empty() && !root.left_behind.empty())
+      message = "went on without " + root.left_behind;
     const Said said{text_at(map_at(*object->document, "metadata"), "uid"), root.state,
-                    root.waiting_for.substr(0, kMaxMessageBytes)};
+                    message.substr(0, kMaxMessageBytes)};
     const Said* before = find_in(written_, root.name);
     if (before && *before == said) continue;
     if (!may_write_() || !budget_.take()) return;

@@ -1,0 +1,164 @@
+// Proxies and replicas as evidence of a rotation: those that hold a step, and for how long.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rotation_rig.hpp"
+
+using namespace osm;
+using namespace osm::root_rotation::rig;
+using root_rotation::RootRecord;
+using root_rotation::RootState;
+using std::chrono::hours;
+using std::chrono::seconds;
+
+TEST_SUITE("root_rotation evidence") {
+  TEST_CASE("a silent proxy holds a step for max_wait, and is named then") {
+    Mesh mesh;
+    Served served;
+    served.proxies = {{"silent", "web"}, {{"silent", {.bundle = true, .leaf = true}}, {"web", {}}}};
+    Replica replica(mesh, "a", &served);
+    run(mesh, {&replica}, 200);  // it is no longer young
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&replica}, 590);
+    CHECK(mesh.states()["next"] == RootState::kValidating);
+    run(mesh, {&replica}, 20);
+    CHECK(mesh.states()["next"] == RootState::kSigning);
+    run(mesh, {&replica}, 620);
+    CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
+    const RootStatus next = status_of(replica, "next");
+    CHECK(next.left_behind.find("(shop/silent)") != std::string::npos);
+    CHECK(next.waiting_for.empty());
+    CHECK(mesh.log.count("root rotation goes on without some proxies") == 2);
+  }
+
+  TEST_CASE("a workload whose proxy was never connected holds no step") {
+    Mesh mesh;
+    Served served;
+    served.proxies = {{"pending", "web"}, {{"web", {}}}};
+    Replica replica(mesh, "a", &served);
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&replica}, 60);
+    CHECK(mesh.states()["next"] == RootState::kValidating);  // it may be reconnecting
+    CHECK(status_of(replica, "next").waiting_for.find("(shop/pending)") != std::string::npos);
+    run(mesh, {&replica}, 120);
+    CHECK(mesh.states()["next"] == RootState::kSigning);
+    CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
+    CHECK(status_of(replica, "next").left_behind.empty());
+  }
+
+  TEST_CASE("a proxy that is away holds a step, also after all replicas started anew") {
+    Mesh mesh;
+    Served first, second;
+    first.proxies = {{"box", "web"}, {{"box", {}}, {"web", {}}}};
+    second.proxies = {{"box", "web"}, {}};
+    auto a = std::make_unique<Replica>(mesh, "a", &first);
+    auto b = std::make_unique<Replica>(mesh, "b", &second);
+    b->leads = false;
+    run(mesh, {a.get(), b.get()}, 20);
+    first.proxies.connected.erase("box");
+    SUBCASE("the replicas stay") {}
+    SUBCASE("the one that it was connected to is gone") {
+      mesh.wish("next", RootRole::kActive);
+      a = nullptr;
+      mesh.wall.said.erase("a");
+      second.proxies.connected = {{"web", {}}};
+      b->leads = true;
+    }
+    SUBCASE("both start anew during the rotation") {
+      mesh.wish("next", RootRole::kActive);
+      run(mesh, {a.get(), b.get()}, 20);
+      a = nullptr;
+      b = nullptr;
+      mesh.wall.said.clear();
+      a = std::make_unique<Replica>(mesh, "a", &first);
+    }
+    mesh.wish("next", RootRole::kActive);
+    std::vector<Replica*> live;
+    for (Replica* replica : {a.get(), b.get()})
+      if (replica) live.push_back(replica);
+    run(mesh, live, 300);
+    CHECK(mesh.states()["next"] == RootState::kValidating);
+    CHECK(status_of(*live[0], "next").waiting_for ==
+          "waits for 1 workloads whose proxy is not connected (shop/box)");
+    (a ? first : second).proxies.connected["box"] = {};
+    run(mesh, live, 20);
+    CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
+  }
+
+  TEST_CASE("a denied workload holds no step: its proxy is refused") {
+    model::WorkloadEntry denied;
+    denied.proxy = proxy_of("box");
+    denied.denied = "Denylist osm-system/stolen denies it";
+    const auto all = root_rotation::sum_up(
+        {{"a", root_rotation::to_text(root_rotation::ReplicaView{.follows = "f"})}}, "f",
+        model::Table<model::WorkloadEntry>({std::make_shared<const model::WorkloadEntry>(denied)}),
+        {root_rotation::number_of(denied.proxy)});
+    CHECK(all.evidence.absent == 0);
+  }
+
+  TEST_CASE("evidence is of sets: a proxy at two replicas hides no other that is absent") {
+    const Proxies mesh{{"a", "b", "c"}, {}};
+    const auto number = [](const char* name) { return root_rotation::number_of(proxy_of(name)); };
+    using namespace root_rotation;
+    const ReplicaView left{.follows = "f", .proxies = {{number("a"), kConnected | kLacksLeaf}}};
+    const ReplicaView right{.follows = "f",
+                            .proxies = {{number("a"), kConnected}, {number("b"), kConnected}}};
+    const std::map<std::string, std::string> views{{"l", to_text(left)}, {"r", to_text(right)}};
+    const ReplicaViews all = sum_up(views, "f", mesh.table(), {number("c")});
+    CHECK(all.evidence.complete);
+    CHECK(all.evidence.workloads == 3);
+    CHECK(all.evidence.absent == 1);
+    CHECK(all.evidence.lagging == "shop/c");
+    CHECK(all.evidence.leaf_lag == 1);
+    CHECK(all.evidence.any_lag == 1);
+    CHECK(all.met == std::set<ProxyNumber>{number("a"), number("b"), number("c")});
+  }
+
+  TEST_CASE("a report of more proxies than the board takes keeps those that matter") {
+    using namespace root_rotation;
+    ReplicaView view{.follows = "f"};
+    const std::size_t more = ReplicaView::kMostProxies + 5;
+    for (ProxyNumber number = 0; number < more; ++number) view.proxies[number] = kConnected;
+    view.proxies[more - 1] = kConnected | kLacksBundle;
+    view.proxies[more - 2] = 0;
+    const std::string text = to_text(view);
+    CHECK(text.size() < 100'000);
+    const ReplicaView read = parse_view(text).value();
+    CHECK(read.proxies.size() == ReplicaView::kMostProxies);
+    CHECK(read.omitted == 5);
+    CHECK(read.proxies.at(more - 1) == (kConnected | kLacksBundle));
+    CHECK(read.proxies.at(more - 2) == 0);
+  }
+
+  TEST_CASE("the latest end among the certificates of each root is recorded") {
+    Mesh mesh;
+    Replica a(mesh, "a"), b(mesh, "b");
+    b.leads = false;
+    REQUIRE(b.manager
+                ->issue_certificate(
+                    {CommonName("box.shop.cluster.local"), spiffe_id(kDomain, {"shop", "box"})},
+                    hours(240))
+                .ok());
+    const WallTime longest = mesh.clock.wall_now() + hours(240);
+    run(mesh, {&a, &b}, 15);
+    const auto recorded = [&](const std::string& name) {
+      for (const RootRecord& root : root_rotation::parse_records(mesh.record.text).value())
+        if (root.name == name) return root.latest_not_after;
+      return WallTime{};
+    };
+    CHECK(recorded(kOwnRoot) >= longest);
+    CHECK(recorded(kOwnRoot) < longest + hours(1));
+    CHECK(status_of(a, kOwnRoot).latest_not_after == recorded(kOwnRoot));
+    const int version = mesh.record.version;
+    run(mesh, {&a, &b}, 60);
+    CHECK(mesh.record.version == version);  // nothing is written at rest
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a, &b});
+    CHECK(recorded("next") > mesh.clock.wall_now() + hours(23));
+    CHECK(recorded("next") < mesh.clock.wall_now() + hours(25));
+  }
+}
