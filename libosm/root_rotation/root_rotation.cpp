@@ -29,7 +29,8 @@ constexpr const char* kTopic = "roots";
 constexpr seconds kInMotion{1};  // time between looks while a step is awaited
 constexpr seconds kAtRest{10};
 constexpr seconds kSyncBound{60};
-constexpr seconds kComeBack{120};  // in which proxies reconnect to a replica that started
+// Time in which proxies reconnect to a replica that started; max_wait if that is shorter.
+constexpr seconds kComeBack{120};
 // The longest life of leaves that were issued before a change of MeshConfig.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
@@ -315,7 +316,8 @@ class Rotation final : public RootRotation {
     if (participants_->kept_lag && leads()) view.own_lag += participants_->kept_lag().value_or(1);
     if (!target_) return view;
     const certificate::CertificatePtr newest = example();
-    view.young = options_.runtime.clock.steady_now() - followed_since_ < kComeBack;
+    view.young = options_.runtime.clock.steady_now() - followed_since_ <
+                 std::min(kComeBack, options_.max_wait);
     auto progress =
         target_->certificate_progress({.issuer_id = id,
                                        .issuer_key_id = newest ? newest->issuer_key_id : "",

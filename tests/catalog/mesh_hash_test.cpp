@@ -68,5 +68,9 @@ TEST_SUITE("catalog::MeshHash") {
     add(mesh);
     mesh.accepted_domains = {TrustDomain("cluster.local")};
     add(mesh);
+    Denials denied;
+    denied.accounts[identity("buyer")];
+    mesh.denied = shared(denied);
+    add(mesh);
   }
 }

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -227,9 +228,13 @@ class EtcdCa(RootCase):
         load = meshcase.Load(client, interval=0.05)
         self.addCleanup(load.stop)
         name = re.search(r'"replica":"([^"]+)"', self.second.text()).group(1)
-        # Without its new streams, a proxy key that is used at both would not be noticed.
-        wait_for("what it says is in etcd", lambda: {"roots", "new-streams"} <= set(json.loads(
-            self.value(f"{KEY}/replicas/{name}"))))
+        # Without its new streams, a proxy key that is used at both would not be noticed. Without
+        # the proxies that it met, nobody would know that one of them is away.
+        def told():
+            texts = json.loads(self.value(f"{KEY}/replicas/{name}"))
+            return "new-streams" in texts and json.loads(texts["roots"])["proxies"]
+
+        wait_for("what it says is in etcd", told, 30)
 
         firewall = ("OUTPUT", "-p", "tcp", "--dport", str(PORT), "-j", "DROP")
         machine.namespace.run("iptables", "-A", *firewall)
@@ -260,6 +265,38 @@ class EtcdCa(RootCase):
               for of in (None, state)])
         load.check(self)
         load.stop()
+
+    def test_a_rotation_goes_on_when_the_controller_that_leads_it_is_killed(self):
+        self.start_etcd()
+        client, server = self.add_client_and_server()
+        self.rig.start_controller(*self.arguments())
+        machine, state = self.start_second_controller()
+        server.controller = f"{machine.address}:{ADS_PORT}"
+        for one in (client, server):
+            one.start_proxy()
+        self.serve(server)
+        self.wait_for_status(client, 200, "server.server")
+        load = meshcase.Load(client, interval=0.05)
+        self.addCleanup(load.stop)
+        self.rig.mesh.write("roots.yaml", root("next"))
+        self.wait_for_states(next="signing", own="draining")  # the machines renew nothing yet
+        self.assertNotIn("another state", self.second.text())
+
+        self.rig.stop_controller(signal.SIGKILL)
+        steps = self.rig.controller.text().count("another state")
+        with self.subTest("the other one leads when the lease has ended"):
+            wait_for("it waits for the proxies of both", lambda: re.search(
+                r"waits for 1 proxies with a certificate of another root, 1 workloads whose proxy "
+                r"is not connected \(.*client/client", self.roots(state)["(own)"]["waiting_for"]), 40)
+        self.rig.start_controller(*self.arguments())
+        for one in (client, server):
+            keep_renewing(one)
+        for known_by in (None, state):
+            self.wait_for_states(state=known_by, next="signing", own="inactive", timeout=60)
+        self.assertIn("another state", self.second.text())
+        self.assertEqual(self.rig.controller.text().count("another state"), steps)
+        load.stop()
+        self.assertEqual(load.failures, [])
 
     def test_the_record_of_a_controller_that_was_alone_moves_into_etcd_once(self):
         self.start_etcd()

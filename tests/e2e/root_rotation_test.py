@@ -7,11 +7,11 @@ import re
 import shutil
 import signal
 
-from lib.mesh import meshcase
+from lib.mesh import meshcase, objects
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
 from lib.mesh.roots import RootCase, root
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
 
@@ -124,6 +124,54 @@ class RootRotation(RootCase):
                  self.roots().get("next", {}).get("waiting_for", ""))
         self.assertEqual(self.roots()["(own)"]["state"], "signing")
         self.wait_for_status(self.client, 200, HOST)
+
+
+class Stragglers(RootCase):
+    """Who does not answer, or never came, holds a rotation for a bounded time."""
+
+    def test_a_rotation_goes_on_without_a_silent_proxy_and_names_it(self):
+        self.rig.controller_flags += ("--rotation-max-wait", "20")
+        client, server = self.add_client_and_server()
+        silent = self.add_machine("silent", "10.200.0.13")
+        self.rig.mesh.write("silent.yaml", objects.target(
+            "server", "also", "server", [("silent", "silent")],
+            ("HTTPRouteGroup", "routes", ["books"])))
+        self.rig.mesh.write("never.yaml", objects.namespace("never"),
+                            objects.account("never", "never"),
+                            objects.machine("never", "never", "10.200.0.14", "never"))
+        self.start_mesh()
+        self.serve(server)
+        for machine in (client, silent):
+            self.wait_for_status(machine, 200, HOST)
+        for machine in (client, server):
+            keep_renewing(machine)
+        silent.freeze_proxy()
+        load = meshcase.Load(client)
+        self.addCleanup(load.stop)
+        self.rig.mesh.write("roots.yaml", root("next"))
+        self.wait_for_states(next="validating", own="signing")
+        def named():
+            waits = self.roots()["next"]["waiting_for"]
+            if "silent/silent" not in waits:
+                raise NotYet(waits)
+            return True
+
+        wait_for("the silent proxy is named", named)
+        self.wait_for_states(next="signing", own="inactive", timeout=90)
+        with self.subTest("its name stays, for whoever mends the machine"):
+            left = self.roots()["next"]["left_behind"]
+            self.assertIn("silent/silent", left)
+            self.assertNotIn("client/client", left)
+            self.assertNotIn("never/never", left)
+            self.assertIn("went on without", self.rig.osm("certificate", "status"))
+            self.assertIn("root rotation goes on without some proxies", self.rig.controller.text())
+        load.stop()
+        self.assertEqual(load.failures, [])
+        with self.subTest("the machine comes back with new bootstrap files"):
+            silent.stop_proxy(signal.SIGKILL)
+            silent.bootstrap()
+            silent.start_proxy()
+            wait_for("it is connected", lambda: "silent" in self.proxies())
 
 
 if __name__ == "__main__":

@@ -146,7 +146,8 @@ TEST_SUITE("root_rotation evidence") {
     const WallTime longest = mesh.clock.wall_now() + hours(240);
     run(mesh, {&a, &b}, 15);
     const auto recorded = [&](const std::string& name) {
-      for (const RootRecord& root : root_rotation::parse_records(mesh.record.text).value())
+      const auto records = root_rotation::parse_records(mesh.record.text);
+      for (const RootRecord& root : records.value())
         if (root.name == name) return root.latest_not_after;
       return WallTime{};
     };

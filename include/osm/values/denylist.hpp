@@ -39,6 +39,7 @@ struct OSM_API Denials {
   std::map<ServiceIdentity, Denial> accounts;
   std::map<ProxyId, Denial> proxies;
 
+  // True if nothing is denied.
   bool empty() const { return accounts.empty() && proxies.empty(); }
   // The denial of a proxy, by its UUID or its account; null: it is not denied. Lifetime: this
   // value's.

@@ -29,7 +29,7 @@ class Policy {
       : key(std::move(object)),
         reach(std::move(concerned)),
         content_(std::make_shared<const T>(std::move(content))),
-        type_(&TypeId<T>::here),
+        type_(&TypeId<T>::kHere),
         equal_([](const void* a, const void* b) {
           return *static_cast<const T*>(a) == *static_cast<const T*>(b);
         }) {}
@@ -40,7 +40,7 @@ class Policy {
   // The value; null if its type is not T.
   template <class T>
   const T* get() const {
-    return type_ == &TypeId<T>::here ? static_cast<const T*>(content_.get()) : nullptr;
+    return type_ == &TypeId<T>::kHere ? static_cast<const T*>(content_.get()) : nullptr;
   }
 
   friend bool operator==(const Policy& a, const Policy& b) {
@@ -52,7 +52,7 @@ class Policy {
   // An address for each type, the same in all libraries of a program, also without RTTI.
   template <class U>
   struct OSM_API TypeId {
-    static inline const char here = 0;
+    static inline const char kHere = 0;
   };
 
   std::shared_ptr<const void> content_;
