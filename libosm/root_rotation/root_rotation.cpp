@@ -326,24 +326,8 @@ class Rotation final : public RootRotation {
     if (!progress.ok()) report("ask the control plane about its proxies", progress.error());
     progress_ = progress.ok() ? *std::move(progress) : model::CertificateProgress{.known = false};
     if (!progress_.known) view.follows = {};  // holds the next step
-    for (const auto& [proxy, lacks] : progress_.proxies) {
-      const int flags =
-          kConnected | (lacks.bundle ? kLacksBundle : 0) | (lacks.leaf ? kLacksLeaf : 0);
-      view.proxies[number_of(proxy)] = static_cast<std::uint8_t>(flags);
-    }
-    view.lagging = lagging();
+    add_proxies(view, progress_);
     return view;
-  }
-
-  // Names of some proxies of this replica that lack something.
-  std::vector<std::string> lagging() const {
-    std::vector<std::string> names;
-    for (const auto& [proxy, lacks] : progress_.proxies) {
-      if (names.size() == ReplicaView::kMostNamed) break;
-      const auto workload = progress_.workloads.find(proxy);
-      if ((lacks.bundle || lacks.leaf) && workload) names.push_back(workload->workload.name.str());
-    }
-    return names;
   }
 
   void tell_replicas(ReplicaView mine, bool moves) {

@@ -144,6 +144,17 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
   return domains;
 }
 
+void add_proxies(ReplicaView& view, const model::CertificateProgress& progress) {
+  for (const auto& [proxy, lacks] : progress.proxies) {
+    const int flags =
+        kConnected | (lacks.bundle ? kLacksBundle : 0) | (lacks.leaf ? kLacksLeaf : 0);
+    view.proxies[number_of(proxy)] = static_cast<std::uint8_t>(flags);
+    if (flags == kConnected || view.lagging.size() == ReplicaView::kMostNamed) continue;
+    if (const auto workload = progress.workloads.find(proxy))
+      view.lagging.push_back(workload->workload.name.str());
+  }
+}
+
 std::string to_text(const ReplicaView& view) {
   json::array lagging;
   for (const std::string& name : view.lagging) lagging.emplace_back(name);

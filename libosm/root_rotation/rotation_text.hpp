@@ -44,16 +44,19 @@ struct ReplicaView {
   static constexpr std::size_t kMostProxies = 11'000;
   static constexpr std::size_t kMostNamed = 10;
 
-  std::string follows{};                             // effect_of() the record it acts on
-  std::map<ProxyNumber, std::uint8_t> proxies{};     // ProxyFlags
-  std::size_t omitted = 0;                           // connected ones that do not fit
-  std::vector<std::string> lagging{};                // some of those that lack something
-  std::size_t own_lag = 0;                           // its own certificates of other roots
-  bool young = false;                                // it has just started
+  std::string follows{};                               // effect_of() the record it acts on
+  std::map<ProxyNumber, std::uint8_t> proxies{};       // ProxyFlags
+  std::size_t omitted = 0;                             // connected ones that do not fit
+  std::vector<std::string> lagging{};                  // some of those that lack something
+  std::size_t own_lag = 0;                             // its own certificates of other roots
+  bool young = false;                                  // it has just started
   std::map<std::string, WallTime> latest_not_after{};  // by the root that signed them
 
   friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
 };
+// Adds the proxies that are connected to this replica.
+void add_proxies(ReplicaView& view, const model::CertificateProgress& progress);
+
 // Proxies that lack something, or are not connected, come first. Of the others, those that do not
 // fit are counted.
 std::string to_text(const ReplicaView& view);
