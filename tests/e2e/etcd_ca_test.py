@@ -118,6 +118,22 @@ class EtcdCa(RootCase):
         self.second.wait_for_log("osm-controller started", 20)
         return machine, state
 
+    def start_two_controllers(self):
+        """Client and server under load, each with a controller: (client, server, the second
+        controller's machine and state directory, load)."""
+        self.start_etcd()
+        client, server = self.add_client_and_server()
+        self.rig.start_controller(*self.arguments())
+        machine, state = self.start_second_controller()
+        server.controller = f"{machine.address}:{ADS_PORT}"
+        for one in (client, server):
+            one.start_proxy()
+        self.serve(server)
+        self.wait_for_status(client, 200, "server.server")
+        load = meshcase.Load(client, interval=0.05)
+        self.addCleanup(load.stop)
+        return client, server, machine, state, load
+
     # -- tests ----------------------------------------------------------------------------------
     def test_racing_processes_end_with_one_ca(self):
         self.start_etcd()
@@ -216,17 +232,7 @@ class EtcdCa(RootCase):
                              {"(own)": "inactive", "next": "signing"})
 
     def test_a_rotation_waits_for_a_controller_that_is_cut_off_from_etcd(self):
-        self.start_etcd()
-        client, server = self.add_client_and_server()
-        self.rig.start_controller(*self.arguments())
-        machine, state = self.start_second_controller()
-        server.controller = f"{machine.address}:{ADS_PORT}"
-        for one in (client, server):
-            one.start_proxy()
-        self.serve(server)
-        self.wait_for_status(client, 200, "server.server")
-        load = meshcase.Load(client, interval=0.05)
-        self.addCleanup(load.stop)
+        client, server, machine, state, load = self.start_two_controllers()
         name = re.search(r'"replica":"([^"]+)"', self.second.text()).group(1)
         # Without its new streams, a proxy key that is used at both would not be noticed. Without
         # the proxies that it met, nobody would know that one of them is away.
@@ -267,17 +273,7 @@ class EtcdCa(RootCase):
         load.stop()
 
     def test_a_rotation_goes_on_when_the_controller_that_leads_it_is_killed(self):
-        self.start_etcd()
-        client, server = self.add_client_and_server()
-        self.rig.start_controller(*self.arguments())
-        machine, state = self.start_second_controller()
-        server.controller = f"{machine.address}:{ADS_PORT}"
-        for one in (client, server):
-            one.start_proxy()
-        self.serve(server)
-        self.wait_for_status(client, 200, "server.server")
-        load = meshcase.Load(client, interval=0.05)
-        self.addCleanup(load.stop)
+        client, server, _, state, load = self.start_two_controllers()
         self.rig.mesh.write("roots.yaml", root("next"))
         self.wait_for_states(next="signing", own="draining")  # the machines renew nothing yet
         self.assertNotIn("another state", self.second.text())
