@@ -46,12 +46,17 @@ int parse_options(int argc, char** argv, Options& options) {
                    "Use the Kubernetes cluster of this pod, with the pod's ServiceAccount");
   app.add_flag("--reconcile-only", options.reconcile_only,
                "Serve no proxies: only create and restore the mesh's CRDs and webhook "
-               "configurations (Kubernetes only; deploy/kubernetes-reconciler has the account)")
-      ->excludes("--mesh-dir");
+               "configurations (Kubernetes only; deploy/kubernetes-reconciler has the account)");
   app.add_flag("--secrets-by-namespace", options.secrets_by_namespace,
                "Read Secrets in the mesh's namespaces only, with a RoleBinding in each (Kubernetes "
-               "only; deploy/kubernetes-secret-roles)")
-      ->excludes("--mesh-dir");
+               "only; deploy/kubernetes-secret-roles)");
+  // Not Option::excludes(): --help would list the two in the order of their addresses.
+  app.callback([&options] {
+    if (options.mesh_dir.empty()) return;
+    if (options.reconcile_only) throw CLI::ExcludesError("--reconcile-only", "--mesh-dir");
+    if (options.secrets_by_namespace)
+      throw CLI::ExcludesError("--secrets-by-namespace", "--mesh-dir");
+  });
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the CA, the record of root rotations and the admin socket; one "
                  "controller at a time, and no other user may write to it")

@@ -44,6 +44,10 @@ class RenewTest(ShopTest):
         ran = subprocess.run(self.command(*flags), capture_output=True, text=True, timeout=60)
         return ran.returncode, ran.stdout, ran.stderr
 
+    def renewed(self, *flags):
+        code, _, err = self.renew(*flags)
+        self.assertEqual(code, 0, err)
+
     def contents(self):
         return {name: (self.out / name).read_text() for name in FILES}
 
@@ -129,7 +133,7 @@ class Renew(RenewTest):
         self.assertEqual(line["serial_number"].lower().lstrip("0"), self.serial())
         self.assertNotIn("PRIVATE", json.dumps(self.controller.lines))
         # It is the one that speaks from now on.
-        self.assertEqual(self.renew()[0], 0)
+        self.renewed()
 
     def test_a_certificate_past_two_thirds_of_its_life_is_replaced_and_a_younger_one_is_not(self):
         uri = self.uri()
@@ -158,7 +162,7 @@ class Renew(RenewTest):
                     certificate={"keyAlgorithm": algorithm}))
                 wait_for("the setting", lambda: self.controller.admin(
                     "/v1/vm/subject?name=web-1&namespace=shop")[1]["key_algorithm"] == algorithm)
-                self.assertEqual(self.renew("--force")[0], 0)
+                self.renewed("--force")
                 self.assertIn(expected, openssl("pkey", "-noout", "-text", "-in",
                                                 self.out / "sds_key.pem"))
 
@@ -183,9 +187,9 @@ class Renew(RenewTest):
 
     def test_more_certificates_than_anybody_needs_are_refused_for_a_minute(self):
         for _ in range(10):
-            self.assertEqual(self.renew("--force")[0], 0)
+            self.renewed("--force")
         self.assert_failed("within a minute")
-        self.assertEqual(self.renew()[0], 0)
+        self.renewed()
 
     def test_wrong_directories_are_reported(self):
         for missing in ("bootstrap.yaml", "sds_cert.pem", "sds_key.pem", "cacert.pem"):
@@ -226,11 +230,11 @@ class Renew(RenewTest):
 
     def test_one_killed_between_two_files_is_completed_by_the_next_run(self):
         old = (self.out / "sds_cert.pem").read_text()
-        self.assertEqual(self.renew("--force")[0], 0)
+        self.renewed("--force")
         serial = self.serial()
         (self.out / "sds_cert.pem").rename(self.out / ".sds_cert.pem.new")
         (self.out / "sds_cert.pem").write_text(old)  # beside the key of the new one
-        self.assertEqual(self.renew()[0], 0)
+        self.renewed()
         self.assertEqual(self.serial(), serial)
         self.assert_whole()
 
@@ -238,7 +242,7 @@ class Renew(RenewTest):
         before = self.contents()
         for name in FILES:
             (self.out / f".{name}.new").write_text("half")
-        self.assertEqual(self.renew()[0], 0)
+        self.renewed()
         self.assertEqual(self.contents(), before)
         self.assert_whole()
 
