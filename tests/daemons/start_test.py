@@ -147,6 +147,9 @@ class Start(DaemonTest):
                 (["--osm-namespace", "A_B"], "is not a namespace name"),
                 (["--trust-domain", "spiffe://x"], "is not a trust domain"),
                 (["--log-level", "loud"], "not in {debug,info,warning,error}"),
+                (["--rotation-max-wait", "0"], "--rotation-max-wait"),
+                (["--reconcile-only"], "--reconcile-only excludes --mesh-dir"),
+                (["--secrets-by-namespace"], "--secrets-by-namespace excludes --mesh-dir"),
                 (["--nonsense"], "--nonsense")):
             with self.subTest(flags):
                 done = subprocess.run(
