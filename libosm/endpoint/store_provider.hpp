@@ -59,7 +59,11 @@ class StoreProvider final : public Interface {
         options_.store.subscribe([this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
     mesh_subscription_ =
         options_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) { on_mesh(keys); });
-    change([this](News& news) { read_namespaces(news); });
+    change([this](News& news) {
+      store_synced_ = options_.store.has_synced();
+      mesh_synced_ = options_.mesh_spec.has_synced();
+      read_namespaces(news);
+    });
   }
 
   std::string id() const override { return options_.id; }
@@ -138,6 +142,7 @@ class StoreProvider final : public Interface {
 
   void on_objects(const std::vector<ObjectKey>& keys) {
     change([&](News&) {
+      store_synced_ = options_.store.has_synced();
       for (const ObjectKey& key : keys)
         if (is_read(key)) read(key, options_.store.get(key));
     });
@@ -145,6 +150,7 @@ class StoreProvider final : public Interface {
 
   void on_mesh(const std::vector<ObjectKey>& keys) {
     change([&](News& news) {
+      mesh_synced_ = options_.mesh_spec.has_synced();
       bool namespaces = false;
       for (const ObjectKey& key : keys) {
         namespaces |= key.is(kinds::kNamespace);
@@ -161,10 +167,8 @@ class StoreProvider final : public Interface {
     News news;
     {
       std::lock_guard lock(mutex_);
-      // Services come from the MeshSpec: without it no endpoint is complete.
-      const bool synced = options_.store.has_synced() && options_.mesh_spec.has_synced();
       read(news);
-      update(synced, news);
+      update(news);
     }
     if (news.services_told) services_changed_.notify(news.services);
     if (news.workloads_told) workloads_changed_.notify(news.workloads);
@@ -214,7 +218,7 @@ class StoreProvider final : public Interface {
       if (entered.contains(service->name.ns)) read_service(service->name, service);
   }
 
-  void update(bool synced, News& news) {
+  void update(News& news) {
     for (const std::string& ns : std::exchange(touched_, {})) {
       const TableChanges changes = tables_.at(ns).update();
       options_.metrics.add(options_.recomputed_metric, {}, static_cast<double>(changes.recomputed));
@@ -230,6 +234,8 @@ class StoreProvider final : public Interface {
       shared_problems_ = std::move(problems);
     }
     const bool healthy = store_is_reachable();
+    // Services come from the MeshSpec: without it no endpoint is complete.
+    const bool synced = store_synced_ && mesh_synced_;
     // Once synced, a provider stays synced; a later outage of a source shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
     news.workloads_told |= !news.workloads.empty();
@@ -252,6 +258,10 @@ class StoreProvider final : public Interface {
   std::map<std::string, Table> tables_;  // of the namespaces of the mesh
   std::set<std::string> touched_;        // namespaces with something to update
   std::vector<Problem> shared_problems_;
+  // As of the last call of each: it has synced before it has told all, and another subscriber may
+  // hear of it first.
+  bool store_synced_ = false;
+  bool mesh_synced_ = false;
   bool synced_ = false;
   bool healthy_ = true;
 

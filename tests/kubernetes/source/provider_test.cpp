@@ -6,6 +6,7 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/pods_yaml.hpp"
 #include "osm/kubernetes/cluster.hpp"
+#include "osm/notifier.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
@@ -104,9 +105,44 @@ struct Fixture {
   std::vector<Workloads> workloads;
 };
 
+// Announces its content later than it shows it, as a store does in whose turn another subscriber
+// comes first.
+struct LateStore final : ObjectStore {
+  explicit LateStore(ObjectStore& of) : inner(of) {}
+  std::vector<std::shared_ptr<const Object>> list(const GroupKind& kind) const override {
+    return inner.list(kind);
+  }
+  std::shared_ptr<const Object> get(const ObjectKey& key) const override { return inner.get(key); }
+  bool has_synced() const override { return synced; }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe(std::function<void(const std::vector<ObjectKey>&)> on_change) override {
+    return told.subscribe(std::move(on_change));
+  }
+
+  ObjectStore& inner;
+  bool synced = false;
+  Notifier<const std::vector<ObjectKey>&> told;
+};
+
 }  // namespace
 
 TEST_SUITE("kubernetes::Provider: pods") {
+  TEST_CASE_FIXTURE(Fixture, "it has synced when it has read everything, not when its store has") {
+    LateStore late(store);
+    mesh.set_synced(false);
+    mesh.put(service("books", {{"app", "books"}}));
+    provider = kubernetes::make_provider(
+        {.store = late, .mesh_spec = mesh, .log = log, .metrics = metrics});
+    put_books(1);
+    late.synced = true;
+    mesh.set_synced(true);  // the specification hears of it first, and says so
+    CHECK_FALSE(provider->has_synced());
+    late.told.notify({{kinds::kPod, "shop", "pod-1"},
+                      {kubernetes::kEndpointSlices.group_kind(), "shop", "books-x"}});
+    CHECK(provider->has_synced());
+    CHECK(endpoints() == Names{"10.1.0.1:8080/"});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a workload is a pod with a sidecar, found by its UUID label") {
     mesh.put(service("books", {{"app", "books"}}));
     mesh.put(service("all", {{"app", "books"}}));
