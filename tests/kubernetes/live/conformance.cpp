@@ -196,7 +196,10 @@ class ApiPlatform final : public osm::testing::ProviderPlatform {
     if (result.ok() || result.error().code == ErrorCode::kAlreadyExists) return true;
     for (const ErrorCode code : {ErrorCode::kInvalidField, ErrorCode::kNotFound,
                                  ErrorCode::kInvalidArgument, ErrorCode::kPermissionDenied})
-      if (result.error().code == code) return false;
+      if (result.error().code == code) {
+        std::cerr << "the API server refuses: " << result.error().text() << '\n';
+        return false;
+      }
     throw std::runtime_error(result.error().text());
   }
 
