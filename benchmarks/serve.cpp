@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <iostream>
 
@@ -33,7 +34,9 @@ std::uint64_t resident_bytes() {
 
 boost::json::object status_of(const MeasuredServer& server) {
   boost::json::object metrics;
-  for (const auto& [name, value] : server.metrics()) metrics[name] = value;
+  for (const auto& [name, value] : server.metrics())
+    if (std::isfinite(value))
+      metrics[name] = value;  // JSON has no infinity: a root that never ends
   const double cpu = cpu_seconds();
   return {{"cpu_seconds", cpu}, {"resident_bytes", resident_bytes()}, {"metrics", metrics}};
 }
