@@ -64,6 +64,24 @@ TEST_SUITE("kubernetes::RootStatusWriter") {
     CHECK(status("second") == said("signing", ""));
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a status names the proxies that the rotation went on without") {
+    roots[2].waiting_for.clear();
+    roots[2].left_behind = "1 proxies (shop/box)";
+    executor.run_for(2s);
+    CHECK(status("second") == said(roots[2].state, "went on without 1 proxies (shop/box)"));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a long message is cut between two characters") {
+    std::string whole;
+    while (whole.size() < 10'000) whole += "\u00e9";  // two bytes each
+    roots[2].waiting_for = "x" + whole;
+    executor.run_for(2s);
+    const std::string written = text_at(status("second"), "message");
+    CHECK(written.size() > 1000);
+    CHECK(written.size() % 2 == 1);
+    CHECK(roots[2].waiting_for.starts_with(written));
+  }
+
   TEST_CASE_FIXTURE(Fixture, "unchanged statuses are not written, changed ones once a second") {
     executor.run_for(1s);
     api.forget_writes();

@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "base/maps.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/event_writer.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -50,7 +51,7 @@ void RootStatusWriter::write_all() {
     if (message.empty() && !root.left_behind.empty())
       message = "went on without " + root.left_behind;
     const Said said{text_at(map_at(*object->document, "metadata"), "uid"), root.state,
-                    message.substr(0, kMaxMessageBytes)};
+                    cut(std::move(message), kMaxMessageBytes)};
     const Said* before = find_in(written_, root.name);
     if (before && *before == said) continue;
     if (!may_write_() || !budget_.take()) return;
