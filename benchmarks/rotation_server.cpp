@@ -150,7 +150,7 @@ class RotationServer final : public MeasuredServer {
   testing::MemoryEndpointsProvider provider_;
   testing::ThreadExecutor executor_{2};
   testing::ThreadExecutor blocking_{2};
-  const std::unique_ptr<RotationRecord> record_;
+  const std::unique_ptr<TextRecord> record_;
   std::unique_ptr<WatchedRotation> rotation_;
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;

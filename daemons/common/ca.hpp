@@ -22,7 +22,7 @@ etcd::CaStoreOptions etcd_of(const CaOptions& options, OwnRuntime& runtime);
 struct LoadCaOptions {
   const MeshOptions& options;
   OwnRuntime& runtime;
-  RotationRecord& record;                  // a CA that it knows is loaded and never created
+  TextRecord& record;                      // a CA that it knows is loaded and never created
   kubernetes::Cluster* cluster = nullptr;  // where the mesh is one of Kubernetes
   std::string directory{};                 // where one machine keeps its CA; empty: it does not
 };

@@ -23,10 +23,12 @@ constexpr std::size_t kMaxProblemSamples = 500;
 std::string expose_problems(std::vector<Problem> problems) {
   if (problems.size() > kMaxProblemSamples) problems.resize(kMaxProblemSamples);
   net::PrometheusRegistry samples;
-  samples.describe("osm_problem", "1 for each object or source that is left out, with its cause");
+  samples.describe("osm_problem",
+                   "1 for each problem with an object or source, with its severity and cause");
   for (const Problem& problem : problems) {
     samples.set("osm_problem",
                 {{"code", error_code_text(problem.code)},
+                 {"severity", severity_text(severity_of(problem.code))},
                  {"file", problem.path},
                  {"line", std::to_string(problem.line)},
                  {"object", problem.object.str()},
@@ -61,6 +63,7 @@ net::Response version(const HttpSideOptions& options) {
     said["generation"] = mesh.generation;
     said["mesh_hash"] = mesh.hash;
     said["stale"] = mesh.stale;
+    said["admits"] = mesh.admits;
   }
   return net::json_response(boost::json::serialize(said) + '\n');
 }
@@ -120,7 +123,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_metrics_dropped_total", "Values that could not be kept, by reason"},
       {"osm_nack_total", "Configurations refused by proxies, by xDS type and kind of the object"},
       {"osm_nack_trials_total", "Trials on proxies that search for what they refuse, by outcome"},
-      {"osm_problems", "Everything that was left out of the mesh, by code"},
+      {"osm_problems", "Problems with objects and roots, by code and severity"},
       {"osm_provider_staleness_seconds",
        "Seconds for which what a provider says may have been out of date"},
       {"osm_propagation_seconds", "Seconds from a change until the last proxy acknowledged it"},

@@ -19,7 +19,8 @@ struct MeshVersion {
   std::string replica;
   std::uint64_t generation = 0;
   std::string hash;
-  bool stale = false;  // it may be older than other replicas'
+  bool stale = false;   // it may be older than other replicas'
+  bool admits = false;  // proxies that connect now are served
 };
 
 struct HttpSideOptions {

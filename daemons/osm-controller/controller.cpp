@@ -202,11 +202,12 @@ class Controller final : public daemon::Daemon {
                                                         .commit = kCommit}),
                                    runtime_.log));
     // The last, since who is told that all is ready may ask the others.
-    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
-                                            .runtime = runtime_,
-                                            .missing = [this] { return missing(); },
-                                            .problems = [this] { return problems(); },
-                                            .mesh = [this] { return mesh_version(); }}));
+    OSM_TRY(http_, daemon::start_http_side(
+                       {.address = options_.http_address,
+                        .runtime = runtime_,
+                        .missing = [this] { return missing(control_plane_->status()); },
+                        .problems = [this] { return problems(); },
+                        .mesh = [this] { return mesh_version(); }}));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = http_->address().port;
       freshness_->announce(reached);
@@ -215,9 +216,12 @@ class Controller final : public daemon::Daemon {
   }
 
   daemon::MeshVersion mesh_version() const {
-    ControlPlaneStatus status = control_plane_->status();
-    return {mesh_->replica(), status.generation, std::move(status.mesh_hash),
-            freshness_->state().stale()};
+    const ControlPlaneStatus status = control_plane_->status();
+    return {.replica = mesh_->replica(),
+            .generation = status.generation,
+            .hash = status.mesh_hash,
+            .stale = freshness_->state().stale(),
+            .admits = missing(status).empty() && !status.full};
   }
 
   // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
@@ -237,9 +241,9 @@ class Controller final : public daemon::Daemon {
   }
 
   // Reasons not to be ready, with the unreadable files, since those are to be mended.
-  std::vector<std::string> missing() const {
+  std::vector<std::string> missing(const ControlPlaneStatus& status) const {
     if (stopping_) return {"nothing: the controller is shutting down"};
-    std::vector<std::string> missing = control_plane_->status().waiting_for;
+    std::vector<std::string> missing = status.waiting_for;
     if (const Status admits = freshness_->state().admits(); !admits.ok())
       missing.push_back(admits.error().message);
     if (missing.empty()) return missing;

@@ -51,31 +51,28 @@ void FreshnessWatch::tick() {
   timer_ = strand_.post_after(kTurn, [this] { tick(); });
 }
 
-// One that is fresh is enough.
+// One that is fresh and admits proxies is enough.
 void FreshnessWatch::ask_others() {
-  for (const Freshness::Peer& peer : freshness_.peers()) {
-    const bool fresh = is_fresh(peer);
-    freshness_.answered(peer.replica, fresh);
-    if (fresh) return;
-  }
+  for (const Freshness::Peer& peer : freshness_.peers())
+    if (freshness_.answered(peer.replica, ask(peer))) return;
 }
 
-bool FreshnessWatch::is_fresh(const Freshness::Peer& peer) const {
+std::optional<Freshness::Answer> FreshnessWatch::ask(const Freshness::Peer& peer) const {
   auto address = net::parse_address(peer.address);
-  if (!address.ok() || address->is_unix()) return false;
+  if (!address.ok() || address->is_unix()) return std::nullopt;
   const auto client = net::HttpClient::create({.address = *std::move(address),
                                                .connect_timeout = kAnswerTime,
                                                .blocking = &options_.runtime.blocking},
                                               options_.runtime.asio());
   const auto answer = client->call(
       {.target = "/version", .deadline = kAnswerTime, .max_response_bytes = kMaxAnswer});
-  if (!answer.ok() || answer->status != 200) return false;
+  if (!answer.ok() || answer->status != 200) return std::nullopt;
   const auto said = parse_json_object(answer->body, "an answer");
-  if (!said.ok()) return false;
-  // Another pod may have got the address, and a replica that starts knows no mesh yet.
-  const auto* stale = member(*said, "stale");
-  return text_at(*said, "replica") == peer.replica && number_at(*said, "generation") > 0 &&
-         stale != nullptr && stale->is_bool() && !stale->get_bool();
+  if (!said.ok()) return std::nullopt;
+  return Freshness::Answer{.replica = text_at(*said, "replica"),
+                           .generation = number_at(*said, "generation"),
+                           .stale = bool_at(*said, "stale").value_or(true),
+                           .admits = bool_at(*said, "admits").value_or(false)};
 }
 
 }  // namespace osm::controller

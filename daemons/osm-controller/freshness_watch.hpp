@@ -4,7 +4,7 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/freshness.hpp"
@@ -39,7 +39,7 @@ class FreshnessWatch {
  private:
   void tick();
   void ask_others();
-  bool is_fresh(const Freshness::Peer& peer) const;
+  std::optional<Freshness::Answer> ask(const Freshness::Peer& peer) const;
 
   const FreshnessOptions options_;
   Freshness freshness_;

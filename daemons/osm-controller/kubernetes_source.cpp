@@ -37,7 +37,8 @@ class KubernetesSource final : public MeshSource {
     read(kubernetes::make_store({.cluster = *cluster_,
                                  .runtime = runtime_,
                                  .mesh_name = options_.mesh_name,
-                                 .osm_namespace = options_.osm_namespace}));
+                                 .osm_namespace = options_.osm_namespace}),
+         kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace));
     pods_ = kubernetes::make_provider(
         {.store = *store_, .mesh_spec = *spec_, .log = runtime_.log, .metrics = runtime_.metrics});
     return start_board();

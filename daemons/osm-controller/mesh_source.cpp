@@ -18,13 +18,18 @@
 
 namespace osm::controller {
 
-void MeshSource::read(std::unique_ptr<ObjectStore> store) {
+void MeshSource::read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config) {
   store_ = std::move(store);
-  spec_ = spec::make_mesh_spec({.store = *store_,
-                                .mesh_name = options_.mesh_name,
-                                .osm_namespace = options_.osm_namespace,
-                                .log = runtime_.log,
-                                .metrics = runtime_.metrics});
+  last_config_ = std::move(last_config);
+  spec_ =
+      spec::make_mesh_spec({.store = *store_,
+                            .mesh_name = options_.mesh_name,
+                            .osm_namespace = options_.osm_namespace,
+                            .log = runtime_.log,
+                            .metrics = runtime_.metrics,
+                            .kept_config = spec::KeptConfigOptions{
+                                *last_config_, daemon::with_executors(runtime_, runtime_.executor,
+                                                                      keeping_.executor())}});
   vms_ = vm::make_vm_provider({.store = *store_,
                                .mesh_spec = *spec_,
                                .trust_domain = options_.trust_domain,
@@ -37,11 +42,11 @@ namespace {
 // A controller that was alone has its record in `file`. The shared one takes it over if it is
 // empty; otherwise it wins, because other controllers act on it. The file is kept under another
 // name.
-Status move_record(const std::string& file, RotationRecord& shared, LogSink& log) {
+Status move_record(const std::string& file, TextRecord& shared, LogSink& log) {
   if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
   const auto record = make_file_record(file);
-  OSM_TRY(const RotationRecord::Text local, record->load());
-  OSM_TRY(const RotationRecord::Text present, shared.load());
+  OSM_TRY(const TextRecord::Text local, record->load());
+  OSM_TRY(const TextRecord::Text present, shared.load());
   bool moves = present.text.empty();
   if (moves) {
     // A damaged one would stop every controller.
@@ -72,7 +77,8 @@ class DirectorySource final : public MeshSource {
     OSM_TRY(auto store,
             spec::make_directory_store(
                 {.directory = options_.mesh_dir, .watcher = runtime_.asio(), .runtime = runtime_}));
-    read(std::move(store));
+    // The directory is this machine's own, so each controller has a record.
+    read(std::move(store), make_file_record(options_.state_dir + "/mesh-config.json"));
     const std::string file = options_.state_dir + "/rotation.json";
     if (options_.ca.ca_store == "etcd") return join_others(file);
     record_ = make_file_record(file);

@@ -19,6 +19,8 @@
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/text_record.hpp"
+#include "osm/runtime/threads.hpp"
 #include "osm/spec/vm_provider.hpp"
 #include "process.hpp"
 
@@ -42,7 +44,7 @@ class MeshSource {
 
   // The record of root rotations that all replicas read, the board on which they report, and true
   // if this replica takes the steps.
-  RotationRecord& rotation_record() { return *record_; }
+  TextRecord& rotation_record() { return *record_; }
   virtual ReplicaBoard* board() { return nullptr; }        // null: there are no other replicas
   const std::string& replica() const { return replica_; }  // its name on the board
   virtual bool leads() const { return true; }
@@ -63,17 +65,19 @@ class MeshSource {
   virtual void stop(std::chrono::milliseconds) {}
 
  protected:
-  // Reads the mesh from `store`.
-  void read(std::unique_ptr<ObjectStore> store);
+  // Reads the mesh from `store`. `last_config` has the last valid MeshConfig.
+  void read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config);
 
   const Options& options_;
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;
+  net::Threads keeping_{1};  // waits for the record of the last MeshConfig
+  std::unique_ptr<TextRecord> last_config_;
   std::unique_ptr<MeshSpec> spec_;
   std::unique_ptr<vm::VmProvider> vms_;
-  std::unique_ptr<RotationRecord> record_;
+  std::unique_ptr<TextRecord> record_;
 };
 
 // Both: Failure: the fault of the directory or the kubeconfig, and the remedy.

@@ -1,5 +1,4 @@
-// The wiring of osm-injector: the webhook and what it needs. Constructed top to bottom, destroyed
-// bottom to top.
+// The wiring of osm-injector. Constructed top to bottom, destroyed bottom to top.
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -29,8 +28,8 @@ namespace {
 
 // Each admission waits for its Secret to be written.
 constexpr unsigned kAdmissionThreads = 16;
-// Two for the upkeep, one each for the replicas' board and the root rotation.
-constexpr unsigned kUpkeepThreads = 4;
+// Two for the upkeep, one each for the replicas' board, the root rotation and the last MeshConfig.
+constexpr unsigned kUpkeepThreads = 5;
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr int kNativeSidecarsSince = 29;
 constexpr const char* kService = "osm-injector";
@@ -80,11 +79,15 @@ class Injector final : public daemon::Daemon {
          .kinds = spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig,
                                     kinds::kMeshRootCertificate, kinds::kDenylist}),
          .workloads = false});
+    last_config_ = kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace);
+    const Runtime waiting =
+        daemon::with_executors(runtime_, runtime_.executor, upkeep_threads_.executor());
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
                                   .osm_namespace = options_.osm_namespace,
                                   .log = runtime_.log,
-                                  .metrics = runtime_.metrics});
+                                  .metrics = runtime_.metrics,
+                                  .kept_config = {{*last_config_, waiting, false}}});  // a reader
     mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
     return {};
   }
@@ -201,10 +204,9 @@ class Injector final : public daemon::Daemon {
     const ObjectKey key{kinds::kNamespace, "", name};
     auto found = store_->get(key);
     if (!found) {
-      if (!store_->catch_up(kCatchUp)) {
+      if (!store_->catch_up(kCatchUp))
         return Error{ErrorCode::kUnavailable,
                      "Namespace " + name + ": the API server does not say what it is: try again"};
-      }
       found = store_->get(key);
     }
     if (!found) return inject::InjectionNamespace{name, {}, {}};
@@ -262,9 +264,9 @@ class Injector final : public daemon::Daemon {
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<TextRecord> last_config_, record_;
   std::unique_ptr<MeshSpec> spec_;
   Subscription mesh_config_;
-  std::unique_ptr<RotationRecord> record_;
   std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record
   std::unique_ptr<RootRotation> roots_;
   std::unique_ptr<daemon::AuditLog> audit_;  // null: none is wanted

@@ -65,9 +65,9 @@ void add_certificate(CLI::App& root, Flags& flags);
 void add_deny(CLI::App& root, Flags& flags);
 
 // `osm status` of an object: prints the last answer. Result: the exit code: 0 applied; 1 rejected,
-// refused or failed; 2 not applied. Blocking: with `wait`, up to the time-out and one request more;
-// a terminal is told how it goes.
+// refused or failed, or with `must_exist` not in the mesh; 2 not applied. Blocking: with `wait`, up
+// to the time-out and one request more; a terminal is told how it goes.
 int run_status(const Flags& flags, const ObjectKey& object, bool wait,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, bool must_exist = false);
 
 }  // namespace osm::cli

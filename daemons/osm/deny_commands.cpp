@@ -1,17 +1,23 @@
 // `osm deny`: refuse a stolen identity, list what is refused, and take it back.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <system_error>
+#include <thread>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/json.hpp"
 #include "base/read_file.hpp"
 #include "base/utf8.hpp"
@@ -25,10 +31,12 @@ namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
+using std::chrono::steady_clock;
 
 constexpr const char* kFile = "osm-denylist.yaml";  // this command's own file
 constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
 constexpr std::size_t kMaxReason = 256;
+constexpr std::chrono::milliseconds kPoll{20};
 
 enum class Identity { kAccount, kProxy, kEither };
 
@@ -88,6 +96,31 @@ spec:
                      json::serialize(json::string(list.reason)));
 }
 
+// The right to change the file: one command has it at a time, until the result is destroyed. The
+// lock is on the directory itself, so nothing is left behind in it.
+// Failure: kStorage, kUnavailable. Blocking: until `deadline`.
+Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point deadline) {
+  const auto storage = [&](std::string_view remedy) {
+    return Error{ErrorCode::kStorage, fmt::format("{}: {}. {}", mesh_dir,
+                                                  std::generic_category().message(errno), remedy)};
+  };
+  Descriptor directory(::open(mesh_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return storage("Is --mesh-dir the controller's, and readable for this user?");
+  while (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK)
+      return storage("The directory cannot be locked; run the command on the machine that has it");
+    if (steady_clock::now() >= deadline)
+      return Error{
+          ErrorCode::kUnavailable,
+          mesh_dir +
+              ": another `osm deny` holds the lock on this directory; nothing was written. "
+              "Repeat the command, or end the other one (`fuser -v` names it)"};
+    std::this_thread::sleep_for(kPoll);
+  }
+  return directory;
+}
+
 // The Denylists in this command's file. Failure: the file holds something else.
 Result<Lists> read_lists(const std::string& path) {
   Lists lists;
@@ -130,6 +163,31 @@ std::map<std::string, std::string> connected(const AdminClient& client, const De
   return out;
 }
 
+// Puts `list` into the file as `key`, or takes it out. Failure: kNotFound (to take out), the
+// file's, the lock's. Blocking: until `deadline`.
+Status edit(const DenyOptions& options, const ObjectKey& key, const Denylist& list,
+            steady_clock::time_point deadline) {
+  OSM_TRY(const Descriptor locked, lock(options.mesh_dir, deadline));
+  const std::string path = options.mesh_dir + '/' + kFile;
+  OSM_TRY(Lists lists, read_lists(path));
+  if (options.expected != Identity::kEither) {
+    lists.insert_or_assign(key, list);
+  } else if (lists.erase(key) == 0) {
+    return Error{ErrorCode::kNotFound, options.identity + " is not denied by " + path +
+                                           "; `osm deny list` names the object that denies it"};
+  }
+  return write_lists(options.mesh_dir, lists);
+}
+
+// Failure: the denial was taken back since it was written.
+Status check_kept(const DenyOptions& options, const ObjectKey& key) {
+  const std::string path = options.mesh_dir + '/' + kFile;
+  OSM_TRY(const Lists lists, read_lists(path));
+  if (lists.contains(key)) return {};
+  return Error{ErrorCode::kConflict, path + " no longer has " + key.str() +
+                                         ": another command took it back. Repeat this one"};
+}
+
 // Writes the file and waits until every proxy has it. Result: the exit code of `osm status`.
 int change(const Flags& flags, const DenyOptions& options) {
   const bool deny = options.expected != Identity::kEither;
@@ -141,21 +199,15 @@ int change(const Flags& flags, const DenyOptions& options) {
   if (list.reason.size() > kMaxReason)
     return fail({ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
   const ObjectKey key = object_of(list, options.osm_namespace);
-  const std::string path = options.mesh_dir + '/' + kFile;
-  Result<Lists> lists = read_lists(path);
-  if (!lists.ok()) return fail(lists.error());
-  if (deny) {
-    lists->insert_or_assign(key, list);
-  } else if (lists->erase(key) == 0) {
-    return fail({ErrorCode::kNotFound, options.identity + " is not denied by " + path +
-                                           "; `osm deny list` names the object that denies it"});
-  }
   const AdminClient client = flags.client();
   const auto before = connected(client, list);
-  if (Status written = write_lists(options.mesh_dir, *lists); !written.ok())
+  if (Status written = edit(options, key, list, steady_clock::now() + *wait); !written.ok())
     return fail(written.error());
-  const int code = run_status(flags, key, true, *wait);
-  if (!deny || flags.as_json()) return code;
+  const int code = run_status(flags, key, true, *wait, deny);
+  if (!deny) return code;
+  if (code == kDone)
+    if (const Status kept = check_kept(options, key); !kept.ok()) return fail(kept.error());
+  if (flags.as_json()) return code;
   const auto after = connected(client, list);
   for (const auto& [uuid, workload] : before)
     std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
@@ -167,18 +219,24 @@ int change(const Flags& flags, const DenyOptions& options) {
 void add_change(CLI::App* app, Flags& flags, Identity expected, const char* named) {
   auto options = std::make_shared<DenyOptions>();
   options->expected = expected;
-  app->footer(app->get_footer() +
-              "\n\nExit codes: 0 in force at every proxy; 1 failed; 2 not in time (it continues)");
+  app->footer(
+      app->get_footer() +
+      "\n\nExit codes: 0 in force at every proxy of this controller; 1 failed; 2 not in time "
+      "(it continues)");
   app->add_option(named, options->identity, "As `osm proxy list` prints it")->required();
   if (expected != Identity::kEither)
     app->add_option("--reason", options->reason, "Text for people; refusals quote it");
   app->add_option("--mesh-dir", options->mesh_dir,
                   "The controller's --mesh-dir, where osm-denylist.yaml is\n"
-                  "written. On Kubernetes apply a Denylist with kubectl instead")
+                  "written. Other controllers have mesh directories of their own:\n"
+                  "run the command at each. On Kubernetes apply a Denylist with\n"
+                  "kubectl instead")
       ->required();
   app->add_option("--osm-namespace", options->osm_namespace, "The controller's")
       ->capture_default_str();
-  app->add_option("--wait", options->wait, "Time to wait for the proxies: 30s, 2m")
+  app->add_option("--wait", options->wait,
+                  "Time to wait for another `osm deny` that writes, and then\n"
+                  "for the proxies: 30s, 2m")
       ->capture_default_str();
   app->callback([&flags, options] { flags.exit_code = change(flags, *options); });
 }

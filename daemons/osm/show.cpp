@@ -91,10 +91,11 @@ std::string where(const json::value& object) {
 }
 
 std::string problem_line(const json::value& problem) {
-  std::string line = where(problem);
+  const std::string place = where(problem);
+  std::string line = cell(problem, "severity") + (place.empty() ? "" : ": " + place);
   for (const char* part : {"object", "field"}) {
     const std::string value = cell(problem, part);
-    if (value != "-") line += (line.empty() ? "" : ": ") + value;
+    if (value != "-") line += ": " + value;
   }
   return line + ": " + cell(problem, "cause") + " [" + cell(problem, "code") + "]\n";
 }
@@ -157,7 +158,9 @@ std::string show_policy(const json::value& answer) {
 
 std::string show_problems(const json::value& answer) {
   std::string out;
-  for (const json::value& problem : list_at(answer, "problems")) out += problem_line(problem);
+  for (const std::string_view severity : {"error", "warning", "notice"})
+    for (const json::value& problem : list_at(answer, "problems"))
+      if (cell(problem, "severity") == severity) out += problem_line(problem);
   return out.empty() ? "No problems.\n" : out;
 }
 

@@ -127,7 +127,8 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
 
 }  // namespace
 
-int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseconds timeout) {
+int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseconds timeout,
+               bool must_exist) {
   const AdminClient client = flags.client();
   const auto deadline = steady_clock::now() + timeout;
   std::optional<Result<json::value>> answer;
@@ -155,6 +156,11 @@ int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseco
   std::cout << (flags.as_json() ? json::serialize(**answer) + '\n' : show_status(**answer));
   if (!std::cout.flush()) return kFailed;
   const int code = exit_code_of(phase);
+  if (must_exist && code == kApplied && bool_at(**answer, "removed").value_or(false))
+    return fail({ErrorCode::kNotFound,
+                 object.str() +
+                     " is not in the mesh: it was removed meanwhile, or --mesh-dir is not that of "
+                     "the controller of --state-dir. Repeat the command"});
   if (wait && code == kNotApplied)
     std::cerr << "osm: not applied everywhere within " << timeout.count() << " ms\n";
   return code;

@@ -74,11 +74,12 @@ struct ControlPlaneOptions {
   // Replicas tell each other of new proxies on it, to notice a certificate that is in use at two of
   // them. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
-  // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh as its
-  // control_plane.identifier.
+  // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh that it was
+  // made from as its control_plane.identifier.
   std::string replica = "osm-controller";
-  // Asked before a proxy's new stream is admitted: a failure refuses it, with its text; others go
-  // on. Thread: of the executor; must not block. Null: every proxy of the mesh is admitted.
+  // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
+  // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
+  // block. Null: every proxy of the mesh is admitted.
   std::function<Status()> admits{};
 };
 
@@ -96,6 +97,9 @@ struct ControlPlaneStatus {
   // of its content, which is equal on every replica that knows the same mesh.
   std::uint64_t generation = 0;
   std::string mesh_hash{};
+  // True while it serves as many proxies as MeshConfig's maxDataPlaneConnections allows, and so
+  // refuses further ones.
+  bool full = false;
 };
 
 class OSM_API ControlPlane {

@@ -40,6 +40,12 @@ class OSM_API EndpointsProvider {
   virtual std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
+  // True if workloads outside of the mesh serve the service; list_endpoints_for_service() leaves
+  // them out. Without them a service without endpoints counts as scaled to zero: its clients get
+  // 503, and egress does not take their requests past the mesh. A change is announced like one of
+  // endpoints. Thread: any. Blocking: no.
+  virtual bool served_outside(const ServiceName& /*service*/) const { return false; }
+
   // Calls `on_change` with the services that changed; their new endpoints can be read by then. An
   // empty list: has_synced() or healthy() changed. Duplicates and any order are harmless. The
   // provider holds no lock meanwhile.

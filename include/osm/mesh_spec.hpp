@@ -57,7 +57,7 @@ class OSM_API ServiceReader {
 // Functions for kinds that come later have a body: an own MeshSpec compiles without them.
 class OSM_API MeshSpec : public SmiReader, public ServiceReader {
  public:
-  // The MeshConfig object; defaults if there is none.
+  // The last valid MeshConfig; defaults if there never was one.
   virtual MeshConfig get_mesh_config() const = 0;
 
   // The CAs declared in the control plane's namespace, ordered by name. An invalid object keeps its

@@ -54,6 +54,18 @@ enum class ErrorCode {
 // "dangling-reference": the stable text of a code, used in logs, metrics, status and the CLI.
 OSM_API std::string_view error_code_text(ErrorCode code);
 
+// Weight of a problem with an object, by its code.
+enum class Severity {
+  kError,    // something that was asked for does not happen: somebody has to act
+  kWarning,  // it happens, or may be about to: a reference to what may still come, a choice between
+             // two
+  kNotice,   // nothing is wrong: a part has no effect here
+};
+// The severity of problems with the code.
+OSM_API Severity severity_of(ErrorCode code);
+// "error", "warning", "notice": in metrics, status and the CLI.
+OSM_API std::string_view severity_text(Severity severity);
+
 // A failure: a stable code, and a message for people.
 struct OSM_API Error {
   ErrorCode code = ErrorCode::kInternal;

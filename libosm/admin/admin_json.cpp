@@ -69,6 +69,7 @@ json::object to_json(const certificate::Certificate& certificate) {
 
 json::object to_json(const Problem& problem) {
   return {{"code", error_code_text(problem.code)},
+          {"severity", severity_text(severity_of(problem.code))},
           {"object", problem.object.kind.empty() ? "" : problem.object.str()},
           {"path", problem.path},
           {"line", problem.line},
@@ -113,11 +114,13 @@ json::object to_json(const ObjectStatus& status) {
 }
 
 json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {
-  json::array routes;
-  for (const RoutePolicy& route : policy.http_routes) routes.emplace_back(route_text(route));
-  if (policy.tcp && policy.tcp_ports.empty()) routes.emplace_back("any TCP port");
+  std::string ports;
   for (const Port port : policy.tcp_ports)
-    routes.emplace_back("TCP port " + std::to_string(number(port)));
+    ports += (ports.empty() ? "" : ",") + std::to_string(number(port));
+  json::array routes;
+  for (const RoutePolicy& route : policy.http_routes)
+    routes.emplace_back(route_text(route) + (ports.empty() ? "" : " on port " + ports));
+  if (policy.tcp) routes.emplace_back(ports.empty() ? "any TCP port" : "TCP port " + ports);
   return {{"object", "TrafficTarget " + policy.target.str()},
           {"path", source.path},
           {"line", source.line},

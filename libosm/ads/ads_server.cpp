@@ -129,6 +129,7 @@ class Server final : public AdsServer {
 
   std::string address() const override { return acceptor_ ? acceptor_->address() : ""; }
   Status health() const override { return acceptor_ ? acceptor_->health() : Status(); }
+  bool full() const override { return hub_.full(); }
 
   std::vector<Proxy> list_proxies() const override {
     require_may_wait(strand_, "ControlPlane::list_proxies");

@@ -65,6 +65,9 @@ class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
   // Failure: kUnavailable: connections cannot be accepted now. Thread: any. Blocking: no.
   virtual Status health() const = 0;
 
+  // True if it serves as many proxies as MeshConfig allows. Thread: any. Blocking: no.
+  virtual bool full() const = 0;
+
   // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;
 

@@ -28,8 +28,8 @@ ClassTable::~ClassTable() {
 
 std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                                            const model::Changes& changes) {
-  untouched_ = snapshot_ ? snapshot_->generation : 0;
   snapshot_ = std::move(snapshot);
+  untouched_ = std::exchange(present_, {snapshot_->generation, snapshot_->hash});
   std::set<ProxyClassPtr> touched;
   if (changes.everything) {
     for (const auto& [key, entry] : classes_) touched.insert(entry);
@@ -137,8 +137,8 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   const bool changed = !entry->built_ || result.sets != entry->sets_;
   entry->sets_ = std::move(result.sets);
   entry->built_ = true;
-  if (changed) entry->superseded_ = entry->held_;
-  entry->held_ = job.snapshot->generation;
+  if (changed) entry->superseded_ = entry->held_.generation;
+  entry->held_ = {job.snapshot->generation, job.snapshot->hash};
   if (job.everything) index(entry, std::move(result.reads));
   catch_up(entry);
   if (entry->touched_ || !entry->touched_endpoints_.empty()) enqueue(entry);
@@ -279,7 +279,7 @@ const SecretFacts* ClassTable::secret_facts(const ServiceIdentity& identity) con
 }
 
 void ClassTable::rebuild_all() {
-  untouched_ = snapshot_ ? snapshot_->generation : 0;
+  untouched_ = present_;
   for (const auto& [key, entry] : classes_) touch(entry);
   pump();
 }

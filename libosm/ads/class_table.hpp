@@ -40,6 +40,12 @@ struct SecretFacts {
   TrustDomain trust_domain;
 };
 
+// A version of the mesh, as ControlPlaneStatus has it. 0: none.
+struct MeshVersion {
+  std::uint64_t generation = 0;
+  std::string hash{};
+};
+
 class ProxyClassEntry;
 using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
 
@@ -83,7 +89,7 @@ class ProxyClassEntry {
   bool touched_ = true;
   bool queued_ = false;
   bool building_ = false;
-  std::uint64_t held_ = 0;  // while not current(): the generation of its sets
+  MeshVersion held_;  // while not current(): the mesh of its sets
   std::uint64_t superseded_ = 0;
   SteadyTime touched_at_{};
   SteadyTime changed_at_{};
@@ -123,10 +129,12 @@ class ClassTable {
   // Builds every class again, because the hook would give other resources.
   void rebuild_all();
 
-  // The newest generation whose sets the class has. Generations that do not touch the class cost
-  // nothing. 0: none.
+  // The newest mesh whose sets the class has. Generations that do not touch the class cost nothing.
+  const MeshVersion& version_of(const ProxyClassEntry& entry) const {
+    return entry.current() ? present_ : entry.held_;
+  }
   std::uint64_t generation_of(const ProxyClassEntry& entry) const {
-    return entry.current() ? snapshot_->generation : entry.held_;
+    return version_of(entry).generation;
   }
 
   // Origin of the identity's certificate; null until it is issued.
@@ -172,7 +180,8 @@ class ClassTable {
   ClassTableDependencies deps_;
   ResourceCache cache_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  std::uint64_t untouched_ = 0;  // the generation before the changes that touch classes now
+  MeshVersion present_;    // of snapshot_
+  MeshVersion untouched_;  // before the changes that touch classes now
   std::map<translate::ProxyClass, ProxyClassPtr> classes_;
   std::map<std::vector<ServiceName>, std::set<ProxyClassPtr>> read_lists_;
   std::map<ServiceName, std::set<ReadList*>> readers_;

@@ -35,8 +35,8 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 // --- admission ---
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
-  if (peer.ok() && deps_.admits)
-    if (const Status admits = deps_.admits(); !admits.ok()) peer = admits.error();
+  if (peer.ok())
+    if (const Status admitted = admits(); !admitted.ok()) peer = admitted.error();
   if (!peer) {
     report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
@@ -85,8 +85,7 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
   }
   if (served_until(peer) <= deps_.runtime.clock.wall_now())
     return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
-  const std::size_t most = snapshot_->config.max_proxies;
-  if (most != 0 && serving_.size() >= most && !serving_.contains(peer.key())) {
+  if (full_ && !serving_.contains(peer.key())) {
     deps_.runtime.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
@@ -130,7 +129,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   replica_streams_.opened(key, host);
   classify(stream);
   deps_.registry.register_proxy(view(stream).proxy);
-  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  note_serving();
   deps_.runtime.log.info("proxy connected", {{"uuid", key.id.str()},
                                              {"workload", stream.workload->workload.name.str()},
                                              {"address", stream.peer.address}});
@@ -161,14 +160,17 @@ void Hub::supersede(Stream& newer) {
   close(*older, CloseCode::kAborted, kSuperseded, cut);
 }
 
-void Hub::classify(Stream& stream) {
+// `before`: the snapshot before the one that is new; null: the snapshot is not new.
+void Hub::classify(Stream& stream, const model::MeshSnapshot* before) {
   for (const ServiceName& service : stream.workload->workload.services)
     selected_by_[service].insert(stream.id);
-  const translate::ProxyClass proxy_class =
-      translate::class_of(*snapshot_, stream.workload->workload);
+  translate::ProxyClass proxy_class = translate::class_of(*snapshot_, stream.workload->workload);
+  if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
+  proxy_class.leaving = leaving_.of(stream.key());
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) {
-    unsettle(stream, std::min(classes_.generation_of(*stream.proxy_class), generation_before_));
+    const std::uint64_t held = classes_.generation_of(*stream.proxy_class);
+    unsettle(stream, before ? std::min(held, generation_before_) : held);
     classes_.leave(stream.proxy_class, stream.id);
   }
   stream.proxy_class = classes_.join(proxy_class, stream.id);
@@ -181,22 +183,29 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
-  identifier_ = fmt::format("{}/{}/{}", options_.replica, snapshot_->generation, snapshot_->hash);
+  note_serving();
   note_domains(before.get());
-  const std::set<StreamId> touched = classes_.on_snapshot(snapshot_, changes);
-  recheck(changes);
-  std::set<StreamId> regroup = touched;
+  std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes);
   for (const ServiceName& service : changes.services)
     if (const std::set<StreamId>* selected = find_in(selected_by_, service))
       regroup.insert(selected->begin(), selected->end());
+  recheck(changes, regroup);
   for (StreamId id : regroup)
-    if (Stream* stream = find_in(streams_, id); stream && stream->session) classify(*stream);
+    if (Stream* stream = find_in(streams_, id); stream && stream->session)
+      classify(*stream, before.get());
   progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
 }
 
-// Checks workloads that were added, removed or changed.
-void Hub::recheck(const model::Changes& changes) {
+// The number of served proxies, or the limit, may have changed.
+void Hub::note_serving() {
+  const std::size_t most = snapshot_->config.max_proxies;
+  full_ = most != 0 && serving_.size() >= most;
+  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+}
+
+// Checks workloads that were added, removed or changed. `regroup` gets the streams of these.
+void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
   std::set<model::ProxyKey> keys = changes.workloads;
   if (changes.everything) {
     for (const auto& [key, id] : serving_) keys.insert(key);
@@ -215,10 +224,12 @@ void Hub::recheck(const model::Changes& changes) {
         for (const ServiceName& service : stream.workload->workload.services)
           remove_member(selected_by_, service, stream.id);
         stream.workload = std::move(verdict.workload);
-        classify(stream);
+        regroup.insert(stream.id);
       }
     }
-    if (!snapshot_->workloads.find(key)) memory_.erase(key);
+    if (snapshot_->workloads.find(key)) continue;
+    memory_.erase(key);
+    leaving_.forget(key);
   }
 }
 
@@ -317,7 +328,9 @@ void Hub::pump() {
     Stream& stream = *found;
     if (stream.session->writing()) continue;  // it gets its turn when the write is done
     if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now())) {
-      response->control_plane = identifier_;
+      const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
+      response->control_plane =
+          fmt::format("{}/{}/{}", options_.replica, mesh.generation, mesh.hash);
       write(stream, *response);
     } else if (stream.session->emptied()) {
       returning_[stream.key()] = deps_.runtime.clock.steady_now();
@@ -435,7 +448,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   replica_streams_.closed(key);
   progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.id);
-  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  note_serving();
 }
 
 void Hub::close_all(CloseCode code, const std::string& text) {
@@ -462,6 +475,7 @@ void Hub::tick() {
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);
+  tick_leaving(now);
   pump();
 }
 

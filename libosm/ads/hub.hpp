@@ -4,6 +4,7 @@
 // Thread: every function on the strand. After Strand::stop() the owner may call close_all().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "ads/class_table.hpp"
+#include "ads/leaving_ports.hpp"
 #include "ads/peer.hpp"
 #include "ads/progress.hpp"
 #include "ads/proxy_memory.hpp"
@@ -70,6 +72,12 @@ std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceS
 class Hub {
  public:
   Hub(const HubOptions& options, const HubDependencies& dependencies);
+
+  // Failure: no proxy may be given anything new, as ControlPlaneOptions::admits says.
+  Status admits() const { return deps_.admits ? deps_.admits() : Status(); }
+
+  // True if it serves as many proxies as MeshConfig allows. Thread: any.
+  bool full() const { return full_; }
 
   // The workload of which this peer is the proxy. Failure: kCertificateExpired, kNotReady,
   // kUnknownProxy, kIdentityMismatch, kPermissionDenied (a Denylist).
@@ -170,7 +178,7 @@ class Hub {
   void supersede(Stream& newer);
   void report_flapping(const Stream& stream, LogField other);
   void report_twins(SteadyTime now);
-  void classify(Stream& stream);
+  void classify(Stream& stream, const model::MeshSnapshot* before = nullptr);
   void give_sets(Stream& stream, std::optional<SteadyTime> changed_at);
   void handle(Stream& stream, const std::string& bytes);
   void report_nack(const Stream& stream, XdsType type, std::string_view detail);
@@ -179,7 +187,8 @@ class Hub {
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
   void end(StreamId id, bool cut = false);
   void forget(std::map<StreamId, Stream>::iterator at);
-  void recheck(const model::Changes& changes);
+  void recheck(const model::Changes& changes, std::set<StreamId>& regroup);
+  void note_serving();
   void on_class_changed(const ProxyClassPtr& entry);
   void on_class_unchanged(const ProxyClassPtr& entry);
   void pump();
@@ -197,6 +206,13 @@ class Hub {
   void unsettle(Stream& stream, std::uint64_t generation);
   void note_settled(Stream& stream);
   static bool is_whole(Stream& stream);
+  translate::ProxyClass class_in(const model::MeshSnapshot& mesh, const Stream& stream) const;
+  void note_leaving(const Stream& stream, const model::MeshSnapshot& before,
+                    const std::vector<MeshService>& own_ports);
+  bool refuses(const Stream& stream) const;
+  std::uint64_t acknowledged_by_all() const;
+  void tick_leaving(SteadyTime now);
+
   void forget_returning(SteadyTime now);
   void report_behind(SteadyTime now);
 
@@ -218,8 +234,9 @@ class Hub {
   PushQueue queue_;
   ProxyMemory memory_;
   ReplicaStreams replica_streams_;
+  LeavingPorts leaving_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  std::string identifier_;               // "<replica>/<generation>/<hash>" of snapshot_
+  std::atomic<bool> full_{false};
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;

@@ -67,8 +67,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   trial.ends_with.reset();
   trial.building = mesh != nullptr;
   if (mesh) {
-    BuildJob job{mesh,      translate::class_of(*mesh, stream.workload->workload), {}, true, {},
-                 deps_.hook};
+    BuildJob job{mesh, class_in(*mesh, stream), {}, true, {}, deps_.hook};
     build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
       const Trial* built = find_in(trials_, id);
       if (built && built->number == number) begin_trial(streams_.at(id), std::move(sets));
@@ -189,12 +188,7 @@ void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost
   const StreamId* serving = find_in(serving_, proxy);
   if (!serving) return done(OtherProxies::kNone);
   const auto compare = [&](const Stream& stream) {
-    return Comparison{{without,
-                       translate::class_of(*without, stream.workload->workload),
-                       {},
-                       true,
-                       {},
-                       deps_.hook},
+    return Comparison{{without, class_in(*without, stream), {}, true, {}, deps_.hook},
                       stream.proxy_class->sets()[index_of(type)]};
   };
   const Stream& refusing = streams_.at(*serving);

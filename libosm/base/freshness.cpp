@@ -26,12 +26,16 @@ void Freshness::listed(const std::map<std::string, std::string>& addresses) {
                 [&](const auto& entry) { return now - entry.second.listed_at >= kPeerLife; });
 }
 
-void Freshness::answered(const std::string& replica, bool fresh) {
+bool Freshness::answered(const std::string& replica, const std::optional<Answer>& answer) {
+  // Another replica may have got the address.
+  const bool fresh = answer && answer->replica == replica && answer->generation > 0 &&
+                     !answer->stale && answer->admits;
   const std::lock_guard lock(mutex_);
   const auto known = peers_.find(replica);
-  if (known == peers_.end()) return;
+  if (known == peers_.end()) return false;
   known->second.fresh_at.reset();
   if (fresh) known->second.fresh_at = clock_.steady_now();
+  return fresh;
 }
 
 std::chrono::nanoseconds Freshness::staleness() const {

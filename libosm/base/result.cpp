@@ -56,6 +56,31 @@ std::string_view error_code_text(ErrorCode code) {
   return kCodes[at].second;
 }
 
+Severity severity_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUnusedField:
+      return Severity::kNotice;
+    case ErrorCode::kDuplicateObject:
+    case ErrorCode::kDanglingReference:
+    case ErrorCode::kRootEnding:
+      return Severity::kWarning;
+    default:
+      return Severity::kError;
+  }
+}
+
+std::string_view severity_text(Severity severity) {
+  switch (severity) {
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNotice:
+      return "notice";
+    case Severity::kError:
+      break;
+  }
+  return "error";
+}
+
 namespace detail {
 
 void value_of_error(const Error& error) {

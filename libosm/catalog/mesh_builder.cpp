@@ -15,7 +15,8 @@ using model::ServiceEntry;
 bool matters_to_policy(const std::shared_ptr<const ServiceEntry>& before,
                        const std::shared_ptr<const ServiceEntry>& after) {
   if (!before || !after) return true;
-  return before->identities != after->identities || before->split != after->split;
+  return before->identities != after->identities || before->split != after->split ||
+         before->idle != after->idle;
 }
 
 // The provider's id, if it also lists endpoints; else its place in the options: "#1".
@@ -70,6 +71,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   next_.changes = {};
   const model::MeshSnapshot before = next_;  // pointers to its tables
   const auto index_before = index_;
+  std::set<ServiceName> endpoints = read_announced();
   const SpecChanges spec = spec_.refresh();
   if (!published_ || !spec.objects.empty())
     next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
@@ -81,7 +83,8 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 
   const std::set<ServiceIdentity> turned = refresh_denials(spec);
   const ServiceTable services_before = next_.services;
-  refresh_services(spec, refresh_endpoints(spec, !turned.empty()));
+  refresh_endpoints(spec, !turned.empty(), endpoints);
+  refresh_services(spec, endpoints);
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
   for (const ServiceIdentity& source : turned)
     for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
@@ -89,7 +92,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   refresh_permissive();
   refresh_workloads(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
-  refresh_problems();
+  refresh_problems(spec);
   note_objects(spec.objects, before, *index_before);
   if (next_.changes.empty() && !reports_changed_) return nullptr;
   published_ = true;
@@ -131,19 +134,35 @@ std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
   return std::make_shared<const endpoint::MergedService>(std::move(rest));
 }
 
-// `all`: resolves all services again.
-std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all) {
+// Reads the announced endpoints, and marks their Services if they are not those that the builder
+// holds. Providers read the specification themselves: a Service without endpoints may be a deleted
+// one, and the event that says so is on its way. Read the endpoints first, so that the
+// specification is never older than they are. Result: the services whose endpoints changed.
+std::set<ServiceName> MeshBuilder::read_announced() {
+  std::set<ServiceName> announced = std::exchange(stale_endpoints_, {});
+  std::set<ServiceName> held;
+  for (const ServiceName& name : announced)
+    if (spec_.find_service(name)) held.insert(name);
+  if (resync_endpoints_)
+    for (const auto& service : spec_.objects().services) announced.insert(service->name);
+  std::set<ServiceName> changed;
+  if (!held.empty()) changed = endpoints_.read(held);
+  spec_.invalidate_changed(announced);
+  return changed;
+}
+
+// Adds to `changed`. `all`: resolves all services again.
+void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
+                                    std::set<ServiceName>& changed) {
   std::set<ServiceName> gone;
   std::set<ServiceName> asked;
   for (const ServiceName& name : spec.services)
     (spec_.find_service(name) ? asked : gone).insert(name);
-  for (const ServiceName& name : std::exchange(stale_endpoints_, {}))
-    if (spec_.find_service(name)) asked.insert(name);
   if (spec.namespaces) endpoints_.set_monitored_namespaces(spec_.namespaces());
   if (std::exchange(resync_endpoints_, false) || spec.namespaces)
     for (const auto& service : spec_.objects().services) asked.insert(service->name);
 
-  std::set<ServiceName> changed = endpoints_.read(asked);
+  changed.merge(endpoints_.read(asked));
   changed.merge(endpoints_.forget(gone));
   if (all)
     for (const auto& service : spec_.objects().services) changed.insert(service->name);
@@ -156,7 +175,6 @@ std::set<ServiceName> MeshBuilder::refresh_endpoints(const SpecChanges& spec, bo
     }
   }
   next_.changes.endpoints = edit.finish();
-  return changed;
 }
 
 void MeshBuilder::refresh_services(const SpecChanges& spec,
@@ -246,7 +264,8 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
 void MeshBuilder::refresh_permissive() {
   if (!next_.changes.everything && next_.changes.services.empty()) return;
   std::vector<model::Upstream> upstreams;
-  if (next_.config.proxy.permissive) upstreams = resolve_permissive(next_.services);
+  if (next_.config.proxy.permissive)
+    upstreams = resolve_permissive(next_.services, next_.config.proxy.egress);
   if (upstreams == *next_.permissive_upstreams) return;
   next_.permissive_upstreams =
       std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));
@@ -286,12 +305,20 @@ void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
   next_.changes.workloads = edit.finish();
 }
 
-void MeshBuilder::refresh_problems() {
+void MeshBuilder::refresh_problems(const SpecChanges& spec) {
+  // Settings of the mode and of egress change everything.
+  if (spec.splits || next_.changes.everything || !next_.changes.services.empty()) {
+    entry_problems_ = check_outside(next_.services, next_.config.proxy.egress);
+    for (Problem& problem :
+         check_apexes(next_.services, spec_.objects().splits, next_.config.proxy.permissive))
+      entry_problems_.push_back(std::move(problem));
+  }
   std::vector<Problem> all = endpoints_.problems();
   const auto add = [&](const std::vector<Problem>& some) {
     all.insert(all.end(), some.begin(), some.end());
   };
   add(service_problems_);
+  add(entry_problems_);
   add(provider_problems_);
   claims_.add_problems(all);
   port_conflicts_.add_problems(next_.workloads, all);

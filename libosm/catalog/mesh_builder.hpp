@@ -79,14 +79,15 @@ class MeshBuilder {
 
   // The stages, in order. Each adds its changes to next_.changes.
   std::set<ServiceIdentity> refresh_denials(const SpecChanges& spec);
-  std::set<ServiceName> refresh_endpoints(const SpecChanges& spec, bool all);
+  std::set<ServiceName> read_announced();
+  void refresh_endpoints(const SpecChanges& spec, bool all, std::set<ServiceName>& changed);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints);
   std::set<ServiceIdentity> refresh_targets(const SpecChanges& spec);
   void refresh_policies(std::set<ServiceIdentity> concerned, const ServiceTable& services_before,
                         bool mode_changed);
   void refresh_permissive();
   void refresh_workloads(const SpecChanges& spec);
-  void refresh_problems();
+  void refresh_problems(const SpecChanges& spec);
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
                     const PolicyIndex& index_before);
 
@@ -110,6 +111,7 @@ class MeshBuilder {
   WorkloadClaims claims_;  // by the last good answers
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
+  std::vector<Problem> entry_problems_;     // of settled entries
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;
 

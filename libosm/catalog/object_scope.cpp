@@ -123,9 +123,13 @@ void add_clients(const ServiceName& service, const model::Table<model::ServiceEn
   const auto entry = services.find(service);
   if (!entry) return;
   const auto add_clients_of = [&](const model::ServiceEntry& called) {
-    for (const ServiceIdentity& identity : called.identities)
-      for (const auto& target : index.with_destination(identity))
+    const auto add_sources = [&](const PolicyIndex::Targets& targets) {
+      for (const auto& target : targets)
         out.insert(target->policy.sources.begin(), target->policy.sources.end());
+    };
+    for (const ServiceIdentity& identity : called.identities)
+      add_sources(index.with_destination(identity));
+    if (called.idle) add_sources(index.with_destination_in(called.name.ns));
   };
   add_clients_of(*entry);
   for (const ServiceName& apex : entry->apexes)

@@ -78,10 +78,12 @@ std::string quote_left_out(const std::vector<Problem>& problems, const std::stri
 
 std::string describe_grant(const InboundTrafficPolicy& policy) {
   std::vector<std::string> parts;
-  for (const RoutePolicy& route : policy.http_routes) parts.push_back(describe(route));
-  if (policy.tcp && policy.tcp_ports.empty()) parts.push_back("any TCP port");
+  std::string ports;
   for (const Port port : policy.tcp_ports)
-    parts.push_back("TCP port " + std::to_string(number(port)));
+    ports += (ports.empty() ? "" : ",") + std::to_string(number(port));
+  const std::string on = ports.empty() ? "" : " on port " + ports;
+  for (const RoutePolicy& route : policy.http_routes) parts.push_back(describe(route) + on);
+  if (policy.tcp) parts.push_back(ports.empty() ? "any TCP port" : "TCP port " + ports);
   return parts.empty() ? "nothing" : join(parts, "; ");
 }
 
@@ -131,7 +133,8 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
     out.reason = "allowed by " + join(grants, ", and by ");
   } else if (!empty.empty()) {
     out.reason = "denied: " + join(empty, " and ") + " names both accounts but grants nothing: " +
-                 "none of the routes and matches its rules name exists";
+                 "the routes and matches that its rules name, or one of its TCPRoutes, do not "
+                 "exist (osm problems)";
   } else {
     out.reason = "denied: no TrafficTarget names " + source.str() + " as a source and " +
                  destination.str() + " as its destination" +

@@ -9,7 +9,7 @@
 
 namespace osm::inline v1::catalog {
 
-// The grant of a policy as text: "GET,POST /books.*; TCP port 3306".
+// The grant of a policy as text: "GET,POST /books.* on port 80; TCP port 80".
 std::string describe_grant(const InboundTrafficPolicy& policy);
 
 // One TrafficTarget between one source and its destination, with the services both run.

@@ -39,9 +39,9 @@ Upstream upstream_to(const ServiceEntry& service, const std::set<ServiceIdentity
 }
 
 template <class Map>
-const typename Map::mapped_type& at_or_none(const Map& map, const ServiceIdentity& identity) {
+const typename Map::mapped_type& at_or_none(const Map& map, const typename Map::key_type& key) {
   static const typename Map::mapped_type kNone;
-  const auto* found = find_in(map, identity);
+  const auto* found = find_in(map, key);
   return found ? *found : kNone;
 }
 
@@ -53,6 +53,7 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   std::set<ServiceIdentity> sources;
   for (const ServiceAccount& source : target.sources) sources.insert(identity_of(source));
   policy.sources.assign(sources.begin(), sources.end());
+  const TargetEntry nothing{.destination = identity_of(target.destination), .policy = policy};
   std::set<Port> ports;
   bool any_port = false;
   for (const smi::TrafficTargetRule& rule : target.rules) {
@@ -60,11 +61,13 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
     if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
       if (const auto* group = find_in(routes.http, name))
         add_matches(rule, **group, policy.http_routes);
-    } else if (const auto* route = find_in(routes.tcp, name)) {
-      policy.tcp = true;
-      any_port |= (*route)->ports.empty();
-      ports.insert((*route)->ports.begin(), (*route)->ports.end());
+      continue;
     }
+    const auto* route = find_in(routes.tcp, name);
+    if (!route) return nothing;  // its ports bound the HTTP grants, and nobody knows them
+    policy.tcp = true;
+    any_port |= (*route)->ports.empty();
+    ports.insert((*route)->ports.begin(), (*route)->ports.end());
   }
   // A TCPRoute without a port list means any port; so does its union with others.
   if (!any_port) policy.tcp_ports.assign(ports.begin(), ports.end());
@@ -78,9 +81,11 @@ PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,
     for (const ServiceIdentity& source : target->policy.sources)
       by_source_[source].push_back(target);
   }
-  for (const auto& service : services)
+  for (const auto& service : services) {
     for (const ServiceIdentity& identity : service->identities)
       services_[identity].push_back(service);
+    if (service->idle) idle_[service->name.ns].push_back(service);
+  }
 }
 
 const PolicyIndex::Targets& PolicyIndex::with_source(const ServiceIdentity& identity) const {
@@ -91,9 +96,20 @@ const PolicyIndex::Targets& PolicyIndex::with_destination(const ServiceIdentity&
   return at_or_none(by_destination_, identity);
 }
 
-const std::vector<std::shared_ptr<const ServiceEntry>>& PolicyIndex::services_of(
-    const ServiceIdentity& identity) const {
+PolicyIndex::Targets PolicyIndex::with_destination_in(const std::string& ns) const {
+  Targets out;
+  for (auto at = by_destination_.lower_bound({ns, ""});
+       at != by_destination_.end() && at->first.ns == ns; ++at)
+    out.insert(out.end(), at->second.begin(), at->second.end());
+  return out;
+}
+
+const PolicyIndex::Services& PolicyIndex::services_of(const ServiceIdentity& identity) const {
   return at_or_none(services_, identity);
+}
+
+const PolicyIndex::Services& PolicyIndex::idle_in(const std::string& ns) const {
+  return at_or_none(idle_, ns);
 }
 
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
@@ -104,14 +120,21 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
     if (target->grants()) allowed.insert(target->destination);
 
   std::map<ServiceName, Upstream> upstreams;
-  std::vector<std::shared_ptr<const ServiceEntry>> apexes;
-  for (const ServiceIdentity& destination : allowed)
-    for (const auto& service : index.services_of(destination)) {
+  PolicyIndex::Services apexes;
+  const auto add_dialled = [&](const PolicyIndex::Services& services_of) {
+    for (const auto& service : services_of) {
       upstreams.try_emplace(service->name, upstream_to(*service, allowed, true));
-      if (!service->split.empty()) apexes.push_back(service);
+      if (service->split) apexes.push_back(service);
     }
+  };
+  std::set<std::string> namespaces;
+  for (const ServiceIdentity& destination : allowed) {
+    add_dialled(index.services_of(destination));
+    namespaces.insert(destination.ns);
+  }
+  for (const std::string& ns : namespaces) add_dialled(index.idle_in(ns));
   for (const auto& apex : apexes)
-    for (const WeightedCluster& backend : apex->split)
+    for (const WeightedCluster& backend : *apex->split)
       if (const auto service = services.find(backend.service))
         upstreams.try_emplace(service->name, upstream_to(*service, allowed, false));
 
@@ -120,21 +143,27 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
   std::vector<Upstream> list;
   for (auto& [name, upstream] : upstreams) list.push_back(std::move(upstream));
   out.upstreams = std::make_shared<const std::vector<Upstream>>(std::move(list));
+  std::set<ServiceIdentity> refused;
   for (const auto& target : index.with_destination(identity)) {
     if (!target->grants()) continue;
     InboundTrafficPolicy policy = target->policy;
-    std::erase_if(policy.sources,
-                  [&](const ServiceIdentity& source) { return denied.accounts.contains(source); });
+    std::erase_if(policy.sources, [&](const ServiceIdentity& source) {
+      const bool is_denied = denied.accounts.contains(source);
+      if (is_denied) refused.insert(source);
+      return is_denied;
+    });
     if (!policy.sources.empty()) out.inbound.push_back(std::move(policy));
   }
+  out.denied.assign(refused.begin(), refused.end());
   return out;
 }
 
-std::vector<Upstream> resolve_permissive(const model::Table<ServiceEntry>& services) {
+std::vector<Upstream> resolve_permissive(const model::Table<ServiceEntry>& services, bool egress) {
   std::vector<Upstream> out;
   for (const auto& service : services)
-    out.push_back(
-        {.service = service->name, .dialled = true, .every_identity = true, .allowed = {}});
+    if (!egress || !service->outside || service->split)
+      out.push_back(
+          {.service = service->name, .dialled = true, .every_identity = true, .allowed = {}});
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Resolves TrafficTargets and route objects into the permissions of each identity. Pure.
 //
-// TCP needs a TCPRoute rule: a target with only HTTP rules opens no TCP port (docs/adr/0004).
+// TCP needs a TCPRoute rule, and the ports of TCPRoutes bound the target's HTTP grants too
+// (docs/adr/0004).
 #pragma once
 
 #include <map>
@@ -18,8 +19,9 @@ struct RouteObjects {
   std::map<smi::ObjectName, std::shared_ptr<const smi::TcpRoute>> tcp;
 };
 
-// The routes and ports that a target's rules grant, in written order, each once. A rule whose route
-// object or match is missing grants nothing; the specification reports it.
+// The routes and ports that a target's rules grant, in written order, each once. A rule whose
+// HTTPRouteGroup or match is missing grants nothing; a target with a missing TCPRoute grants
+// nothing at all. The specification reports what is missing.
 model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes);
 
 // Index of services and targets by identity, to find everything that a change concerns without a
@@ -33,9 +35,14 @@ class PolicyIndex {
   using Targets = std::vector<std::shared_ptr<const model::TargetEntry>>;  // ordered by name
   const Targets& with_source(const ServiceIdentity& identity) const;
   const Targets& with_destination(const ServiceIdentity& identity) const;
-  // The services that an account runs, ordered by name.
-  const std::vector<std::shared_ptr<const model::ServiceEntry>>& services_of(
-      const ServiceIdentity& identity) const;
+  // The targets whose destinations are accounts of the namespace.
+  Targets with_destination_in(const std::string& ns) const;
+
+  using Services = std::vector<std::shared_ptr<const model::ServiceEntry>>;  // ordered by name
+  // The services that an account runs.
+  const Services& services_of(const ServiceIdentity& identity) const;
+  // The idle services of a namespace.
+  const Services& idle_in(const std::string& ns) const;
   // True if a target names the identity.
   bool names(const ServiceIdentity& identity) const {
     return by_source_.contains(identity) || by_destination_.contains(identity);
@@ -44,17 +51,21 @@ class PolicyIndex {
  private:
   std::map<ServiceIdentity, Targets> by_source_;
   std::map<ServiceIdentity, Targets> by_destination_;
-  std::map<ServiceIdentity, std::vector<std::shared_ptr<const model::ServiceEntry>>> services_;
+  std::map<ServiceIdentity, Services> services_;
+  std::map<std::string, Services> idle_;  // by namespace
 };
 
 // Permissions of `identity` under SMI. Upstreams are the services of the destinations that it may
-// call. Backends of visible apexes are added with their permitted part, but cannot be dialled.
-// `denied` accounts are no sources; `services` do not have them anyway.
+// call, and the idle services of their namespaces, which may be theirs (ADR 0035). Backends of
+// visible apexes are added with their permitted part, but cannot be dialled. `denied` accounts are
+// no sources; `services` do not have them anyway.
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
                                      const model::Table<model::ServiceEntry>& services,
                                      const Denials& denied = {});
 
-// Upstreams in permissive mode: every service with all its identities.
-std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services);
+// Upstreams in permissive mode: every service with all its identities. With `egress`, clients reach
+// services outside of the mesh past it, so these are left out, unless a split leads back.
+std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services,
+                                                bool egress);
 
 }  // namespace osm::inline v1::catalog

@@ -107,15 +107,13 @@ std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
       continue;
     }
     auto backends = existing_backends(*split, drafts);
-    std::int64_t sum = 0;
-    for (const WeightedCluster& backend : backends) sum += backend.weight;
-    if (sum <= 0) {
+    const auto weighs = [](const auto& backend) { return backend.weight > 0; };
+    if (std::any_of(split->backends.begin(), split->backends.end(), weighs) &&
+        std::none_of(backends.begin(), backends.end(), weighs))
       problems.push_back(problem_of_split(
           ErrorCode::kInvalidWeights, *split, "spec.backends",
-          "the weights of the backends that exist sum to 0; the split is ignored: give at least "
-          "one of them a weight"));
-      continue;
-    }
+          "no Service with a weight above 0 exists: requests get 503 and TCP connections are "
+          "closed; create the missing Services, or delete the split"));
     out[split->service] = std::move(backends);
   }
   return out;
@@ -200,6 +198,7 @@ model::ServiceEntry resolve_service(const Service& service,
   model::ServiceEntry out;
   out.name = service.name;
   out.headless = service.headless;
+  out.http_paths = service.http_paths;
   if (!service.headless) out.cluster_ip = service.cluster_ip;
   for (const ServicePort& port : service.ports) {
     const Port* const number = std::get_if<Port>(&port.target_port);
@@ -214,8 +213,13 @@ model::ServiceEntry resolve_service(const Service& service,
   std::sort(out.ports.begin(), out.ports.end(), [](const MeshService& a, const MeshService& b) {
     return std::tie(a.port, a.port_name) < std::tie(b.port, b.port_name);
   });
+  out.outside = service.selector.empty();
   if (!endpoints) return out;
   out.identities = endpoints->identities();
+  out.outside =
+      endpoints->endpoints.empty() && (endpoints->served_outside || service.selector.empty());
+  out.idle =
+      endpoints->endpoints.empty() && !endpoints->served_outside && !service.selector.empty();
   if (service.headless) {
     // Unhealthy addresses stay. A client that dials one means that pod (members of a cluster find
     // each other before they are ready), and a flapping health check does not change listeners.
@@ -229,6 +233,46 @@ model::ServiceEntry resolve_service(const Service& service,
 
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints) {
   return {.service = endpoints.name, .endpoints = endpoints.healthy_endpoints()};
+}
+
+std::vector<Problem> check_apexes(const model::Table<model::ServiceEntry>& services,
+                                  const SharedList<smi::TrafficSplit>& splits, bool permissive) {
+  std::vector<Problem> problems;
+  for (const auto& split : splits) {
+    const auto apex = services.find(split->service);
+    if (!apex || !apex->split) continue;
+    if (!permissive && apex->identities.empty() && !apex->idle)
+      problems.push_back(problem_of_split(
+          ErrorCode::kDanglingReference, *split, "spec.service",
+          "no workload of the mesh is behind Service " + apex->name.str() +
+              ", so no TrafficTarget lets a client call it: give it a selector that matches the "
+              "workloads of its backends"));
+    const bool tcp = std::any_of(apex->ports.begin(), apex->ports.end(),
+                                 [](const MeshService& port) { return !is_http(port.protocol); });
+    if (apex->headless && tcp)
+      problems.push_back(problem_of_split(
+          ErrorCode::kUnusedField, *split, "spec.service",
+          "Service " + apex->name.str() +
+              " is headless: the weights have no effect on its TCP ports, whose connections reach "
+              "the workload that the client dials; give it a cluster IP"));
+  }
+  return problems;
+}
+
+std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& services, bool egress) {
+  std::vector<Problem> problems;
+  if (egress) return problems;
+  for (const auto& service : services)
+    if (service->outside && !service->split)
+      problems.push_back({.code = ErrorCode::kDanglingReference,
+                          .object = {kinds::kService, service->name.ns, service->name.name},
+                          .path = {},
+                          .field = "spec.selector",
+                          .cause =
+                              "no workload of the mesh is behind it, and egress is off, so its "
+                              "clients are refused: give its workloads sidecars, or set "
+                              "MeshConfig's spec.traffic.enableEgress"});
+  return problems;
 }
 
 SettledServices settle_services(const ServiceDrafts& drafts,

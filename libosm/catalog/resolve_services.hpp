@@ -28,11 +28,19 @@ struct SettledServices {
 };
 
 // Resolves all services together.
-// Splits: existing backends only (the specification reports missing ones); of several splits of one
-// apex, the first by name; a split without weight is ignored.
+// Splits: existing backends only; of several splits of one apex, the first by name. The
+// specification reports missing backends, and splits in which no backend has a weight.
 // Addresses: an (address, port) that two services claim belongs to the one with that cluster IP,
 // else to the first by name. The other service loses that port, or that headless address.
 SettledServices settle_services(const ServiceDrafts& drafts,
                                 const SharedList<smi::TrafficSplit>& splits);
+
+// Services whose clients are refused, since nobody in the mesh serves them and egress is off.
+std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& services, bool egress);
+
+// Splits that do less than they say: apexes that no client sees, and TCP of headless apexes.
+// `services`: settled.
+std::vector<Problem> check_apexes(const model::Table<model::ServiceEntry>& services,
+                                  const SharedList<smi::TrafficSplit>& splits, bool permissive);
 
 }  // namespace osm::inline v1::catalog

@@ -39,6 +39,12 @@ void SpecView::invalidate(const std::vector<ObjectKey>& changed) {
   }
 }
 
+void SpecView::invalidate_changed(const std::set<ServiceName>& services) {
+  for (const ServiceName& name : services)
+    if (!model::same(spec_.get_service(name), find_service(name)))
+      stale_.insert({kinds::kService, name.ns, name.name});
+}
+
 void SpecView::refresh_config(std::map<ObjectKey, bool>& changed) {
   MeshConfig fresh = spec_.get_mesh_config();
   if (fresh == objects_.config) return;

@@ -30,6 +30,9 @@ class SpecView {
   // Marks these objects to be read again. Only they are compared.
   void invalidate(const std::vector<ObjectKey>& changed);
 
+  // Marks those of these Services that differ from the ones held.
+  void invalidate_changed(const std::set<ServiceName>& services);
+
   // Reads all marked objects; the first time, all objects.
   SpecChanges refresh();
 

@@ -112,6 +112,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     }
     if (const Status accepts = ads_->health(); !accepts.ok())
       status.waiting_for.push_back("ADS listener: " + accepts.error().message);
+    status.full = ads_->full();
     return status;
   }
   Subscription subscribe(std::function<void()> on_change) override {

@@ -1,6 +1,16 @@
 #include "control_plane/problem_journal.hpp"
 
 namespace osm::inline v1::control_plane {
+namespace {
+
+// Other errors leave out a part of the mesh; with a root all of it ends.
+LogLevel level_of(const Problem& problem) {
+  if (problem.code == ErrorCode::kCertificateExpired) return LogLevel::kError;
+  return severity_of(problem.code) == Severity::kNotice ? LogLevel::kInfo : LogLevel::kWarning;
+}
+
+}  // namespace
+
 ProblemJournal::ProblemJournal(const ProblemSources& sources, Executor& executor, LogSink& log,
                                MetricsSink& metrics)
     : sources_(sources), log_(log), metrics_(metrics), strand_(executor) {
@@ -52,9 +62,7 @@ void ProblemJournal::refresh() {
     Problem key = problem;
     key.line = 0;
     if (!now.insert(key).second || logged_.contains(key)) continue;
-    // Everything else leaves out a part of the mesh; with a root all of it ends.
-    const LogLevel level =
-        problem.code == ErrorCode::kCertificateExpired ? LogLevel::kError : LogLevel::kWarning;
+    const LogLevel level = level_of(problem);
     if (!log_.enabled(level)) continue;
     log_.write(level, problem.text(),
                {{"code", std::string(error_code_text(problem.code))},
@@ -71,7 +79,9 @@ void ProblemJournal::refresh() {
   for (auto& [code, count] : counted_) count = 0;
   for (const Problem& problem : list()) counted_[problem.code] += 1;
   for (const auto& [code, count] : counted_)
-    metrics_.set("osm_problems", {{"code", error_code_text(code)}}, count);
+    metrics_.set("osm_problems",
+                 {{"code", error_code_text(code)}, {"severity", severity_text(severity_of(code))}},
+                 count);
   changed_.notify();
 }
 

@@ -39,7 +39,11 @@ void EndpointTable::set_monitored_namespaces(std::set<std::string> namespaces) {
 }
 
 void EndpointTable::ask(Source& source, const ServiceName& service) {
-  auto answer = guarded([&] { return source.provider->list_endpoints_for_service(service); });
+  bool outside = false;
+  auto answer = guarded([&] {
+    outside = source.provider->served_outside(service);
+    return source.provider->list_endpoints_for_service(service);
+  });
   if (!answer) {  // the last answer stays
     source.unanswered.insert(service);
     source.status.failure = answer.error().message;
@@ -47,6 +51,11 @@ void EndpointTable::ask(Source& source, const ServiceName& service) {
   }
   source.unanswered.erase(service);
   put_or_erase(source.answers, service, *std::move(answer));
+  if (outside) {
+    source.outside.insert(service);
+  } else {
+    source.outside.erase(service);
+  }
 }
 
 std::set<ServiceName> EndpointTable::read(const std::set<ServiceName>& services) {
@@ -70,6 +79,7 @@ std::set<ServiceName> EndpointTable::forget(const std::set<ServiceName>& service
   for (const ServiceName& service : services) {
     for (Source& source : sources_) {
       source.answers.erase(service);
+      source.outside.erase(service);
       source.unanswered.erase(service);
     }
     if (services_.erase(service) > 0) changed.insert(service);
@@ -85,6 +95,7 @@ bool EndpointTable::merge(const ServiceName& service) {
   if (answers.empty()) return services_.erase(service) > 0;
 
   MergedService merged = merge_answers(service, answers, namespaces_);
+  for (const Source& source : sources_) merged.served_outside |= source.outside.contains(service);
   auto& entry = services_[service];
   if (entry && *entry == merged) return false;
   entry = std::make_shared<const MergedService>(std::move(merged));

@@ -60,6 +60,7 @@ class EndpointTable {
     EndpointsProvider* provider;
     ProviderStatus status;
     std::map<ServiceName, std::vector<Endpoint>> answers;  // answers for the services that it knows
+    std::set<ServiceName> outside{};                       // those that are served outside, too
     std::set<ServiceName> unanswered;                      // services at which it threw
   };
 

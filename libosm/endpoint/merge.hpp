@@ -23,7 +23,9 @@ struct MergedService {
   // by address, port and service port, which together are unique; an (address, port) has one
   // identity.
   std::vector<Endpoint> endpoints;
-  std::vector<Problem> problems;  // ordered
+  // True if others serve it, too, to whom the mesh does not send: workloads outside of the mesh.
+  bool served_outside = false;
+  std::vector<Problem> problems{};  // ordered
 
   // Accounts behind the service, ordered, unique. Unhealthy endpoints count: clients must expect
   // their identities before they recover.

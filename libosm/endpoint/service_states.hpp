@@ -24,6 +24,7 @@ struct TableChanges {
 struct ServiceState {
   std::vector<Endpoint> endpoints;
   std::vector<Problem> problems;
+  bool served_outside = false;  // see EndpointsProvider
 
   friend bool operator==(const ServiceState&, const ServiceState&) = default;
 };
@@ -37,7 +38,8 @@ class ServiceStates {
     const ServiceState* known = find_in(states_, name);
     if (next) ++changes.recomputed;
     if (!known && !next) return;
-    if (!known || !next || known->endpoints != next->endpoints)
+    if (!known || !next || known->endpoints != next->endpoints ||
+        known->served_outside != next->served_outside)
       changes.services.push_back({ns_, name});
     const std::vector<Problem> none;
     changes.problems |= (known ? known->problems : none) != (next ? next->problems : none);
@@ -48,6 +50,11 @@ class ServiceStates {
   std::optional<std::vector<Endpoint>> endpoints(const std::string& service) const {
     const ServiceState* state = find_in(states_, service);
     return state ? std::optional(state->endpoints) : std::nullopt;
+  }
+
+  bool served_outside(const std::string& service) const {
+    const ServiceState* state = find_in(states_, service);
+    return state && state->served_outside;
   }
 
   std::vector<ServiceName> services() const {

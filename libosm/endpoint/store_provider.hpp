@@ -85,6 +85,12 @@ class StoreProvider final : public Interface {
     return table ? table->services().endpoints(service.name) : std::nullopt;
   }
 
+  bool served_outside(const ServiceName& service) const override {
+    std::lock_guard lock(mutex_);
+    const Table* table = find_in(tables_, service.ns);
+    return table && table->services().served_outside(service.name);
+  }
+
   Subscription subscribe(
       std::function<void(const std::vector<ServiceName>& changed)> on_change) override {
     return services_changed_.subscribe(std::move(on_change));

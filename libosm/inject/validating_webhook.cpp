@@ -176,10 +176,12 @@ class MeshValidator final : public Validator {
     return response;
   }
 
-  // Any stored object may be deleted, except the CA that signs.
+  // Any stored object may be deleted, except the CA that signs, and the MeshConfig without an
+  // annotation that says so.
   AdmissionResponse decide_deletion(const AdmissionRequest& request) const {
     std::vector<Problem> refusals;
     add_root_conflicts(request, refusals);
+    check_config_deletion(request, refusals);
     AdmissionResponse response;
     if (!refusals.empty()) explain(key_of(request), refusals, response);
     return response;
@@ -234,6 +236,19 @@ class MeshValidator final : public Validator {
                               split->service.str() + "; change that one, or delete it first"});
       return;
     }
+  }
+
+  void check_config_deletion(const AdmissionRequest& request,
+                             std::vector<Problem>& problems) const {
+    if (key_of(request) != config_key_) return;
+    const json::object& metadata = v1::map_at(request.old_object, "metadata");
+    if (text_at(v1::map_at(metadata, "annotations"), spec::kAllowDeletionAnnotation) == "true")
+      return;
+    problems.push_back(
+        {ErrorCode::kInvalidField, config_key_, "", 0, "metadata.annotations",
+         std::string("the mesh's settings would no longer be declared; to have the defaults, apply "
+                     "it with an empty spec; to delete it, annotate it first with ") +
+             spec::kAllowDeletionAnnotation + "=true"});
   }
 
   void add_root_conflicts(const AdmissionRequest& request, std::vector<Problem>& problems) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,15 +33,23 @@ struct ServiceEntry {
   bool headless = false;
   std::vector<std::string> addresses;  // headless only: addresses of its endpoints, ordered, unique
   std::vector<MeshService> ports;      // ordered by port; target ports resolved
+  HttpPaths http_paths = HttpPaths::kStrict;
   // Ports with a named target: port name → the workload's port name. See own_ports.hpp.
   std::map<std::string, std::string> named_targets;
   // Headless only: addresses where such a port has another number than its target port: port name →
   // address → number.
   std::map<std::string, std::map<std::string, Port>> other_targets;
-  std::vector<ServiceIdentity>
-      identities;                      // accounts behind it, ordered: all that a client may meet
-  std::vector<WeightedCluster> split;  // as apex of a TrafficSplit: its backends; sum > 0
-  std::vector<ServiceName> apexes;     // apexes that split to this service, ordered
+  std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
+  // True if a platform knows the service and nobody serves it, as while it is scaled to zero: the
+  // accounts behind it cannot be known (ADR 0035).
+  bool idle = false;
+  // True if only workloads outside of the mesh can be behind it: clients reach them past the mesh,
+  // if egress is on.
+  bool outside = false;
+  // As apex of a TrafficSplit: its backends that exist. Traffic goes to these alone; to nobody if
+  // none has a weight.
+  std::optional<std::vector<WeightedCluster>> split;
+  std::vector<ServiceName> apexes;  // apexes that split to this service, ordered
 
   const ServiceName& key() const { return name; }
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
@@ -72,10 +81,13 @@ struct IdentityPolicy {
   ServiceIdentity identity;
   UpstreamList upstreams;
   std::vector<InboundTrafficPolicy> inbound;  // ordered by target; empty: nobody may call it
+  // Sources of its targets that a Denylist denies; `inbound` does not have them. Ordered, unique.
+  std::vector<ServiceIdentity> denied{};
 
   const ServiceIdentity& key() const { return identity; }
   friend bool operator==(const IdentityPolicy& a, const IdentityPolicy& b) {
-    return a.identity == b.identity && *a.upstreams == *b.upstreams && a.inbound == b.inbound;
+    return a.identity == b.identity && *a.upstreams == *b.upstreams && a.inbound == b.inbound &&
+           a.denied == b.denied;
   }
 };
 

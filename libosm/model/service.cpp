@@ -35,10 +35,9 @@ std::optional<Protocol> protocol_of(std::string_view app_protocol, std::string_v
       if (lower == text) return value;
     return std::nullopt;
   }
-  for (const auto& [text, value] : kProtocols) {
-    if (port_name == text) return value;
+  // As in OSM v1.2: a name without the dash says nothing, also "tcp".
+  for (const auto& [text, value] : kProtocols)
     if (port_name.starts_with(text) && port_name.substr(text.size()).starts_with('-')) return value;
-  }
   return Protocol::kHttp;
 }
 

@@ -1,6 +1,7 @@
 #include "nack_provenance/still_allowed.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -23,10 +24,14 @@ bool same_route(const smi::TrafficTargetRule& a, const smi::TrafficTargetRule& b
   return a.kind == b.kind && a.name == b.name;
 }
 
-// The rules of `before`, each with the matches that `after` names as well.
+bool is_tcp(const smi::TrafficTargetRule& rule) { return rule.kind == smi::RouteKind::kTcpRoute; }
+
+// The rules of `before`, each with the matches that `after` names as well. TCPRoutes of `after`
+// bound the result, since HTTP grants hold on their ports only.
 std::vector<smi::TrafficTargetRule> common_rules(std::vector<smi::TrafficTargetRule> before,
                                                  const std::vector<smi::TrafficTargetRule>& after) {
   std::vector<smi::TrafficTargetRule> out;
+  const bool had_tcp = std::any_of(before.begin(), before.end(), is_tcp);
   for (smi::TrafficTargetRule& rule : before) {
     std::vector<std::string> named;
     bool found = false;
@@ -39,6 +44,9 @@ std::vector<smi::TrafficTargetRule> common_rules(std::vector<smi::TrafficTargetR
     rule.matches = common(std::move(rule.matches), named);
     out.push_back(std::move(rule));
   }
+  if (std::none_of(after.begin(), after.end(), is_tcp)) return out;
+  if (!had_tcp) std::copy_if(after.begin(), after.end(), std::back_inserter(out), is_tcp);
+  if (std::none_of(out.begin(), out.end(), is_tcp)) out.clear();
   return out;
 }
 

@@ -206,8 +206,8 @@ class Step {
   bool outwaited(const RootRecord& root, std::size_t missing) const {
     const RotationEvidence& seen = in_.evidence;
     if (missing == 0) return true;
-    if (root.followed_at == WallTime{} || seen.young) return false;
-    const bool few = missing <= std::max(kFew, seen.workloads / 100);
+    if (root.followed_at == WallTime{}) return false;
+    const bool few = !seen.young && missing <= std::max(kFew, seen.workloads / 100);
     const auto bound = few ? std::min(in_.max_wait, in_.longest_leaf) : in_.longest_leaf;
     return in_.now - root.followed_at >= bound ||
            (root.state == RootState::kDraining && root.latest_not_after != WallTime{} &&

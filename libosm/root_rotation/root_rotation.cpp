@@ -29,14 +29,14 @@ constexpr const char* kTopic = "roots";
 constexpr seconds kInMotion{1};  // time between looks while a step is awaited
 constexpr seconds kAtRest{10};
 constexpr seconds kSyncBound{60};
+constexpr seconds kMetSpacing{60};  // between two writes of proxies that connected first
 // Time in which proxies reconnect to a replica that started; max_wait if that is shorter.
 constexpr seconds kComeBack{120};
 // The longest life of leaves that were issued before a change of MeshConfig.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
 const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
-  const auto at =
-      std::ranges::find_if(records, [&](const RootRecord& root) { return root.state == state; });
+  const auto at = std::ranges::find(records, state, &RootRecord::state);
   return at == records.end() ? nullptr : &*at;
 }
 
@@ -120,7 +120,12 @@ class Rotation final : public RootRotation {
               keys, [](const ObjectKey& key) { return key.is(kinds::kMeshRootCertificate); }))
         wake();
     });
-    board_changes_ = board_.subscribe([this] { wake(); });
+    board_changes_ = board_.subscribe([this] {
+      strand_.post([this] {  // the change may be of another topic
+        const auto views = board_.read(kTopic);
+        if (views.ok() && *views != heard_) look();
+      });
+    });
     wake();
   }
 
@@ -213,29 +218,26 @@ class Rotation final : public RootRotation {
     return !distrusted_.empty();
   }
 
-  TrustDomain signing_domain() const {
-    const RootRecord* const signing = find(records_, RootState::kSigning);
-    return signing ? signing->trust_domain : options_.trust_domain;
-  }
-
   Status load() {
-    OSM_TRY(const RotationRecord::Text stored, options_.record.load());
+    OSM_TRY(const TextRecord::Text stored, options_.record.load());
     version_ = stored.version;
     if (stored.text.empty()) return {};
     OSM_TRY(records_, parse_records(stored.text));
-    met_.merge(parse_met(stored.text));
+    met_ = recorded_ = parse_met(stored.text);
     for (RootRecord& root : records_)  // a record from before a mesh could have several domains
       if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
     return {};
   }
 
-  void ask_candidates() { candidates_.ask(records_, signing_domain()); }
+  void ask_candidates() {
+    const RootRecord* const signing = find(records_, RootState::kSigning);
+    candidates_.ask(records_, signing ? signing->trust_domain : options_.trust_domain);
+  }
 
-  // A step is recorded before it takes effect, so that a process that starts later acts on it.
+  // A step is recorded before it takes effect, so that a process that starts later acts on it. Nor
+  // must that process take a proxy that is away now for one that never came.
   Status record(std::vector<RootRecord> next) {
-    // A replica that starts later must not take a proxy that is away now for one that never came.
-    OSM_TRY(options_.record.store(
-        {to_text(next, in_motion(next) ? met_ : std::set<ProxyNumber>()), version_}));
+    OSM_TRY(options_.record.store({to_text(next, met_), version_}));
     records_ = std::move(next);
     return load();
   }
@@ -326,35 +328,36 @@ class Rotation final : public RootRotation {
     if (!progress.ok()) report("ask the control plane about its proxies", progress.error());
     progress_ = progress.ok() ? *std::move(progress) : model::CertificateProgress{.known = false};
     if (!progress_.known) view.follows = {};  // holds the next step
-    add_proxies(view, progress_);
+    add_proxies(view, progress_, recorded_, unrecorded_);
     return view;
   }
 
   void tell_replicas(ReplicaView mine, bool moves) {
-    std::erase_if(met_here_, [this](ProxyNumber proxy) { return !met_.contains(proxy); });
-    for (const auto& [proxy, flags] : mine.proxies) met_here_.insert(proxy);
-    met_.insert(met_here_.begin(), met_here_.end());
     const SteadyTime now = options_.runtime.clock.steady_now();
     // At rest, a report changes only with the first connection of a proxy: at most every 10 s.
     if (!moves) {
-      if (mine.follows == told_follows_ && now - told_at_ < kAtRest) return;
+      if (now - told_at_ < kAtRest) return;
       mine = {.follows = mine.follows, .latest_not_after = std::move(mine.latest_not_after)};
     }
-    for (const ProxyNumber proxy : met_here_) mine.proxies.try_emplace(proxy, 0);
+    for (const auto& [number, proxy] : unrecorded_) mine.proxies.try_emplace(number, 0);
     told_at_ = now;
-    told_follows_ = mine.follows;
     report("tell the other replicas", board_.publish(kTopic, to_text(mine)));
   }
 
   // Every replica listens, so that each can lead.
-  void hear_replicas(const ReplicaView& mine) {
+  void hear_replicas(ReplicaView mine) {
     auto views = board_.read(kTopic);
     if (!views.ok()) return report("read the other replicas' reports", views.error());
-    ReplicaViews all = sum_up(*views, effect_of(records_), progress_.workloads, met_);
+    heard_ = *std::move(views);
+    if (!leads()) return;
+    for (const ProxyNumber proxy : met_) mine.proxies.try_emplace(proxy, 0);
+    const std::string effect = effect_of(records_);
+    // Its own proxies count from here: its report may have no room for all.
+    ReplicaViews all = sum_up(heard_, effect, progress_.workloads, std::move(mine.proxies));
     if (progress_.known) met_ = std::move(all.met);
     // This replica's report may be of an earlier record.
-    if (mine.follows != effect_of(records_)) all.evidence.complete = false;
-    if (leads()) take_step(std::move(all));
+    if (mine.follows != effect) all.evidence.complete = false;
+    take_step(std::move(all));
   }
 
   void take_step(ReplicaViews all) {
@@ -363,14 +366,17 @@ class Rotation final : public RootRotation {
       root.latest_not_after = std::max(root.latest_not_after, all.latest_not_after[root.name]);
     RotationStep step = next_step(seen);
     waiting_ = std::move(step.waiting);
-    if (step.records == records_) return;
+    const SteadyTime now = options_.runtime.clock.steady_now();
+    const bool met_is_due = recorded_.size() < kMostMet && now - recorded_at_ >= kMetSpacing &&
+                            !std::ranges::includes(recorded_, met_);
+    if (step.records == records_ && !met_is_due) return;
     const std::vector<RootRecord> before = records_;
     const Status recorded = record(std::move(step.records));
     report("record a step", recorded);
     if (!recorded.ok()) return;
+    recorded_at_ = now;
     for (const RootRecord& root : records_) {
-      const auto was = std::ranges::find_if(
-          before, [&](const RootRecord& old) { return old.name == root.name; });
+      const auto was = std::ranges::find(before, root.name, &RootRecord::name);
       if (!root.left_behind.empty() &&
           (was == before.end() || was->left_behind != root.left_behind))
         options_.runtime.log.warning("root rotation goes on without some proxies",
@@ -462,15 +468,15 @@ class Rotation final : public RootRotation {
   std::string version_;
   Candidates candidates_;
   std::map<std::string, std::string> waiting_;
-  model::CertificateProgress progress_;
+  model::CertificateProgress progress_{.known = false};
   std::set<ProxyNumber> met_;       // workloads of the mesh whose proxy was connected once
-  std::set<ProxyNumber> met_here_;  // those whose proxy was connected to this replica
-  std::string told_follows_;        // reported last, at `told_at_`
-  SteadyTime told_at_{};
+  std::set<ProxyNumber> recorded_;  // those in the record
+  std::map<ProxyNumber, model::ProxyKey> unrecorded_;     // were connected here, not in the record
+  std::map<std::string, std::string> heard_;              // the replicas' reports
+  SteadyTime told_at_{}, recorded_at_{}, recalled_at_{};  // last report, record, recall
   std::string applied_;               // effect_of() the record that roots_ is set by
   std::optional<TrustDomains> told_;  // to the control plane and the host
   std::string reported_;
-  SteadyTime recalled_at_{};
   RootEndMetric end_metric_;
   std::vector<Problem> problems_;  // as the control plane knows them
   bool cut_ = false;  // proxies with a certificate of a distrusted root are to be recalled

@@ -83,7 +83,8 @@ std::string to_text(const std::vector<RootRecord>& records, const std::set<Proxy
                      {"latestNotAfter", seconds_of(root.latest_not_after)},
                      {"leftBehind", root.left_behind}});
   std::string proxies;
-  for (const ProxyNumber number : met) append(proxies, number, 0);
+  for (const ProxyNumber number : met)
+    if (proxies.size() < kMostMet * kNumberBytes) append(proxies, number, 0);
   return json::serialize(json::object{{"roots", std::move(roots)}, {"met", base64(proxies)}});
 }
 
@@ -144,15 +145,23 @@ TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomai
   return domains;
 }
 
-void add_proxies(ReplicaView& view, const model::CertificateProgress& progress) {
+void add_proxies(ReplicaView& view, const model::CertificateProgress& progress,
+                 const std::set<ProxyNumber>& recorded,
+                 std::map<ProxyNumber, model::ProxyKey>& unrecorded) {
+  if (!progress.known) return;
   for (const auto& [proxy, lacks] : progress.proxies) {
+    const ProxyNumber number = number_of(proxy);
+    if (!recorded.contains(number)) unrecorded.try_emplace(number, proxy);
     const int flags =
         kConnected | (lacks.bundle ? kLacksBundle : 0) | (lacks.leaf ? kLacksLeaf : 0);
-    view.proxies[number_of(proxy)] = static_cast<std::uint8_t>(flags);
+    view.proxies[number] = static_cast<std::uint8_t>(flags);
     if (flags == kConnected || view.lagging.size() == ReplicaView::kMostNamed) continue;
     if (const auto workload = progress.workloads.find(proxy))
       view.lagging.push_back(workload->workload.name.str());
   }
+  std::erase_if(unrecorded, [&](const auto& entry) {
+    return recorded.contains(entry.first) || !progress.workloads.find(entry.second);
+  });
 }
 
 std::string to_text(const ReplicaView& view) {
@@ -162,13 +171,14 @@ std::string to_text(const ReplicaView& view) {
   for (const auto& [root, end] : view.latest_not_after) ends[root] = seconds_of(end);
   std::string proxies;
   std::size_t omitted = view.omitted;
-  for (const bool settled : {false, true})
+  for (const int turn : {0, 1, 2})
     for (const auto& [number, flags] : view.proxies) {
-      if ((flags == kConnected) != settled) continue;
+      const bool lacks = (flags & (kLacksBundle | kLacksLeaf)) != 0;
+      if (turn != (lacks ? 0 : flags != 0 ? 1 : 2)) continue;
       if (proxies.size() < ReplicaView::kMostProxies * kNumberBytes)
         append(proxies, number, flags);
       else
-        omitted += (flags & kConnected) != 0;
+        omitted += lacks;
     }
   return json::serialize(json::object{{"follows", view.follows},
                                       {"proxies", base64(proxies)},
@@ -196,14 +206,12 @@ Result<ReplicaView> parse_view(const std::string& text) {
 
 ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
                     const model::Table<model::WorkloadEntry>& workloads,
-                    const std::set<ProxyNumber>& met) {
+                    std::map<ProxyNumber, std::uint8_t> proxies) {
   ReplicaViews all{.evidence = {.complete = !views.empty(), .waiting_for = {}},
                    .met = {},
                    .latest_not_after = {}};
   RotationEvidence& seen = all.evidence;
-  std::map<ProxyNumber, std::uint8_t> proxies;
-  for (const ProxyNumber number : met) proxies[number] = 0;
-  std::size_t omitted = 0, named = 0;
+  std::size_t named = 0;
   const auto name = [&](const std::string& lagging) {
     if (++named <= ReplicaView::kMostNamed)
       seen.lagging += (seen.lagging.empty() ? "" : ", ") + lagging;
@@ -220,7 +228,8 @@ ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::
     if (!view.ok()) continue;
     // A report about an earlier record says which proxies are connected, but not what they hold.
     for (const auto& [number, flags] : view->proxies) proxies[number] |= flags;
-    omitted += view->omitted;
+    for (std::size_t* lag : {&seen.bundle_lag, &seen.leaf_lag, &seen.any_lag})
+      *lag += view->omitted;
     for (const std::string& lagging : view->lagging) name(lagging);
     seen.own_lag += view->own_lag;
     seen.young = seen.young || view->young;
@@ -233,17 +242,16 @@ ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::
     seen.any_lag += (flags & (kLacksBundle | kLacksLeaf)) != 0;
   }
   for (const auto& workload : workloads) {
-    if (!workload->denied.empty()) continue;  // its proxy is refused
-    ++seen.workloads;
     const ProxyNumber number = number_of(workload->proxy);
     const std::uint8_t* flags = find_in(proxies, number);
     if (flags) all.met.insert(number);
+    if (!workload->denied.empty()) continue;  // its proxy is refused
+    ++seen.workloads;
     if ((flags || seen.young) && (!flags || (*flags & kConnected) == 0)) {
       ++seen.absent;
       name(workload->workload.name.str());
     }
   }
-  seen.absent -= std::min(seen.absent, omitted);
   return all;
 }
 
@@ -251,8 +259,8 @@ ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::
 
 namespace osm::inline v1 {
 
-Result<certificate::KnownCa> known_ca(RotationRecord& record, const std::string& root) {
-  OSM_TRY(const RotationRecord::Text stored, record.load());
+Result<certificate::KnownCa> known_ca(TextRecord& record, const std::string& root) {
+  OSM_TRY(const TextRecord::Text stored, record.load());
   certificate::KnownCa known{.record = record.name()};
   if (stored.text.empty()) return known;
   OSM_TRY(const auto records, root_rotation::parse_records(stored.text));

@@ -21,6 +21,10 @@ namespace osm::inline v1::root_rotation {
 using ProxyNumber = std::uint64_t;
 ProxyNumber number_of(const model::ProxyKey& proxy);
 
+// A record has the first so many of the proxies that were connected once: 400 kB, and each store
+// takes 1 MB.
+constexpr std::size_t kMostMet = 50'000;
+
 // `met`: proxies that are known to have been connected.
 std::string to_text(const std::vector<RootRecord>& records, const std::set<ProxyNumber>& met = {});
 // A record that was written before roots had trust domains has empty ones. Failure: kInvalidSyntax.
@@ -35,7 +39,7 @@ std::string effect_of(const std::vector<RootRecord>& records);
 // The trust domains in effect. `controller`: domain of the root that signs for the control plane.
 TrustDomains domains_of(const std::vector<RootRecord>& records, const TrustDomain& controller);
 
-// One replica's knowledge of a proxy, 4 bits. 0: it was connected to this replica before.
+// One replica's knowledge of a proxy, 4 bits. 0: it was connected once.
 enum ProxyFlag : std::uint8_t { kConnected = 1, kLacksBundle = 2, kLacksLeaf = 4 };
 
 // One replica's report.
@@ -46,7 +50,7 @@ struct ReplicaView {
 
   std::string follows{};                               // effect_of() the record it acts on
   std::map<ProxyNumber, std::uint8_t> proxies{};       // ProxyFlags
-  std::size_t omitted = 0;                             // connected ones that do not fit
+  std::size_t omitted = 0;                             // that lack something and do not fit
   std::vector<std::string> lagging{};                  // some of those that lack something
   std::size_t own_lag = 0;                             // its own certificates of other roots
   bool young = false;                                  // it has just started
@@ -54,25 +58,28 @@ struct ReplicaView {
 
   friend bool operator==(const ReplicaView&, const ReplicaView&) = default;
 };
-// Adds the proxies that are connected to this replica.
-void add_proxies(ReplicaView& view, const model::CertificateProgress& progress);
+// Adds the proxies that are connected to this replica. `unrecorded`: those that were connected to
+// it since it started, without the `recorded` ones and those whose workload is gone.
+void add_proxies(ReplicaView& view, const model::CertificateProgress& progress,
+                 const std::set<ProxyNumber>& recorded,
+                 std::map<ProxyNumber, model::ProxyKey>& unrecorded);
 
-// Proxies that lack something, or are not connected, come first. Of the others, those that do not
-// fit are counted.
+// Proxies that lack something come first, and those that do not fit are counted. Those that are not
+// connected come last.
 std::string to_text(const ReplicaView& view);
 // Failure: kInvalidSyntax.
 Result<ReplicaView> parse_view(const std::string& text);
 
 // All replicas' reports taken together. A proxy that has streams at several replicas counts once,
-// and lacks what it lacks at any.
+// and lacks what it lacks at any. A connected one that did not fit into a report counts as absent.
 struct ReplicaViews {
   RotationEvidence evidence;
   std::set<ProxyNumber> met;  // workloads of the mesh whose proxy was connected once
   std::map<std::string, WallTime> latest_not_after;
 };
-// `effect`: of the record in force. `met`: proxies that were connected once, as known before.
+// `effect`: of the record in force. `proxies`: as known to the replica that asks.
 ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
                     const model::Table<model::WorkloadEntry>& workloads,
-                    const std::set<ProxyNumber>& met);
+                    std::map<ProxyNumber, std::uint8_t> proxies);
 
 }  // namespace osm::inline v1::root_rotation

@@ -10,36 +10,35 @@ namespace {
 
 constexpr std::size_t kMaxReasonBytes = 256;
 
-// The valid elements of a list, ordered, each once. `read` reads one; nullopt: it refused it.
-// Result: nullopt if there is no list to read.
-template <class T, class Read>
-std::optional<std::vector<T>> elements_of(const Field& field, Read read) {
-  std::vector<T> out;
-  if (!field.present()) return out;
-  const std::vector<Field> list = field.list();
-  const auto* items = field.value()->if_array();
-  if (items == nullptr || list.size() != items->size()) return std::nullopt;
-  for (const Field& element : list)
-    if (auto value = read(element)) out.push_back(*std::move(value));
+// The valid elements of a list, ordered, each once. Result: nullopt if there is no list to read.
+template <class Read>
+auto elements_of(const Field& field, std::string_view what, Read read)
+    -> std::optional<std::vector<std::invoke_result_t<Read, const Field&>>> {
+  auto out = field.elements(what, read);
+  const auto* items = field.present() ? field.value()->if_array() : nullptr;
+  if (field.present() && (items == nullptr || items->size() > kMaxEntries)) return std::nullopt;
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
-std::optional<ServiceIdentity> denied_account_of(const Field& element) {
-  if (!element.required_map({"namespace", "name"})) return std::nullopt;
-  ServiceIdentity account{required_label(element["namespace"]),
-                          required_subdomain(element["name"])};
-  if (!is_dns_label(account.ns) || !is_dns_subdomain(account.name)) return std::nullopt;
-  return account;
+ServiceIdentity denied_account_of(const Field& element) {
+  if (!element.required_map({"namespace", "name"})) return {};
+  return {required_label(element["namespace"]), required_subdomain(element["name"])};
 }
 
-std::optional<ProxyId> denied_proxy_of(const Field& element) {
+ProxyId denied_proxy_of(const Field& element) {
   const std::string uuid = element.required_text();
-  if (is_uuid(uuid)) return ProxyId(uuid);
-  if (!uuid.empty())
+  if (!uuid.empty() && !is_uuid(uuid))
     element.refuse("must be a proxy's UUID in lower case, as `osm proxy list` prints it");
-  return std::nullopt;
+  return ProxyId(uuid);
+}
+
+std::string reason_of(const Field& field) {
+  std::string reason = field.text().value_or("");
+  if (reason.size() > kMaxReasonBytes)
+    field.refuse("must have at most 256 bytes", ErrorCode::kTooLarge);
+  return reason;
 }
 
 }  // namespace
@@ -49,16 +48,13 @@ DecodedPolicy decode_denylist(const Object& object) {
   const Field spec = reader.root()["spec"];
   DecodedPolicy decoded;
   if (spec.required().value() != nullptr && spec.value()->is_object()) {
-    // Report unknown members, and use the others.
-    static_cast<void>(spec.required_map({"serviceAccounts", "proxyUUIDs", "reason"}));
+    spec.element("field", [](const Field& map) {
+      return map.required_map({"serviceAccounts", "proxyUUIDs", "reason"});
+    });
     Denylist list;
-    list.reason = spec["reason"].text().value_or("");
-    if (list.reason.size() > kMaxReasonBytes) {
-      spec["reason"].refuse("must have at most 256 bytes", ErrorCode::kTooLarge);
-      list.reason.clear();
-    }
-    auto accounts = elements_of<ServiceIdentity>(spec["serviceAccounts"], denied_account_of);
-    auto proxies = elements_of<ProxyId>(spec["proxyUUIDs"], denied_proxy_of);
+    list.reason = spec["reason"].element("field", reason_of).value_or("");
+    auto accounts = elements_of(spec["serviceAccounts"], "element", denied_account_of);
+    auto proxies = elements_of(spec["proxyUUIDs"], "element", denied_proxy_of);
     if (accounts && proxies) {
       list.accounts = *std::move(accounts);
       list.proxies = *std::move(proxies);

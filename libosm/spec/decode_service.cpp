@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
+#include "model/own_ports.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -87,7 +88,8 @@ std::optional<ServicePort> port_of(const Field& field) {
   return port;
 }
 
-// One port of a workload cannot use two protocols: the first by port name decides.
+// One port of a workload cannot use two protocols, except HTTP and gRPC: the first by port name
+// decides.
 void drop_conflicting(std::vector<std::pair<ServicePort, Field>>& ports) {
   auto by_name = ports;
   std::sort(by_name.begin(), by_name.end(), [](const auto& a, const auto& b) {
@@ -98,7 +100,7 @@ void drop_conflicting(std::vector<std::pair<ServicePort, Field>>& ports) {
   std::erase_if(ports, [&](const auto& entry) {
     const auto& [port, field] = entry;
     const ServicePort& winner = first.at(port.target_port);
-    if (winner.protocol == port.protocol) return false;
+    if (model::can_share_port(winner.protocol, port.protocol)) return false;
     field.note("port \"" + winner.name + "\" already says the same target port speaks " +
                    std::string(protocol_text(winner.protocol)) + ", so this one (" +
                    std::string(protocol_text(port.protocol)) +
@@ -140,12 +142,24 @@ std::vector<ServicePort> ports_of(const Field& field) {
   return out;
 }
 
+// A mistyped value leaves the default, which is the strictest.
+HttpPaths http_paths_of(const Object& object, Findings& findings) {
+  const auto found = object.annotations.find("openservicemesh.io/http-paths");
+  if (found == object.annotations.end() || found->second == "strict") return HttpPaths::kStrict;
+  if (found->second == "normalize") return HttpPaths::kNormalize;
+  if (found->second == "unchecked") return HttpPaths::kUnchecked;
+  findings.note("metadata.annotations[openservicemesh.io/http-paths]",
+                "must be strict, normalize or unchecked; strict is used", ErrorCode::kInvalidField);
+  return HttpPaths::kStrict;
+}
+
 }  // namespace
 
 Decoded<Service> decode_service(const Object& object) {
   ObjectReader reader(object, NameRule::kLabel);
   Service service;
   service.name = {object.key.ns, object.key.name};
+  service.http_paths = http_paths_of(object, reader.findings());
   const Field spec = reader.root()["spec"];
   if (spec.required_map()) {
     const std::string type = spec["type"].text().value_or("ClusterIP");

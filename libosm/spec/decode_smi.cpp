@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <set>
 
+#include "base/json.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -24,33 +26,46 @@ std::string mapped(std::string text, Char change) {
   return text;
 }
 
+std::string method_of(const Field& field) {
+  std::string method =
+      mapped(field.required_text(), [](unsigned char c) { return std::toupper(c); });
+  if (!method.empty() && method != "*" &&
+      std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end())
+    field.refuse(
+        "not an HTTP method; use GET, HEAD, POST, PUT, PATCH, DELETE, CONNECT, OPTIONS, TRACE or "
+        "*");
+  return method;
+}
+
+// The valid elements of a list. An empty list means any, so a list is refused if none is left.
+template <class Read>
+auto some_of(const Field& field, std::string_view what, Read read)
+    -> std::vector<std::invoke_result_t<Read, const Field&>> {
+  const std::vector<Field> items = field.list();
+  std::vector<std::invoke_result_t<Read, const Field&>> out;
+  for (const Field& item : items)
+    if (auto value = item.element(what, read)) out.push_back(*std::move(value));
+  if (out.empty() && !items.empty())
+    field.refuse("has no valid " + std::string(what) + ", and an empty list would allow any");
+  return out;
+}
+
 std::vector<std::string> methods_of(const Field& field) {
-  std::set<std::string> methods;
-  bool any = false;
-  for (const Field& item : field.list()) {
-    const std::string method =
-        mapped(item.required_text(), [](unsigned char c) { return std::toupper(c); });
-    if (method == "*") {
-      any = true;
-    } else if (std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end()) {
-      methods.insert(method);
-    } else if (!method.empty()) {
-      item.refuse(
-          "not an HTTP method; use GET, HEAD, POST, PUT, PATCH, DELETE, CONNECT, OPTIONS, TRACE "
-          "or *");
-    }
-  }
-  if (any) methods.clear();
-  return {methods.begin(), methods.end()};
+  std::vector<std::string> methods = some_of(field, "method", method_of);
+  std::sort(methods.begin(), methods.end());
+  methods.erase(std::unique(methods.begin(), methods.end()), methods.end());
+  if (std::binary_search(methods.begin(), methods.end(), "*")) methods.clear();
+  return methods;
 }
 
 void add_headers(const Field& map, std::map<std::string, std::string>& headers, int& cost) {
   for (const auto& [key, field] : map.members()) {
     const std::string name = mapped(key, [](unsigned char c) { return std::tolower(c); });
     if (!is_header_name(name)) field.refuse("not an HTTP header name");
-    std::string regex = field.required_text();
+    const std::string regex = field.required_text();
     check_regex(field, regex, cost);
-    if (!headers.emplace(name, std::move(regex)).second) field.refuse("the header is given twice");
+    const auto [at, first] = headers.try_emplace(name, regex);
+    if (!first && at->second != regex) field.refuse("the header is given twice, with two values");
   }
 }
 
@@ -80,6 +95,38 @@ smi::HttpMatch match_of(const Field& field, int& cost) {
   match.methods = methods_of(field["methods"]);
   match.headers = headers_of(field["headers"], cost);
   return match;
+}
+
+// The valid matches of a group. Leaving one out narrows: rules allow nothing by its name.
+std::vector<smi::HttpMatch> matches_of(const Field& field, int& cost) {
+  const std::vector<Field> items = field.required().list();
+  std::vector<std::optional<smi::HttpMatch>> matches;
+  std::map<std::string, std::vector<std::size_t>> places;
+  for (const Field& item : items) {
+    if (const std::string name = text_at(*item.value(), "name"); !name.empty())
+      places[name].push_back(matches.size());
+    matches.push_back(
+        item.element("match", [&](const Field& each) { return match_of(each, cost); }));
+  }
+  // A name that several different matches claim belongs to none: OSM v1.2 took the last one, so
+  // that the first might allow what it did not.
+  for (const auto& [name, claims] : places) {
+    if (claims.size() == 1) continue;
+    const auto& first = matches[claims.front()];
+    const bool equal = first && std::all_of(claims.begin(), claims.end(),
+                                            [&](std::size_t at) { return matches[at] == first; });
+    for (std::size_t i = equal ? 1 : 0; i < claims.size(); ++i) {
+      items[claims[i]]["name"].leave_out(
+          "match", equal
+                       ? "two matches have this name and are equal; remove one"
+                       : "two matches have this name and differ, so it means neither; rename one");
+      matches[claims[i]].reset();
+    }
+  }
+  std::vector<smi::HttpMatch> out;
+  for (auto& match : matches)
+    if (match) out.push_back(*std::move(match));
+  return out;
 }
 
 // Never fills in an empty namespace: it would match nothing, or too much.
@@ -112,11 +159,26 @@ smi::TrafficTargetRule rule_of(const Field& field) {
   if (!kind.empty() && kind != kinds::kHttpRouteGroup.kind)
     field["kind"].refuse("must be HTTPRouteGroup or TCPRoute");
   std::set<std::string> seen;
-  for (std::string& name : matches.text_list())
+  const auto text = [](const Field& name) { return name.required_text(); };
+  for (std::string& name : matches.elements("name", text))
     if (seen.insert(name).second) rule.matches.push_back(std::move(name));
   if (kind == kinds::kHttpRouteGroup.kind && rule.matches.empty())
     field.note("names no matches of the HTTPRouteGroup, so it allows no HTTP request");
   return rule;
+}
+
+std::vector<smi::TrafficTargetRule> rules_of(const std::vector<Field>& fields) {
+  std::vector<smi::TrafficTargetRule> rules;
+  for (const Field& field : fields) {
+    // Leaving out a rule of HTTP narrows. A TCPRoute bounds the rules of HTTP beside it, so a bad
+    // rule that is one, or may be meant as one, is not left out alone.
+    if (text_at(*field.value(), "kind") != kinds::kHttpRouteGroup.kind) {
+      rules.push_back(rule_of(field));
+    } else if (auto rule = field.element("rule", rule_of)) {
+      rules.push_back(*std::move(rule));
+    }
+  }
+  return rules;
 }
 
 }  // namespace
@@ -148,14 +210,8 @@ Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
   smi::HttpRouteGroup group{{object.key.ns, object.key.name}, {}};
   const Field spec = reader.root()["spec"];
   if (spec.required_map({"matches"})) {
-    std::set<std::string> names;
     int cost = 0;
-    for (const Field& field : spec["matches"].required().list()) {
-      smi::HttpMatch match = match_of(field, cost);
-      if (!match.name.empty() && !names.insert(match.name).second)
-        field["name"].refuse("two matches have this name");
-      group.matches.push_back(std::move(match));
-    }
+    group.matches = matches_of(spec["matches"], cost);
     if (cost > kMaxObjectProgram)
       spec["matches"].refuse("the expressions together are too costly (RE2 program size above " +
                                  std::to_string(kMaxObjectProgram) +
@@ -172,7 +228,10 @@ Decoded<smi::TcpRoute> decode_tcp_route(const Object& object) {
   const Field matches = spec["matches"];
   if (spec.optional_map({"matches"}) && matches.optional_map({"name", "ports"})) {
     matches["name"].text();  // SMI has it; nothing refers to it
-    route.ports = matches["ports"].ports();
+    const auto port = [](const Field& field) { return field.listed_port().value_or(Port{}); };
+    const std::vector<Port> ports = some_of(matches["ports"], "port", port);
+    const std::set<Port> ordered(ports.begin(), ports.end());
+    route.ports.assign(ordered.begin(), ordered.end());
   }
   return std::move(reader).finish(std::move(route));
 }
@@ -184,11 +243,11 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (spec.required_map({"destination", "sources", "rules"})) {
     target.destination = destination_of(spec["destination"], object.key.ns);
-    std::set<ServiceAccount> sources;
-    for (const Field& field : spec["sources"].required().list()) sources.insert(account_of(field));
+    const auto listed = spec["sources"].required().elements("source", account_of);
+    const std::set<ServiceAccount> sources(listed.begin(), listed.end());
     target.sources.assign(sources.begin(), sources.end());
     const auto rules = spec["rules"].required().list();
-    for (const Field& field : rules) target.rules.push_back(rule_of(field));
+    target.rules = rules_of(rules);
     if (spec["rules"].present() && rules.empty())
       spec["rules"].refuse("must name at least one HTTPRouteGroup or TCPRoute");
     std::size_t matches = 0;

@@ -1,41 +1,90 @@
 // TrafficSplit, split.smi-spec.io/v1alpha2.
-#include <array>
+#include <cstdint>
 #include <set>
+#include <string_view>
 
 #include "base/json.hpp"
-#include "model/names.hpp"
+#include "base/numbers.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
-constexpr std::int64_t kMaxWeight = 1'000'000;  // Envoy's sum is 32 bits
+constexpr std::int64_t kMaxWeight = 1'000'000;
+static_assert(kMaxWeight * static_cast<std::int64_t>(kMaxEntries) <= UINT32_MAX,
+              "Envoy's sum of weights has 32 bits");
 
-// Accepts "svc", "svc.ns", "svc.ns.svc" and "svc.ns.svc.cluster.local". The namespace must be the
-// split's own.
-ServiceName apex_of(const Field& field, const std::string& own_namespace) {
+// A Service as a split names it.
+struct NamedService {
+  std::string name;
+  bool with_port = false;
+};
+
+// Reads "svc", "svc.ns", "svc.ns.svc", "svc.ns.svc.cluster" and "svc.ns.svc.cluster.local", each
+// with or without ":port". The namespace must be the split's own, `ns`.
+Result<NamedService> service_of(std::string_view text, const std::string& ns) {
+  const auto colon = text.find(':');
+  const bool with_port = colon != std::string_view::npos;
+  const std::string_view host = text.substr(0, colon);
+  const auto dot = host.find('.');
+  const std::string name(host.substr(0, dot));
+  const Error unreadable{ErrorCode::kInvalidField,
+                         "is not the name of a Service; write api or api." + ns +
+                             ".svc.cluster.local for a Service api"};
+  if (!is_dns_label(name)) return unreadable;
+  if (with_port && !osm::port_of(text.substr(colon + 1))) return unreadable;
+  if (dot == std::string_view::npos) return NamedService{name, with_port};
+
+  const std::string_view rest = host.substr(dot + 1);
+  const auto second = rest.find('.');
+  const std::string_view suffix =
+      second == std::string_view::npos ? std::string_view() : rest.substr(second);
+  if (suffix.empty() || suffix == ".svc" || suffix == ".svc.cluster" ||
+      suffix == ".svc.cluster.local") {
+    if (rest.substr(0, second) == ns) return NamedService{name, with_port};
+    return Error{ErrorCode::kCrossNamespace,
+                 "must be a Service of the split's own namespace, " + ns};
+  }
+  // "api-0.api.shop.svc": a name that the original accepts.
+  const auto third = suffix.find('.', 1);
+  if (suffix.substr(1, third - 1) == ns)
+    return Error{ErrorCode::kInvalidField, "is the name of one pod of a headless Service; write " +
+                                               std::string(rest.substr(0, second)) +
+                                               ", the name of the Service"};
+  return unreadable;
+}
+
+void note_port(const Field& field, const NamedService& service) {
+  if (service.with_port)
+    field.note("the port has no effect: a split divides every port of its Service; write " +
+               service.name);
+}
+
+ServiceName apex_of(const Field& field, const std::string& ns) {
   const std::string text = field.required_text();
   if (text.empty()) return {};
-  const auto dot = text.find('.');
-  const std::string service = text.substr(0, dot);
-  if (!is_dns_label(service)) {
-    field.refuse(kNotALabel);
+  const auto service = service_of(text, ns);
+  if (!service.ok()) {
+    field.refuse(service.error().message, service.error().code);
     return {};
   }
-  if (dot == std::string::npos) return {own_namespace, service};
-  const std::string rest = text.substr(dot + 1);
-  const auto second_dot = rest.find('.');
-  const std::string ns = rest.substr(0, second_dot);
-  const std::string suffix = second_dot == std::string::npos ? "" : rest.substr(second_dot);
-  if (!(suffix.empty() || suffix == ".svc" || suffix == ".svc.cluster" ||
-        suffix == ".svc.cluster.local")) {
-    field.refuse("not a service name; write " + service + " or " + service + '.' + own_namespace +
-                 ".svc.cluster.local");
-  } else if (ns != own_namespace) {
-    field.refuse("must be a service of the split's own namespace, " + own_namespace,
-                 ErrorCode::kCrossNamespace);
+  note_port(field, *service);
+  return {ns, service->name};
+}
+
+// The name of a backend's Service; empty: the backend cannot be used, which is reported.
+std::string backend_of(const Field& field, const std::string& ns) {
+  const std::string text = field.required_text();
+  if (text.empty()) return {};
+  const auto service = service_of(text, ns);
+  if (!service.ok()) {
+    field.note(
+        service.error().message + "; this backend is left out, and the others share its part",
+        service.error().code);
+    return {};
   }
-  return {own_namespace, service};
+  note_port(field, *service);
+  return service->name;
 }
 
 int weight_of(const Field& field) {
@@ -73,19 +122,21 @@ Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object) {
   std::int64_t sum = 0;
   for (const Field& field : backends.required().list()) {
     if (!field.required_map({"service", "weight"})) continue;
-    smi::SplitBackend backend{required_label(field["service"]), weight_of(field["weight"])};
-    if (!backend.service.empty() && !names.insert(backend.service).second)
+    smi::SplitBackend backend{backend_of(field["service"], object.key.ns),
+                              weight_of(field["weight"])};
+    if (backend.service.empty()) continue;
+    if (!names.insert(backend.service).second)
       field["service"].refuse("two backends name this service; add their weights up");
     sum += backend.weight;
     split.backends.push_back(std::move(backend));
   }
-  if (backends.present() && backends.value()->is_array() && reader.findings().valid()) {
-    if (sum < 1)
-      backends.refuse("the weights sum to 0, so no request could be served; give one at least 1",
-                      ErrorCode::kInvalidWeights);
-    if (sum > UINT32_MAX)
-      backends.refuse("the weights sum to more than 4294967295", ErrorCode::kInvalidWeights);
-  }
+  // The object is kept: without it, the Service's own endpoints would get the traffic that its
+  // author took from them.
+  if (sum == 0 && reader.findings().valid())
+    backends.note(
+        "the weights sum to 0: requests get 503 and TCP connections are closed; give at least one "
+        "backend a weight above 0, or delete the split",
+        ErrorCode::kInvalidWeights);
   return std::move(reader).finish(std::move(split));
 }
 

@@ -54,6 +54,18 @@ std::string required_subdomain(const Field& field) {
   return name;
 }
 
+std::string required_account_name(const Field& field) {
+  std::string name = field.required_text();
+  if (name.find('.') != std::string::npos && is_dns_subdomain(name)) {
+    field.refuse(
+        "an account whose name has a dot cannot be an identity in the mesh; give its workloads "
+        "another account");
+  } else if (!name.empty() && !is_dns_label(name)) {
+    field.refuse(kNotALabel);
+  }
+  return name;
+}
+
 std::string required_network(const Field& field) {
   std::string network = field.required_text();
   if (!network.empty() && !is_network(network))
@@ -68,7 +80,9 @@ std::pair<std::string, std::string> required_reference(const Field& field, const
   if (!text.empty() && text != kind.kind)
     field["kind"].refuse(std::string("must be ").append(kind.kind).append(why));
   std::string ns = required_label(field["namespace"]);
-  return {std::move(ns), required_label(field["name"])};
+  const Field name = field["name"];
+  return {std::move(ns),
+          kind == kinds::kServiceAccount ? required_account_name(name) : required_label(name)};
 }
 
 std::optional<std::size_t> choice_of(const Field& field,

@@ -46,6 +46,8 @@ class ObjectReader {
 // The DNS label in `field`. Absence and invalid text are refused.
 std::string required_label(const Field& field);
 std::string required_subdomain(const Field& field);
+// The name of an account that can be an identity. Absence and other text are refused.
+std::string required_account_name(const Field& field);
 // The IPv4 network in `field`, "10.0.0.0/8". Absence and other text are refused.
 std::string required_network(const Field& field);
 // Namespace and name of an object of `kind`, from a map with these and the kind. Another kind is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/json.hpp"
 #include "spec/yaml.hpp"
@@ -11,12 +12,12 @@ namespace {
 
 constexpr std::size_t kMaxCauseBytes = 1024;
 
-// Refuses a list or map that is too long.
+// Refuses the object for a list or map that is too long.
 bool may_read(const Field& field, std::size_t entries) {
   if (entries <= kMaxEntries) return true;
-  field.refuse("has " + std::to_string(entries) + " entries, at most " +
-                   std::to_string(kMaxEntries) + "; split the object",
-               ErrorCode::kTooLarge);
+  field.refuse_object("has " + std::to_string(entries) + " entries, at most " +
+                          std::to_string(kMaxEntries) + "; split the object",
+                      ErrorCode::kTooLarge);
   return false;
 }
 
@@ -30,31 +31,70 @@ std::string joined(std::span<const std::string_view> words) {
 
 void Findings::refuse(std::string field, std::string cause, ErrorCode code) {
   valid_ = false;
-  add(code, std::move(field), std::move(cause));
+  add(code, std::move(field), std::move(cause), what_);
+}
+
+void Findings::refuse_object(std::string field, std::string cause, ErrorCode code) {
+  object_refused_ = true;
+  add(code, std::move(field), std::move(cause), "");
 }
 
 void Findings::note(std::string field, std::string cause, ErrorCode code) {
-  add(code, std::move(field), std::move(cause));
+  add(code, std::move(field), std::move(cause), "");
 }
 
-void Findings::add(ErrorCode code, std::string field, std::string cause) {
-  if (problems_.size() > kMaxProblemsPerObject) return;
-  if (problems_.size() == kMaxProblemsPerObject) {
-    problems_.push_back({code, {}, "", 0, "", "more is wrong than is listed here"});
+void Findings::add(ErrorCode code, std::string field, std::string cause,
+                   std::string_view left_out) {
+  if (found_.size() > kMaxProblemsPerObject) return;
+  if (found_.size() == kMaxProblemsPerObject) {
+    found_.push_back({{code, {}, "", 0, "", "more is wrong than is listed here"}, ""});
     return;
   }
   // Both quote user-written keys and values.
-  problems_.push_back(
-      {code, {}, "", 0, shortened(field, kMaxFieldBytes), shortened(cause, kMaxCauseBytes)});
+  found_.push_back(
+      {{code, {}, "", 0, shortened(field, kMaxFieldBytes), shortened(cause, kMaxCauseBytes)},
+       left_out});
+}
+
+Findings::Element::Element(Findings& findings, std::string_view what)
+    : findings_(findings),
+      outer_valid_(std::exchange(findings.valid_, true)),
+      outer_what_(std::exchange(findings.what_, what)),
+      first_(findings.found_.size()) {}
+
+Findings::Element::~Element() {
+  // The elements of an invalid one are left out with it.
+  for (std::size_t i = first_; !findings_.valid_ && i < findings_.found_.size(); ++i)
+    if (auto& left_out = findings_.found_[i].left_out; !left_out.empty())
+      left_out = findings_.what_;
+  findings_.valid_ = outer_valid_;
+  findings_.what_ = outer_what_;
 }
 
 std::vector<Problem> Findings::take(const ObjectKey& object) && {
-  for (Problem& problem : problems_) problem.object = object;
-  return std::move(problems_);
+  std::vector<Problem> problems;
+  for (auto& [problem, left_out] : found_) {
+    problem.object = object;
+    if (valid() && !left_out.empty())
+      problem.cause.append("; only this ")
+          .append(left_out)
+          .append(" is left out of a stored object");
+    problems.push_back(std::move(problem));
+  }
+  return problems;
 }
 
 void Field::refuse(std::string cause, ErrorCode code) const {
   findings_->refuse(path_, std::move(cause), code);
+}
+
+void Field::refuse_object(std::string cause, ErrorCode code) const {
+  findings_->refuse_object(path_, std::move(cause), code);
+}
+
+void Field::leave_out(std::string_view what, std::string cause) const {
+  const Findings::Element element(*findings_, what);
+  refuse(std::move(cause));
 }
 
 void Field::note(std::string cause, ErrorCode code) const {
@@ -125,12 +165,6 @@ std::map<std::string, std::string> Field::text_map() const {
   return out;
 }
 
-std::vector<std::string> Field::text_list() const {
-  std::vector<std::string> out;
-  for (const Field& field : list()) out.push_back(field.required_text());
-  return out;
-}
-
 std::string Field::required_text() const {
   const auto value = required().text();
   if (value && value->empty()) refuse("must not be empty");
@@ -160,15 +194,15 @@ std::optional<Port> Field::port() const {
   return number ? std::optional(static_cast<Port>(*number)) : std::nullopt;
 }
 
+std::optional<Port> Field::listed_port() const {
+  if (!present()) refuse("must be a port number");
+  return port();
+}
+
 std::vector<Port> Field::ports() const {
   std::set<Port> ports;
-  for (const Field& field : list()) {
-    if (const auto port = field.port()) {
-      ports.insert(*port);
-    } else if (!field.present()) {
-      field.refuse("must be a port number");
-    }
-  }
+  for (const Field& field : list())
+    if (const auto port = field.listed_port()) ports.insert(*port);
   return {ports.begin(), ports.end()};
 }
 

@@ -65,7 +65,7 @@ Kinds table() {
        .alias = "mc",
        .scope = kControlPlane,
        .status = true,
-       .review = kWrites,
+       .review = kWritesAndDeletes,
        .check = faults<decode_mesh_config>},
       {.name = kinds::kMeshRootCertificate,
        .version = "v1alpha2",

@@ -10,6 +10,7 @@
 #include "osm/notifier.hpp"
 #include "spec/decode.hpp"
 #include "spec/decoder.hpp"
+#include "spec/kept_config.hpp"
 #include "spec/mesh_view.hpp"
 
 namespace osm::inline v1::spec {
@@ -23,22 +24,28 @@ class StoreMeshSpec final : public MeshSpec {
         config_key_{kinds::kMeshConfig, options.osm_namespace, kMeshConfigName},
         kinds_(options.kinds),
         log_(options.log),
-        metrics_(options.metrics) {
+        metrics_(options.metrics),
+        kept_(config_key_, options.kept_config) {
     view_.publish(std::make_shared<const MeshView>());
     // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(update_mutex_);
     subscription_ = store_.subscribe(
         [this](const std::vector<ObjectKey>& changed) { on_store_change(changed); });
-    const bool store_synced = store_.has_synced();
+    store_synced_ = store_.has_synced();
     for (const auto& object : store_.list(kinds::kNamespace)) read_namespace(object->key);
     read_all(nullptr);
     for (const Kind& kind : kinds_)
       if (kind.scope == Scope::kControlPlane)
         for (const auto& object : store_.list(kind.name)) read_declared(object->key);
-    publish(store_synced);
+    read_config();
+    publish();
+    kept_.start([this] { on_kept_change(); });
   }
 
-  ~StoreMeshSpec() override { subscription_.reset(); }
+  ~StoreMeshSpec() override {
+    subscription_.reset();
+    kept_.stop();
+  }
 
   SharedList<smi::TrafficSplit> list_traffic_splits() const override { return view()->splits; }
   SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
@@ -122,7 +129,7 @@ class StoreMeshSpec final : public MeshSpec {
     std::vector<ObjectKey> changed;
     {
       std::lock_guard lock(update_mutex_);
-      const bool store_synced = store_.has_synced();
+      store_synced_ = store_.has_synced();
       std::set<std::string> turned;  // namespaces that entered or left the mesh
       for (const ObjectKey& key : keys)
         if (key.is(kinds::kNamespace) && read_namespace(key)) turned.insert(key.name);
@@ -132,11 +139,28 @@ class StoreMeshSpec final : public MeshSpec {
         const Kind* kind = find_kind(kinds_, key.group_kind());
         if (kind != nullptr && kind->scope == Scope::kMesh) read_object(*kind, key);
       }
-      const auto told = publish(store_synced);
+      const auto told = publish();
       // No decoded value changed. An empty list means that problems or has_synced() may have.
       if (!told && !keys.empty()) return;
       if (told) changed = *told;
     }
+    notify(changed);
+  }
+
+  void on_kept_change() {
+    std::optional<std::vector<ObjectKey>> changed;
+    {
+      std::lock_guard lock(update_mutex_);
+      read_config();
+      changed = publish();
+    }
+    if (changed) notify(*changed);
+  }
+
+  // The store and the kept MeshConfig change in two threads, and subscribers are called one at a
+  // time. They must not block, so the wait is short; their own changes of the store notify inside.
+  void notify(const std::vector<ObjectKey>& changed) {
+    std::lock_guard lock(notify_mutex_);
     notifier_.notify(changed);
   }
 
@@ -233,13 +257,39 @@ class StoreMeshSpec final : public MeshSpec {
     }
   }
   void read_declared(const ObjectKey& key) {
-    if (key.is(kinds::kMeshConfig))
-      read_declared(key, key == config_key_, objects_.configs, decode_mesh_config);
+    if (key == config_key_) return read_config();
+    if (key.is(kinds::kMeshConfig)) read_declared(key, false, objects_.configs, decode_mesh_config);
     if (key.is(kinds::kMeshRootCertificate))
       read_declared(key, key.ns == config_key_.ns, objects_.roots, decode_root_certificate);
     const Kind* kind = find_kind(kinds_, key.group_kind());
     if (kind != nullptr && kind->scope == Scope::kControlPlane && kind->decode != nullptr)
       read_declared(key, key.ns == config_key_.ns, objects_.policies, kind->decode);
+  }
+
+  // Without a valid MeshConfig the last valid one stays, also of a former process: a deletion must
+  // not make a mesh more strict, nor less.
+  void read_config() {
+    const auto object = store_.get(config_key_);
+    auto& entry = objects_.configs.entries[config_key_];
+    if (!object) {
+      entry.object = nullptr;
+      entry.problems.clear();
+      config_valid_ = false;
+      kept_.follow();
+    } else if (entry.object != object) {
+      config_valid_ = read_entry(object, entry, decode_mesh_config);
+      if (config_valid_) kept_.keep(*object, entry.value);
+    }
+    if (const auto last = config_valid_ ? nullptr : kept_.last())
+      if (!entry.value || !(*entry.value == *last->value)) entry.value = last->value;
+    if (!object && !entry.value) objects_.configs.entries.erase(config_key_);
+  }
+
+  void report_config(std::vector<Problem>& problems) const {
+    const auto at = objects_.configs.entries.find(config_key_);
+    if (at != objects_.configs.entries.end() && !at->second.object)
+      problems.push_back(kept_.gone());
+    for (Problem& problem : kept_.problems()) problems.push_back(std::move(problem));
   }
 
   // True if every object of the control plane has had a valid value.
@@ -271,17 +321,20 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
   // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
-  std::optional<std::vector<ObjectKey>> publish(bool store_synced) {
+  std::optional<std::vector<ObjectKey>> publish() {
     auto next = std::make_shared<MeshView>();
     next->namespaces = namespaces_;
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
     // defaults might be less strict than intended; nor if a CA is invalid, since another one would
-    // sign in its place; nor if a Denylist cannot be read, since it may deny a stolen identity.
-    // Later the last valid ones stay.
-    settled_ = settled_ || (store_synced && are_read(objects_.configs) &&
+    // sign in its place; nor if a Denylist cannot be read, since it may deny a stolen identity; nor
+    // if there is no MeshConfig and the record of the last one is not read. Later the last valid
+    // ones stay.
+    const bool config_known = !objects_.configs.entries.empty() || kept_.is_read();
+    settled_ = settled_ || (store_synced_ && config_known && are_read(objects_.configs) &&
                             are_read(objects_.roots) && are_read(objects_.policies));
-    next->synced = store_synced && settled_;
+    next->synced = store_synced_ && settled_;
     report_ignored(next->problems);
+    if (store_synced_) report_config(next->problems);
     resolve(objects_, *next);
 
     const auto before = view_.load();
@@ -311,11 +364,15 @@ class StoreMeshSpec final : public MeshSpec {
   std::set<std::string> foreign_namespaces_;  // namespaces of other meshes
   std::map<ObjectKey, Problem> namespace_problems_;
   std::map<std::string, std::set<ObjectKey>> ignored_;  // policies of namespaces outside the mesh
-  std::set<ObjectKey> idle_;  // objects of the control plane in other places
+  std::set<ObjectKey> idle_;   // objects of the control plane in other places
+  bool store_synced_ = false;  // before its objects were read
+  bool config_valid_ = false;  // the store's MeshConfig
   bool settled_ = false;
 
   SnapshotCell<MeshView> view_;
+  std::recursive_mutex notify_mutex_;  // taken after update_mutex_ is released
   Notifier<const std::vector<ObjectKey>&> notifier_;
+  KeptConfig kept_;
   Subscription subscription_;
 };
 

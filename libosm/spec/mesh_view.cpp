@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/json.hpp"
 #include "model/spec_objects.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
@@ -72,16 +73,22 @@ class References {
  public:
   References(const DecodedObjects& objects, MeshView& view) : objects_(objects), view_(view) {}
 
-  void check(const smi::TrafficTarget& target) {
-    for (std::size_t i = 0; i < target.rules.size(); ++i) {
-      const smi::TrafficTargetRule& rule = target.rules[i];
+  // `object`: the target as it is written, with the rules that were left out.
+  void check(const smi::TrafficTarget& target, const Object& object) {
+    const auto& written = list_at(map_at(*object.document, "spec"), "rules");
+    std::size_t place = 0;
+    for (const smi::TrafficTargetRule& rule : target.rules) {
+      while (place < written.size() && text_at(written[place], "name") != rule.name) ++place;
       const bool http = rule.kind == smi::RouteKind::kHttpRouteGroup;
       const ObjectKey route{http ? kinds::kHttpRouteGroup : kinds::kTcpRoute, target.name.ns,
                             rule.name};
-      const std::string field = field_path("spec.rules", i);
+      const std::string field = field_path("spec.rules", place++);
       const auto* group = http ? find(objects_.route_groups, route) : nullptr;
       if (http ? group == nullptr : find(objects_.tcp_routes, route) == nullptr) {
-        dangling(key_of(target), field + ".name", missing(route) + "; this rule allows nothing");
+        dangling(key_of(target), field + ".name",
+                 missing(route) + (http ? "; this rule allows nothing"
+                                        : "; this TrafficTarget allows nothing, since the ports of "
+                                          "its TCPRoutes limit all its rules"));
       } else if (http) {
         check_matches(target, rule, *group, field);
       }
@@ -115,7 +122,8 @@ class References {
                       [&](const smi::HttpMatch& match) { return match.name == name; });
       if (!there)
         dangling(key_of(target), field + ".matches",
-                 "HTTPRouteGroup " + group.name.str() + " has no match \"" + name + '"');
+                 "HTTPRouteGroup " + group.name.str() + " has no match \"" + name +
+                     "\", or it is invalid and left out");
     }
   }
 
@@ -150,7 +158,8 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
   drop_shared_addresses(view);
   drop_shared_apexes(view);
   References references(objects, view);
-  for (const auto& target : view.targets) references.check(*target);
+  for (const auto& [key, target] : objects.targets.entries)
+    if (target.value) references.check(*target.value, *target.object);
   for (const auto& split : view.splits) references.check(*split);
   std::sort(view.problems.begin(), view.problems.end());
 }

@@ -6,6 +6,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -114,6 +115,9 @@ class Builder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
+    // yaml-cpp makes one byte of the escapes \N and \_.
+    if (!is_utf8(text))
+      refuse(mark, R"(an escape that is not UTF-8 text; write \u0085 for \N and \u00a0 for \_)");
     if (at_key()) {
       take_key(mark, text);
       return;
@@ -275,6 +279,13 @@ std::optional<YamlResult> parse_document(std::string_view text, int first_line) 
   }
 }
 
+// The first carriage return that ends no line; npos: there is none.
+std::size_t lone_return(std::string_view text) {
+  std::size_t at = text.find('\r');
+  while (at != text.npos && text.substr(at + 1).starts_with('\n')) at = text.find('\r', at + 1);
+  return at;
+}
+
 // Line of the first byte that is not UTF-8 text; 0: none. yaml-cpp accepts such bytes, but Envoy's
 // protos cannot contain them.
 int line_of_bad_text(std::string_view text) {
@@ -328,6 +339,14 @@ std::vector<YamlResult> parse_yaml(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   if (const int line = line_of_bad_text(text); line != 0) {
     documents.push_back(YamlError{ErrorCode::kInvalidSyntax, line, "not UTF-8 text"});
+    return documents;
+  }
+  // JSON takes it for blank space, and yaml-cpp for a character of a word.
+  if (const auto at = lone_return(text); at != text.npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + at, '\n');
+    documents.push_back(
+        YamlError{ErrorCode::kInvalidSyntax, static_cast<int>(line),
+                  "a carriage return without a line feed; end lines with a line feed"});
     return documents;
   }
   std::size_t start = 0;

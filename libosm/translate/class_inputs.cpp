@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -18,10 +19,37 @@ std::vector<InputPtr> ordered_and_unique(std::vector<InputPtr> inputs) {
   return inputs;
 }
 
+// Adds ports and apexes that are leaving. If an own port has the target port with another protocol,
+// that one counts.
+void add_leaving(std::vector<ServedPort>& served, const std::vector<ServedPort>& leaving) {
+  const std::vector<ServedPort> own = served;
+  for (const ServedPort& one : leaving) {
+    const auto same = std::find_if(served.begin(), served.end(), [&](const ServedPort& candidate) {
+      return candidate.port == one.port;
+    });
+    if (same != served.end()) {
+      std::vector<ServiceName> apexes;
+      std::set_union(same->apexes.begin(), same->apexes.end(), one.apexes.begin(), one.apexes.end(),
+                     std::back_inserter(apexes));
+      same->apexes = std::move(apexes);
+    } else if (std::none_of(own.begin(), own.end(), [&](const ServedPort& candidate) {
+                 return candidate.port.target_port == one.port.target_port &&
+                        candidate.port.protocol != one.port.protocol;
+               })) {
+      served.push_back(one);
+    }
+  }
+  std::sort(served.begin(), served.end());
+}
+
 }  // namespace
 
 ClassView::ClassView(const model::MeshSnapshot& mesh, const ProxyClass& seen_by)
-    : snapshot(mesh), proxy_class(seen_by), upstream_list(mesh.upstreams_of(seen_by.identity)) {
+    : snapshot(mesh),
+      proxy_class(seen_by),
+      upstream_list(mesh.upstreams_of(seen_by.identity)),
+      served(served_ports(mesh, seen_by.own_ports)) {
+  if (!seen_by.leaving.empty()) add_leaving(served, seen_by.leaving);
   upstreams.reserve(upstream_list->size());
   for (const model::Upstream& upstream : *upstream_list)
     if (auto entry = snapshot.services.find(upstream.service))
@@ -44,9 +72,8 @@ bool ClassView::sends_http() const {
 }
 
 bool ClassView::receives_http() const {
-  const auto& own = proxy_class.own_ports;
-  return std::any_of(own.begin(), own.end(), [](const MeshService& port) {
-    return port.target_port != Port{0} && is_http(port.protocol);
+  return std::any_of(served.begin(), served.end(), [](const ServedPort& one) {
+    return one.port.target_port != Port{0} && is_http(one.port.protocol);
   });
 }
 
@@ -63,14 +90,35 @@ std::string outbound_route_name(const model::ServiceEntry& service, const MeshSe
   return service.headless ? shared + '.' + service_fqdn(service.name) : shared;
 }
 
-std::string inbound_route_name(const ClassView& view, const MeshService& own) {
-  const auto entry = view.snapshot.services.find(own.name);
-  const std::string shared = inbound_route_name(own.target_port);
-  return entry && entry->headless ? shared + '.' + own.fqdn() : shared;
+std::string inbound_route_name(const ServedPort& served) {
+  const std::string shared = inbound_route_name(served.port.target_port);
+  return served.headless ? shared + '.' + served.port.fqdn() : shared;
 }
 
 bool dials_one_pod(const model::ServiceEntry& service, const MeshService& port) {
   return service.headless && port.target_port != Port{0};
+}
+
+std::vector<Destination> destinations_of(const ClassView& view, const model::ServiceEntry& entry,
+                                         const MeshService& dialled) {
+  if (!entry.split) return {{dialled.cluster_name().str(), 0}};
+  std::map<std::string, std::uint32_t> weights;
+  for (const WeightedCluster& backend : *entry.split) {
+    const auto* upstream = view.find(backend.service);
+    if (!upstream || backend.weight <= 0) continue;
+    const auto& ports = upstream->entry->ports;
+    const auto port = std::find_if(ports.begin(), ports.end(), [&](const MeshService& candidate) {
+      return candidate.port == dialled.port &&
+             is_http(candidate.protocol) == is_http(dialled.protocol);
+    });
+    if (port != ports.end())
+      weights[port->cluster_name().str()] += static_cast<std::uint32_t>(backend.weight);
+  }
+  std::vector<Destination> destinations;
+  for (const auto& [cluster, weight] : weights) destinations.push_back({cluster, weight});
+  // A single destination gets everything, whatever its weight.
+  if (destinations.size() == 1) destinations.front().weight = 0;
+  return destinations;
 }
 
 std::string dialled_cluster_name(const model::ServiceEntry& service, const MeshService& port) {
@@ -123,6 +171,19 @@ std::vector<std::string> hostnames(const ServiceName& service, const std::vector
 
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload) {
   return {identity_of(workload.account), model::own_ports_of(snapshot.services, workload).ports};
+}
+
+std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,
+                                     const std::vector<MeshService>& ports) {
+  std::vector<ServedPort> served;
+  served.reserve(ports.size());
+  for (const MeshService& port : ports) {
+    const auto entry = snapshot.services.find(port.name);
+    served.push_back({port, entry && entry->headless,
+                      entry ? entry->apexes : std::vector<ServiceName>(),
+                      entry ? entry->http_paths : HttpPaths::kStrict});
+  }
+  return served;
 }
 
 std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,

@@ -1,8 +1,10 @@
 // The view of one proxy class on a snapshot, and the inputs of each resource type from it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "translate/translate.hpp"
@@ -31,6 +33,7 @@ struct ClassView {
   const ProxyClass& proxy_class;
   model::UpstreamList upstream_list;       // owns the entries that `upstreams` points to
   std::vector<UpstreamService> upstreams;  // ordered by service
+  std::vector<ServedPort> served;          // own ports and leaving ones, ordered by port
 };
 
 // Resource names that two resource types share.
@@ -39,7 +42,19 @@ std::string inbound_route_name(Port target_port);    // "rds-inbound.<target por
 // Names with ".<fqdn>", for one headless service: its pods are told apart by address, not by host
 // name (ADR 0022).
 std::string outbound_route_name(const model::ServiceEntry& service, const MeshService& port);
-std::string inbound_route_name(const ClassView& view, const MeshService& own);
+std::string inbound_route_name(const ServedPort& served);
+// One of the clusters that a dialled port leads to.
+struct Destination {
+  std::string cluster;
+  std::uint32_t weight = 0;  // 0: the only one
+
+  auto fields() const { return std::tie(cluster, weight); }
+};
+// The port's own cluster. As apex of a split: the clusters of the backends' ports of the same
+// number and kind, HTTP or TCP, ordered; empty: no backend may get the traffic.
+std::vector<Destination> destinations_of(const ClassView& view, const model::ServiceEntry& entry,
+                                         const MeshService& dialled);
+
 // Cluster for a client that dials this port.
 std::string dialled_cluster_name(const model::ServiceEntry& service, const MeshService& port);
 

@@ -259,7 +259,8 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
 std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   for (const auto& seen : view.upstreams) add_upstream_clusters(view, seen, inputs);
-  for (const MeshService& service : view.proxy_class.own_ports) {
+  for (const ServedPort& served : view.served) {
+    const MeshService& service = served.port;
     if (service.target_port == Port{0}) continue;
     inputs.push_back(
         make_input(service.local_cluster_name().str(),

@@ -124,14 +124,16 @@ envoy::config::listener::v3::Filter outbound_http_manager(
 }
 
 envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
-                                                         Protocol protocol,
+                                                         Protocol protocol, HttpPaths paths,
                                                          const InboundHttp& settings) {
   auto out = manager(route_name, Direction::kInbound);
   set_tracing(out, settings.tracing);
-  // Policies must see the same path that the application sees.
-  out.mutable_normalize_path()->set_value(true);
-  out.set_merge_slashes(true);
-  out.set_path_with_escaped_slashes_action(hcm::HttpConnectionManager::REJECT_REQUEST);
+  // Explicit, since the proxy's runtime could say otherwise.
+  const bool normalize = paths == HttpPaths::kNormalize;
+  out.mutable_normalize_path()->set_value(normalize);
+  out.set_merge_slashes(normalize);
+  out.set_path_with_escaped_slashes_action(normalize ? hcm::HttpConnectionManager::REJECT_REQUEST
+                                                     : hcm::HttpConnectionManager::KEEP_UNCHANGED);
   // The application learns the caller from this header only; a value that the caller sent is
   // removed.
   out.set_forward_client_cert_details(hcm::HttpConnectionManager::SANITIZE_SET);

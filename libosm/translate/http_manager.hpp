@@ -9,6 +9,7 @@
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
 #include "osm/values/mesh_config.hpp"
+#include "osm/values/service.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::translate {
@@ -48,7 +49,7 @@ struct InboundHttp {
 envoy::config::listener::v3::Filter outbound_http_manager(
     const std::string& route_name, const std::optional<HttpTracing>& tracing);
 envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
-                                                         Protocol protocol,
+                                                         Protocol protocol, HttpPaths paths,
                                                          const InboundHttp& settings);
 
 // The clusters that such a connection manager needs besides those of its routes.

@@ -48,11 +48,20 @@ void add_tls_inspector(listener::Listener& out) {
                 envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector());
 }
 
-listener::Filter tcp_proxy(const std::string& stat_prefix, const std::string& cluster,
-                           Direction direction) {
+// Precondition: there is a destination.
+listener::Filter tcp_proxy(const std::string& stat_prefix,
+                           const std::vector<Destination>& destinations, Direction direction) {
   envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy proxy;
   proxy.set_stat_prefix(stat_prefix);
-  proxy.set_cluster(cluster);
+  if (destinations.size() == 1) {
+    proxy.set_cluster(destinations.front().cluster);
+  } else {
+    for (const Destination& destination : destinations) {
+      auto& weighted = *proxy.mutable_weighted_clusters()->add_clusters();
+      weighted.set_name(destination.cluster);
+      weighted.set_weight(destination.weight);
+    }
+  }
   *proxy.add_access_log() = access_log(direction);
   listener::Filter filter;
   set_extension(filter, "envoy.filters.network.tcp_proxy", proxy);
@@ -77,13 +86,16 @@ struct OutboundChain {
   ServiceName service;
   Port port{};
   Protocol protocol{};
-  std::vector<std::string> addresses;  // ordered, never empty
-  std::string leads_to;                // HTTP: the route configuration; TCP: the cluster
-  std::string part{};                  // tells chains apart that differ in their addresses only
+  std::vector<std::string> addresses;       // ordered, never empty
+  std::string routes;                       // HTTP: the route configuration
+  std::vector<Destination> destinations{};  // TCP; empty: connections are closed
+  std::string part{};  // tells chains apart that differ in their addresses only
 
   std::string service_name() const { return chain_name("outbound", service, port, protocol); }
   std::string name() const { return part.empty() ? service_name() : service_name() + '_' + part; }
-  auto fields() const { return std::tie(service, port, protocol, addresses, leads_to, part); }
+  auto fields() const {
+    return std::tie(service, port, protocol, addresses, routes, destinations, part);
+  }
 };
 
 struct OutboundListenerValues {
@@ -108,14 +120,15 @@ struct OutboundListenerValues {
     if (egress) {
       auto& rest = *out.mutable_default_filter_chain();
       rest.set_name("outbound-egress-filter-chain");
-      *rest.add_filters() = tcp_proxy("egress-tcp-proxy.passthrough-outbound", kPassthroughCluster,
-                                      Direction::kOutbound);
+      *rest.add_filters() = tcp_proxy("egress-tcp-proxy.passthrough-outbound",
+                                      {{kPassthroughCluster}}, Direction::kOutbound);
       encoding.references.push_back({XdsType::kCluster, kPassthroughCluster});
     }
     encoding.any = deterministic_bytes(pack_any(out));
     return encoding;
   }
 
+  // A TCP chain without a destination has no filters: Envoy closes its connections.
   void add_chain(const OutboundChain& chain, listener::Listener& out, Encoding& encoding) const {
     auto& filter_chain = *out.add_filter_chains();
     filter_chain.set_name(chain.name());
@@ -123,13 +136,14 @@ struct OutboundListenerValues {
     match.mutable_destination_port()->set_value(number(chain.port));
     for (const std::string& address : chain.addresses) add_exact_range(match, address);
     if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = outbound_http_manager(chain.leads_to, tracing);
-      encoding.references.push_back({XdsType::kRoute, chain.leads_to});
+      *filter_chain.add_filters() = outbound_http_manager(chain.routes, tracing);
+      encoding.references.push_back({XdsType::kRoute, chain.routes});
       if (tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
-    } else {
+    } else if (!chain.destinations.empty()) {
       *filter_chain.add_filters() = tcp_proxy("outbound-mesh-tcp-proxy_" + chain.service_name(),
-                                              chain.leads_to, Direction::kOutbound);
-      encoding.references.push_back({XdsType::kCluster, chain.leads_to});
+                                              chain.destinations, Direction::kOutbound);
+      for (const Destination& destination : chain.destinations)
+        encoding.references.push_back({XdsType::kCluster, destination.cluster});
     }
   }
 };
@@ -144,13 +158,17 @@ std::vector<std::string> claim(Taken& taken, std::vector<std::string> addresses,
   return addresses;
 }
 
-void add_cluster_ip_chain(Taken& taken, const model::ServiceEntry& entry, const MeshService& port,
-                          std::vector<OutboundChain>& chains) {
+void add_cluster_ip_chain(const ClassView& view, Taken& taken, const model::ServiceEntry& entry,
+                          const MeshService& port, std::vector<OutboundChain>& chains) {
   auto addresses = claim(taken, {entry.cluster_ip}, port.port);
   if (addresses.empty()) return;
-  chains.push_back({entry.name, port.port, port.protocol, std::move(addresses),
-                    is_http(port.protocol) ? outbound_route_name(entry, port)
-                                           : dialled_cluster_name(entry, port)});
+  OutboundChain chain{entry.name, port.port, port.protocol, std::move(addresses), {}};
+  if (is_http(port.protocol)) {
+    chain.routes = outbound_route_name(entry, port);
+  } else {
+    chain.destinations = destinations_of(view, entry, port);
+  }
+  chains.push_back(std::move(chain));
 }
 
 // Adds the chains of pods that clients dial at `dialled`.
@@ -163,15 +181,21 @@ void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const Dialle
     const std::string part = pods.usual ? ""
                                         : std::to_string(number(port.port)) + '-' +
                                               std::to_string(number(port.target_port));
-    chains.push_back({entry.name, dialled, port.protocol, std::move(addresses),
-                      outbound_route_name(entry, pods), part});
+    chains.push_back({entry.name,
+                      dialled,
+                      port.protocol,
+                      std::move(addresses),
+                      outbound_route_name(entry, pods),
+                      {},
+                      part});
     return;
   }
   // A changed chain loses its connections, and TCP clients do not reconnect by themselves. So each
-  // pod has its own chain, and a pod that comes or goes changes no other.
-  const std::string cluster = dialled_cluster_name(entry, port);
+  // pod has its own chain, and a pod that comes or goes changes no other. The address names the
+  // pod, so a split has no part in it.
+  const Destination pod{dialled_cluster_name(entry, port)};
   for (const std::string& address : addresses)
-    chains.push_back({entry.name, dialled, port.protocol, {address}, cluster, address});
+    chains.push_back({entry.name, dialled, port.protocol, {address}, {}, {pod}, address});
 }
 
 void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
@@ -182,7 +206,7 @@ void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     for (const MeshService& port : entry->ports) {
-      if (!entry->headless) add_cluster_ip_chain(taken, *entry, port, values.chains);
+      if (!entry->headless) add_cluster_ip_chain(view, taken, *entry, port, values.chains);
       if (entry->headless)
         for (const DialledPods& pods : dialled_pods(*entry, port))
           add_pod_chains(taken, *entry, pods, port.port, values.chains);
@@ -211,15 +235,21 @@ struct InboundChain {
   Protocol protocol{};
   Authorization authorization;  // TCP only; HTTP has it in its routes
   std::string routes;           // HTTP
+  HttpPaths paths{};            // HTTP
+  // HTTP: its routes deny requests, and this ends open streams. The chain changes with it, so that
+  // all its connections drain.
+  std::vector<ServiceIdentity> denied{};
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
-  auto fields() const { return std::tie(service, target_port, protocol, authorization, routes); }
+  auto fields() const {
+    return std::tie(service, target_port, protocol, authorization, routes, paths, denied);
+  }
 };
 
-listener::Filter network_rbac(const Authorization& authorization) {
+listener::Filter network_rbac(envoy::config::rbac::v3::RBAC rules) {
   envoy::extensions::filters::network::rbac::v3::RBAC rbac;
   rbac.set_stat_prefix("network-");
-  *rbac.mutable_rules() = rbac_rules(authorization);
+  *rbac.mutable_rules() = std::move(rules);
   listener::Filter filter;
   set_extension(filter, "l4_rbac", rbac);
   return filter;
@@ -232,9 +262,10 @@ struct InboundListenerValues {
   std::vector<TrustDomain> domains;
   TlsSettings tls;
   InboundHttp http;
-  std::vector<InboundChain> chains;  // ordered by name; one per (target port, FQDN)
+  std::vector<InboundChain> chains;          // ordered by name; one per (target port, FQDN)
+  std::vector<TrustDomain> allowed_domains;  // only with denied accounts
 
-  auto fields() const { return std::tie(domains, tls, http, chains); }
+  auto fields() const { return std::tie(domains, tls, http, chains, allowed_domains); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kInboundPort);
@@ -259,7 +290,10 @@ struct InboundListenerValues {
     filter_chain.mutable_transport_socket()->set_name(chain.name());
     *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domains, tls);
     if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, http);
+      if (!chain.denied.empty())
+        *filter_chain.add_filters() = network_rbac(rbac_denials(allowed_domains, chain.denied));
+      *filter_chain.add_filters() =
+          inbound_http_manager(chain.routes, chain.protocol, chain.paths, http);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
       for (auto& needed : cluster_references(http))
         encoding.references.push_back(std::move(needed));
@@ -267,29 +301,41 @@ struct InboundListenerValues {
     }
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
     const std::string cluster = served.local_cluster_name().str();
-    *filter_chain.add_filters() = network_rbac(chain.authorization);
+    *filter_chain.add_filters() = network_rbac(rbac_rules(chain.authorization));
     *filter_chain.add_filters() =
-        tcp_proxy("inbound-mesh-tcp-proxy." + cluster, cluster, Direction::kInbound);
+        tcp_proxy("inbound-mesh-tcp-proxy." + cluster, {{cluster}}, Direction::kInbound);
     encoding.references.push_back({XdsType::kCluster, cluster});
   }
 };
 
 void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
+  const std::vector<ServiceIdentity> denied = denied_callers(view);
   std::map<std::pair<ServiceName, Port>, InboundChain> chains;
-  for (const MeshService& own : view.proxy_class.own_ports) {
+  for (const ServedPort& served : view.served) {
+    const MeshService& own = served.port;
     if (own.target_port == Port{0}) continue;
     auto [at, added] = chains.try_emplace({own.name, own.target_port});
-    if (!added) continue;  // another service port on the same target port
-    at->second = {own.name, own.target_port, own.protocol, {}, {}};
-    if (is_http(own.protocol))
-      at->second.routes = inbound_route_name(view, own);
-    else
+    if (!added) {  // another service port on the same target port
+      // Streams need the chain of gRPC, where the authorizer waits for no body.
+      if (own.protocol == Protocol::kGrpc) at->second.protocol = own.protocol;
+      continue;
+    }
+    at->second = {own.name, own.target_port, own.protocol, {}, {}, {}, {}};
+    if (is_http(own.protocol)) {
+      at->second.routes = inbound_route_name(served);
+      at->second.denied = denied;
+      at->second.paths = served.http_paths;
+    } else {
       at->second.authorization = tcp_authorization(view, own.target_port);
+    }
   }
   if (chains.empty()) return;
   InboundListenerValues values{
-      view.snapshot.accepted_domains, view.snapshot.config.proxy.tls, {}, {}};
-  if (view.receives_http()) values.http = InboundHttp::of(view.snapshot.config.proxy);
+      view.snapshot.accepted_domains, view.snapshot.config.proxy.tls, {}, {}, {}};
+  if (view.receives_http()) {
+    values.http = InboundHttp::of(view.snapshot.config.proxy);
+    if (!denied.empty()) values.allowed_domains = view.snapshot.allowed_domains;
+  }
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });

@@ -10,6 +10,7 @@ namespace {
 namespace rbac = envoy::config::rbac::v3;
 
 constexpr const char* kPermissivePolicy = "permissive";
+constexpr const char* kDeniedPolicy = "denied";
 
 // Calls `add_grant` for each policy of the class that admits somebody, unless the mesh is
 // permissive.
@@ -17,14 +18,18 @@ template <class AddGrant>
 Authorization authorization_of(const ClassView& view, AddGrant add_grant) {
   Authorization out{.domains = view.snapshot.allowed_domains,
                     .permissive = view.snapshot.config.proxy.permissive};
-  if (out.permissive)
-    for (const auto& [account, denial] : view.snapshot.denied->accounts)
-      out.denied.push_back(account);
+  if (out.permissive) out.denied = denied_callers(view);
   const auto own = view.snapshot.policies.find(view.proxy_class.identity);
   if (out.permissive || !own) return out;
   for (const InboundTrafficPolicy& policy : own->inbound)
     if (!policy.sources.empty()) add_grant(policy, out.grants);
   return out;
+}
+
+// True unless the policy's TCPRoutes name ports, and not this one.
+bool reaches(const InboundTrafficPolicy& policy, Port target_port) {
+  const auto& ports = policy.tcp_ports;
+  return ports.empty() || std::find(ports.begin(), ports.end(), target_port) != ports.end();
 }
 
 // Methods are alternatives: one permission that matches any of them.
@@ -39,10 +44,24 @@ rbac::Permission method_permission(const std::vector<std::string>& methods) {
   return permission;
 }
 
-rbac::Permission permission_of(const RoutePolicy& route) {
+// Paths that are not in normal form: an empty, "." or ".." segment, a backslash, or an escaped
+// slash, backslash or unreserved character. The workload may read such a path as another one.
+constexpr const char* kOtherForms =
+    R"(.*(?://|/\.\.?(?:/|$)|\\|%2[D-Fd-f]|%3[0-9]|%4[1-9A-Fa-f]|%5[0-9ACFacf]|%6[1-9A-Fa-f]|%7[0-9AEae]).*)";
+
+void add_path(const std::string& path_regex, MatchedPaths paths,
+              std::vector<rbac::Permission>& parts) {
+  const Pattern path = pattern_of(path_regex);
+  if (path.kind == Pattern::Kind::kAny) return;
+  set_string(*parts.emplace_back().mutable_url_path()->mutable_path(), path);
+  if (path.kind == Pattern::Kind::kExact || paths == MatchedPaths::kAny) return;
+  auto& other = *parts.emplace_back().mutable_not_rule()->mutable_url_path()->mutable_path();
+  other.mutable_safe_regex()->set_regex(kOtherForms);
+}
+
+rbac::Permission permission_of(const RoutePolicy& route, MatchedPaths paths) {
   std::vector<rbac::Permission> parts;
-  if (const Pattern path = pattern_of(route.path_regex); path.kind != Pattern::Kind::kAny)
-    set_string(*parts.emplace_back().mutable_url_path()->mutable_path(), path);
+  add_path(route.path_regex, paths, parts);
   if (!route.methods.empty()) parts.push_back(method_permission(route.methods));
   for (const auto& [name, regex] : route.headers)
     *parts.emplace_back().mutable_header() = header_matcher(name, pattern_of(regex));
@@ -59,13 +78,22 @@ rbac::Permission permission_of(const RoutePolicy& route) {
   return permission;
 }
 
-rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& grant) {
-  rbac::Policy policy;
+// Adds the names of the accounts in each domain.
+template <class AddPrincipal>
+void add_names(const std::vector<TrustDomain>& domains,
+               const std::vector<ServiceIdentity>& accounts, AddPrincipal add_principal) {
   for (const TrustDomain& domain : domains)
-    for (const ServiceIdentity& source : grant.sources)
-      policy.add_principals()->mutable_authenticated()->mutable_principal_name()->set_exact(
-          spiffe_id(domain, source).str());
-  for (const RoutePolicy& route : grant.routes) *policy.add_permissions() = permission_of(route);
+    for (const ServiceIdentity& account : accounts)
+      add_principal()->mutable_authenticated()->mutable_principal_name()->set_exact(
+          spiffe_id(domain, account).str());
+}
+
+rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& grant,
+                       MatchedPaths paths) {
+  rbac::Policy policy;
+  add_names(domains, grant.sources, [&] { return policy.add_principals(); });
+  for (const RoutePolicy& route : grant.routes)
+    *policy.add_permissions() = permission_of(route, paths);
   if (grant.routes.empty()) policy.add_permissions()->set_any(true);
   return policy;
 }
@@ -85,9 +113,7 @@ rbac::Policy permissive_policy(const Authorization& authorization) {
     auto& both = *policy.add_principals()->mutable_and_ids();
     *both.add_ids() = std::move(everybody);
     auto& denied = *both.add_ids()->mutable_not_id()->mutable_or_ids();
-    for (const ServiceIdentity& account : authorization.denied)
-      denied.add_ids()->mutable_authenticated()->mutable_principal_name()->set_exact(
-          spiffe_id(domain, account).str());
+    add_names({domain}, authorization.denied, [&] { return denied.add_ids(); });
   }
   policy.add_permissions()->set_any(true);
   return policy;
@@ -95,30 +121,48 @@ rbac::Policy permissive_policy(const Authorization& authorization) {
 
 }  // namespace
 
-Authorization http_authorization(const ClassView& view) {
-  return authorization_of(view, [](const InboundTrafficPolicy& policy, auto& grants) {
-    if (!policy.http_routes.empty())
+std::vector<ServiceIdentity> denied_callers(const ClassView& view) {
+  std::vector<ServiceIdentity> out;
+  if (view.snapshot.config.proxy.permissive) {
+    for (const auto& [account, denial] : view.snapshot.denied->accounts) out.push_back(account);
+  } else if (const auto own = view.snapshot.policies.find(view.proxy_class.identity)) {
+    out = own->denied;
+  }
+  return out;
+}
+
+rbac::RBAC rbac_denials(const std::vector<TrustDomain>& domains,
+                        const std::vector<ServiceIdentity>& denied) {
+  rbac::RBAC rules;
+  rules.set_action(rbac::RBAC::DENY);
+  rbac::Policy& policy = (*rules.mutable_policies())[kDeniedPolicy];
+  add_names(domains, denied, [&] { return policy.add_principals(); });
+  policy.add_permissions()->set_any(true);
+  return rules;
+}
+
+Authorization http_authorization(const ClassView& view, Port target_port) {
+  return authorization_of(view, [&](const InboundTrafficPolicy& policy, auto& grants) {
+    if (!policy.http_routes.empty() && reaches(policy, target_port))
       grants.push_back({policy.target.str(), policy.sources, policy.http_routes});
   });
 }
 
 Authorization tcp_authorization(const ClassView& view, Port target_port) {
   return authorization_of(view, [&](const InboundTrafficPolicy& policy, auto& grants) {
-    const auto& ports = policy.tcp_ports;
-    const bool concerned =
-        ports.empty() || std::find(ports.begin(), ports.end(), target_port) != ports.end();
-    if (policy.tcp && concerned) grants.push_back({policy.target.str(), policy.sources, {}});
+    if (policy.tcp && reaches(policy, target_port))
+      grants.push_back({policy.target.str(), policy.sources, {}});
   });
 }
 
-rbac::RBAC rbac_rules(const Authorization& authorization) {
+rbac::RBAC rbac_rules(const Authorization& authorization, MatchedPaths paths) {
   rbac::RBAC rules;
   rules.set_action(rbac::RBAC::ALLOW);
   auto& policies = *rules.mutable_policies();
   const auto& domains = authorization.domains;
   if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(authorization);
   for (const Grant& grant : authorization.grants)
-    policies[grant.target] = policy_of(domains, grant);
+    policies[grant.target] = policy_of(domains, grant, paths);
   return rules;
 }
 

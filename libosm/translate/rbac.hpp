@@ -30,13 +30,27 @@ struct Authorization {
   auto fields() const { return std::tie(domains, permissive, denied, grants); }
 };
 
-// Authorization at the class's own services. HTTP: the same on every port. TCP: the targets whose
-// TCPRoutes name the port, or no port.
-Authorization http_authorization(const ClassView& view);
+// Paths that a path rule can match.
+enum class MatchedPaths {
+  kNormalForm,  // those in normal form (HttpPaths), and the very text of a literal rule
+  kAny,
+};
+
+// Authorization at a port of the class's workload: of targets that have TCPRoutes, only those whose
+// TCPRoutes name the port, or no port. HTTP: also the targets without a TCPRoute.
+Authorization http_authorization(const ClassView& view, Port target_port);
 Authorization tcp_authorization(const ClassView& view, Port target_port);
+
+// The denied accounts that were allowed to call the class's workload: all of the mesh in permissive
+// mode, else the sources of its targets. Ordered.
+std::vector<ServiceIdentity> denied_callers(const ClassView& view);
+// RBAC of action DENY for them.
+envoy::config::rbac::v3::RBAC rbac_denials(const std::vector<TrustDomain>& domains,
+                                           const std::vector<ServiceIdentity>& denied);
 
 // RBAC of action ALLOW with one policy per grant. A request passes if any policy matches. Rules
 // without policies deny everything.
-envoy::config::rbac::v3::RBAC rbac_rules(const Authorization& authorization);
+envoy::config::rbac::v3::RBAC rbac_rules(const Authorization& authorization,
+                                         MatchedPaths paths = MatchedPaths::kNormalForm);
 
 }  // namespace osm::inline v1::translate

@@ -54,13 +54,6 @@ Encoding encoded(const route::RouteConfiguration& configuration,
 
 // ---- outbound: from host name to service
 
-struct Destination {
-  std::string cluster;
-  std::uint32_t weight = 0;
-
-  auto fields() const { return std::tie(cluster, weight); }
-};
-
 struct OutboundHost {
   ServiceName service;
   bool short_names = false;
@@ -142,33 +135,10 @@ struct HeadlessRouteValues {
   }
 };
 
-const MeshService* http_port(const model::ServiceEntry& entry, Port port) {
-  for (const MeshService& candidate : entry.ports)
-    if (candidate.port == port && is_http(candidate.protocol)) return &candidate;
-  return nullptr;
-}
-
-std::vector<Destination> destinations_of(const ClassView& view, const model::ServiceEntry& entry,
-                                         const MeshService& dialled) {
-  if (entry.split.empty()) return {{dialled.cluster_name().str(), 0}};
-  std::map<std::string, std::uint32_t> weights;
-  for (const WeightedCluster& backend : entry.split) {
-    const auto* upstream = view.find(backend.service);
-    const auto* port = upstream ? http_port(*upstream->entry, dialled.port) : nullptr;
-    if (port && backend.weight > 0)
-      weights[port->cluster_name().str()] += static_cast<std::uint32_t>(backend.weight);
-  }
-  std::vector<Destination> destinations;
-  for (const auto& [cluster, weight] : weights) destinations.push_back({cluster, weight});
-  // A single destination gets everything, whatever its weight.
-  if (destinations.size() == 1) destinations.front().weight = 0;
-  return destinations;
-}
-
 void add_headless(const ClassView& view, const model::ServiceEntry& entry, const MeshService& port,
                   bool short_names, std::vector<InputPtr>& inputs) {
   HeadlessRouteValues values{entry.name, {}, {}, {}};
-  if (!entry.split.empty()) {
+  if (entry.split) {
     values.names = hostnames(entry.name, {port.port}, short_names);
     values.split = destinations_of(view, entry, port);
   }
@@ -205,8 +175,9 @@ struct InboundHost {
   ServiceName service;  // the workload's own service, or the apex of a split to it
   std::vector<Port> ports;
   std::string cluster;
+  bool checks_paths = true;  // false: HttpPaths::kUnchecked
 
-  auto fields() const { return std::tie(service, ports, cluster); }
+  auto fields() const { return std::tie(service, ports, cluster, checks_paths); }
 };
 
 // Key of one Envoy route. Routes cannot match alternatives, so every method gets its own route.
@@ -268,9 +239,12 @@ struct InboundRouteValues {
 
   Encoding encode(const std::string& name) const {
     const std::set<RouteKey> keys = routes_of(authorization);
-    http_rbac::RBACPerRoute rbac;
-    *rbac.mutable_rbac()->mutable_rules() = rbac_rules(authorization);
-    const google::protobuf::Any packed_rbac = pack_any(rbac);
+    const auto rbac = [&](MatchedPaths paths) {
+      http_rbac::RBACPerRoute rules;
+      *rules.mutable_rbac()->mutable_rules() = rbac_rules(authorization, paths);
+      return pack_any(rules);
+    };
+    const google::protobuf::Any checked = rbac(MatchedPaths::kNormalForm);
 
     auto configuration = empty_configuration(name);
     std::set<std::string> taken, clusters;
@@ -283,7 +257,8 @@ struct InboundRouteValues {
         continue;
       for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host.cluster);
       *out.add_routes() = not_found_route();
-      (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] = packed_rbac;
+      (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] =
+          host.checks_paths ? checked : rbac(MatchedPaths::kAny);
       clusters.insert(host.cluster);
       *configuration.add_virtual_hosts() = std::move(out);
     }
@@ -297,35 +272,36 @@ struct InboundRouteValues {
 };
 
 void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& service,
-              const MeshService& own) {
+              const MeshService& own, bool checks_paths) {
   auto [at, added] = hosts.try_emplace(service);
   InboundHost& host = at->second;
   // Under its own name a service uses its own cluster; as an apex, that of its first backend.
   if (added || service == own.name) host.cluster = own.local_cluster_name().str();
   host.service = service;
+  host.checks_paths = (!added && host.checks_paths) || checks_paths;
   const auto place = std::lower_bound(host.ports.begin(), host.ports.end(), own.port);
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
 }
 
 void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
-  const Authorization authorization = http_authorization(view);
   std::map<Port, std::map<ServiceName, InboundHost>> by_target;
-  for (const MeshService& own : view.proxy_class.own_ports) {
+  for (const ServedPort& served : view.served) {
+    const MeshService& own = served.port;
     if (!is_http(own.protocol) || own.target_port == Port{0}) continue;
-    const auto entry = view.snapshot.services.find(own.name);
-    if (entry && entry->headless) {
-      InboundHost host{own.name, {}, own.local_cluster_name().str()};
-      inputs.push_back(make_input(inbound_route_name(view, own),
-                                  InboundRouteValues{{std::move(host)}, authorization, true}));
+    const bool checks_paths = served.http_paths != HttpPaths::kUnchecked;
+    if (served.headless) {
+      InboundHost host{own.name, {}, own.local_cluster_name().str(), checks_paths};
+      inputs.push_back(make_input(
+          inbound_route_name(served),
+          InboundRouteValues{{std::move(host)}, http_authorization(view, own.target_port), true}));
       continue;
     }
     auto& hosts = by_target[own.target_port];
-    add_host(hosts, own.name, own);
-    if (entry)
-      for (const ServiceName& apex : entry->apexes) add_host(hosts, apex, own);
+    add_host(hosts, own.name, own, checks_paths);
+    for (const ServiceName& apex : served.apexes) add_host(hosts, apex, own, checks_paths);
   }
   for (auto& [target, hosts] : by_target) {
-    InboundRouteValues values{{}, authorization, false};
+    InboundRouteValues values{{}, http_authorization(view, target), false};
     for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }

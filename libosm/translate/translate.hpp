@@ -19,18 +19,37 @@
 
 namespace osm::inline v1::translate {
 
+// A port of a workload, with what its Service's entry says to the server's side.
+struct ServedPort {
+  MeshService port;
+  bool headless = false;
+  std::vector<ServiceName> apexes;  // apexes of splits to the service, ordered
+  HttpPaths http_paths = HttpPaths::kStrict;
+
+  friend bool operator==(const ServedPort&, const ServedPort&) = default;
+  friend std::strong_ordering operator<=>(const ServedPort&, const ServedPort&) = default;
+};
+
 // Everything that translation may know of a proxy. Proxies of one class get the same bytes.
 struct ProxyClass {
   ServiceIdentity identity;
   // Ports of the proxy's own services, with target ports resolved on this workload. Ordered,
   // conflicts settled.
   std::vector<MeshService> own_ports;
+  // Ports that are not its own any more, and apexes that do not split to them any more, while
+  // clients may not know it yet (ADR 0034). Ordered by port, ports unique.
+  std::vector<ServedPort> leaving = {};
 
   friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
   friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;
 };
 
+// Nothing is leaving.
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload);
+
+// The ports, with what the snapshot says of their Services.
+std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,
+                                     const std::vector<MeshService>& ports);
 
 // One resource, serialized and hashed once, shared by all proxies that get it.
 struct EncodedResource {

@@ -85,6 +85,7 @@ class FakeEnvoy {
       if (!response.resources.empty()) outgoing_.push_back({response.type, t.nonce, {}, true});
       return;
     }
+    note_starved(response);
     std::optional<std::string> error;
     std::set<std::string> changed;
     std::set<std::string> seen;
@@ -189,6 +190,7 @@ class FakeEnvoy {
   std::array<int, 5> received{};
   int broken = 0;     // clusters removed while a listener or route still named them
   int premature = 0;  // listeners or routes that started to name a cluster before it was warm
+  int starved = 0;    // endpoints removed while a listener or route named their cluster
 
  private:
   struct Type {
@@ -262,6 +264,14 @@ class FakeEnvoy {
     for (XdsType by : {XdsType::kListener, XdsType::kRoute})
       for (const std::string& name : referenced(by, XdsType::kCluster))
         if (of(XdsType::kCluster).applied.contains(name) && !next.contains(name)) ++broken;
+  }
+
+  void note_starved(const Response& response) {
+    if (response.type != XdsType::kEndpoint) return;
+    for (const std::string& name : response.removed)
+      for (XdsType by : {XdsType::kListener, XdsType::kRoute})
+        starved += applied(XdsType::kEndpoint).contains(name) &&
+                   referenced(by, XdsType::kCluster).contains(name);
   }
 
   void note_premature(const ads::EncodedResource& old, const ads::EncodedResource& now) {

@@ -240,7 +240,9 @@ TEST_SUITE("ads::Hub progress") {
     proxy.ask(XdsType::kListener);
     REQUIRE(proxy.settle().size() == 1);
     rig.mesh.put(workload(kServerId, kServer, {}));
-    rig.publish();  // nothing is left to listen for: its stream is ended, to be told so
+    rig.publish();
+    rig.executor.run_for(6s);  // its port has left (ADR 0034)
+    // Nothing is left to listen for: its stream is ended, to be told so.
     const model::ProxyKey key{kServer.ns, kServerId};
     REQUIRE(rig.hub.progress({key}).size() == 1);
     CHECK(rig.hub.progress({key}).front().generation == 0);

@@ -117,20 +117,28 @@ TEST_SUITE("ads::Hub admission") {
     rig.mesh.put(workload(kOtherId, kClient, {}));
     rig.mesh.set_max_proxies(1);
     rig.publish();
+    CHECK_FALSE(rig.hub.full());
     RigProxy first(rig, kClientId, kClient);
+    CHECK(rig.hub.full());
     RigProxy second(rig, kOtherId, kClient);
     check_closed(second, CloseCode::kResourceExhausted, "unavailable", false);
     CHECK(rig.metrics.value("osm_proxy_max_connections_rejected") == 1);
     RigProxy first_again(rig, kClientId, kClient);  // takes its own place
     CHECK(first_again.open());
+    CHECK(rig.hub.full());
     rig.mesh.set_max_proxies(2);
     rig.publish();
+    CHECK_FALSE(rig.hub.full());
     RigProxy third(rig, kOtherId, kClient);
     CHECK(third.open());
     rig.mesh.set_max_proxies(1);  // nobody who is served is cut
     rig.publish();
     CHECK(first_again.open());
     CHECK(third.open());
+    third.hang_up();
+    CHECK(rig.hub.full());
+    first_again.hang_up();
+    CHECK_FALSE(rig.hub.full());
   }
 
   TEST_CASE("a workload that vanishes takes its stream with it") {
@@ -166,6 +174,7 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(names_of(proxy.stream().writes.back()) == std::vector<std::string>{"inbound-listener"});
     rig.mesh.put(workload(kServerId, kServer, {}));
     rig.publish();
+    rig.executor.run_for(6s);  // its port has left (ADR 0034)
     // Nothing inbound is left: never pushed empty, told when it asks again.
     check_closed(proxy, CloseCode::kUnavailable, "emptied", false);
     RigProxy again(rig, kServerId, kServer);

@@ -177,6 +177,16 @@ class TestMesh {
     mesh_.snapshot.workloads = with(mesh_.snapshot.workloads,
                                     std::make_shared<const model::WorkloadEntry>(std::move(entry)));
   }
+  void put(model::ServiceEntry entry) {
+    changes_.services.insert(entry.name);
+    mesh_.put(std::move(entry));
+  }
+  void remove_service(const ServiceName& name) {
+    changes_.services.insert(name);
+    changes_.endpoints.insert(name);
+    mesh_.snapshot.services = without(mesh_.snapshot.services, name);
+    mesh_.snapshot.endpoints = without(mesh_.snapshot.endpoints, name);
+  }
   void set_domains(const std::vector<std::string>& accepted,
                    const std::vector<std::string>& allowed) {
     mesh_.domains(allowed);

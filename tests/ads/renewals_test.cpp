@@ -107,6 +107,18 @@ TEST_SUITE("ads::Renewals") {
     CHECK(rig.asked.empty());
   }
 
+  TEST_CASE("a stale replica gives no certificate, and says which replica does") {
+    Rig rig;
+    rig.admits = Error{ErrorCode::kUnavailable, "stale: replica b reaches the API server"};
+    const Call call = rig.client_calls();
+    CHECK(call->code == CloseCode::kUnavailable);
+    CHECK(call->text == "unavailable: stale: replica b reaches the API server");
+    CHECK(rig.asked.empty());
+    rig.admits = {};
+    CHECK_FALSE(rig.client_calls()->code);
+    CHECK(rig.asked.size() == 1);
+  }
+
   TEST_CASE("bytes that are no request are refused") {
     Rig rig;
     CHECK(rig.call(rig.peer(kClientId, kClient), "\xff\xff\xff")->code ==

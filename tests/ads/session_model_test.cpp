@@ -309,6 +309,7 @@ void live_in_peace(XdsVariant variant, std::uint64_t seed) {
   life.quiesce();
   CHECK(life.envoy.broken == 0);
   CHECK(life.envoy.premature == 0);
+  CHECK(life.envoy.starved == 0);
   CHECK(life.closes == 0);
   check_like_fresh(life);
 }
@@ -334,7 +335,8 @@ TEST_SUITE("ads::Session model") {
     }
   }
 
-  TEST_CASE("no cluster goes while the proxy uses it, none is used before it is warm") {
+  TEST_CASE(
+      "no cluster or endpoints go while the proxy uses them, none is used before it is warm") {
     for (XdsVariant variant : {XdsVariant::kSotw, XdsVariant::kDelta})
       each_life(variant, live_in_peace);
   }

@@ -40,4 +40,19 @@ TEST_SUITE("ads::Hub of a stale replica") {
     REQUIRE(proxy.stream().writing);
     CHECK(proxy.stream().writing->control_plane == "replica-a/2/");
   }
+
+  TEST_CASE("a response from before the newest mesh was translated names the mesh that it holds") {
+    HubRig rig({.replica = "replica-a"});
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask(XdsType::kCluster);
+    proxy.settle();
+    rig.mesh.set_endpoints({"10.1.0.7"});
+    const auto snapshot = rig.mesh.next();
+    rig.hub.on_snapshot(snapshot, snapshot->changes);  // nothing translates it yet
+    proxy.ask(XdsType::kEndpoint, kAssignmentNames);
+    const std::vector<Response> received = proxy.settle();
+    REQUIRE(received.size() == 2);
+    CHECK(received.front().control_plane == "replica-a/1/");
+    CHECK(received.back().control_plane == "replica-a/2/");
+  }
 }

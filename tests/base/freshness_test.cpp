@@ -17,6 +17,11 @@ struct Fixture {
     replica.confirmed(clock.steady_now());
     replica.listed({{"b", "10.0.0.2:9091"}, {"c", "10.0.0.3:9091"}, {"old", ""}});
   }
+  // `name` answers that it is fresh, or stale.
+  bool answers(const std::string& name, bool fresh) {
+    return replica.answered(
+        name, Freshness::Answer{.replica = name, .generation = 1, .stale = !fresh, .admits = true});
+  }
   bool refuses() const { return !replica.admits().ok(); }
   std::string names() const {
     std::string names;
@@ -45,38 +50,53 @@ TEST_SUITE("Freshness") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "two replicas: the stale one refuses while the other one is fresh") {
-    replica.answered("b", true);
+    answers("b", true);
     CHECK_FALSE(refuses());  // it is not stale itself
     clock.advance(30s);
     CHECK_FALSE(refuses());  // the answer is too old
-    replica.answered("b", true);
+    answers("b", true);
     CHECK(refuses());
     CHECK(replica.admits().error().code == ErrorCode::kUnavailable);
     CHECK(replica.admits().error().message.find("replica b reaches it") != std::string::npos);
     clock.advance(Freshness::kAnswerLife);
     CHECK_FALSE(refuses());  // nobody answers any more
-    replica.answered("b", true);
+    answers("b", true);
     replica.confirmed(clock.steady_now());
     CHECK_FALSE(refuses());
   }
 
   TEST_CASE_FIXTURE(Fixture, "three replicas: when all are stale, all serve") {
     clock.advance(30s);
-    replica.answered("b", false);
-    replica.answered("c", true);
+    answers("b", false);
+    answers("c", true);
     CHECK(refuses());
     CHECK(replica.admits().error().message.find("replica c") != std::string::npos);
-    replica.answered("c", false);
+    answers("c", false);
     CHECK_FALSE(refuses());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica counts only if it is fresh and admits proxies itself") {
+    using Answer = Freshness::Answer;
+    clock.advance(30s);
+    CHECK(replica.answered("b", Answer{"b", 1, false, true}));
+    CHECK(refuses());
+    for (const std::optional<Answer>& answer :
+         {std::optional<Answer>(), std::optional(Answer{"b", 1, false, false}),
+          std::optional(Answer{"b", 1, true, true}), std::optional(Answer{"b", 0, false, true}),
+          std::optional(Answer{"c", 1, false, true}), std::optional(Answer{.replica = "b"})}) {
+      CHECK(answers("b", true));
+      CHECK_FALSE(replica.answered("b", answer));
+      CHECK_FALSE(refuses());
+    }
   }
 
   TEST_CASE_FIXTURE(Fixture, "the others are remembered while they cannot be listed") {
     CHECK(names() == "bc");
     clock.advance(24h);
     CHECK(names() == "bc");
-    replica.answered("c", true);
+    answers("c", true);
     CHECK(names() == "cb");
-    replica.answered("stranger", true);
+    answers("stranger", true);
     CHECK(names() == "cb");
   }
 

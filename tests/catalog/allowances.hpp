@@ -28,10 +28,14 @@ inline std::set<std::string> allowances(const model::MeshSnapshot& mesh) {
     for (const InboundTrafficPolicy& inbound : policy->inbound)
       for (const ServiceIdentity& source : inbound.sources) {
         const std::string who = source.str() + " at " + policy->identity.str() + ' ';
-        for (const RoutePolicy& route : inbound.http_routes) out.insert(who + text(route));
-        for (const Port port : inbound.tcp_ports)
-          out.insert(who + "tcp " + std::to_string(number(port)));
-        if (inbound.tcp && inbound.tcp_ports.empty()) out.insert(who + "tcp any");
+        std::vector<std::string> ports{"any"};
+        if (!inbound.tcp_ports.empty()) ports.clear();
+        for (const Port port : inbound.tcp_ports) ports.push_back(std::to_string(number(port)));
+        for (const std::string& port : ports) {
+          for (const RoutePolicy& route : inbound.http_routes)
+            out.insert(who + text(route) + " on " + port);
+          if (inbound.tcp) out.insert(who + "tcp on " + port);
+        }
       }
   return out;
 }
@@ -42,9 +46,9 @@ inline std::vector<std::string> allowed_beyond(const model::MeshSnapshot& mesh,
   const std::set<std::string> most = allowances(newest);
   const auto covered = [&](const std::string& one) {
     const bool connects = one != "egress" && !one.starts_with("port ");
-    const std::size_t tcp = one.find(" tcp ");
+    const std::size_t on = one.rfind(" on ");
     return most.contains(one) || (connects && most.contains("anybody")) ||
-           (tcp != one.npos && most.contains(one.substr(0, tcp) + " tcp any"));
+           (on != one.npos && most.contains(one.substr(0, on) + " on any"));
   };
   std::vector<std::string> out;
   for (const std::string& one : allowances(mesh))

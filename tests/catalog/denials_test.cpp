@@ -87,6 +87,9 @@ TEST_SUITE("catalog: denied identities") {
     const auto& mesh = shop.deny({"buyer"});
     CHECK(shop.sources_at("store") == std::vector<ServiceIdentity>{identity("auditor")});
     CHECK(shop.sources_at("canary").empty());
+    const std::vector<ServiceIdentity> buyer{identity("buyer")};
+    CHECK(mesh.policies.find(identity("store"))->denied == buyer);
+    CHECK(mesh.policies.find(identity("canary"))->denied == buyer);
     CHECK(mesh.changes.identities ==
           std::set<ServiceIdentity>{identity("canary"), identity("store")});
     CHECK_FALSE(mesh.changes.everything);
@@ -99,6 +102,7 @@ TEST_SUITE("catalog: denied identities") {
     shop.forgive();
     CHECK(shop.sources_at("store") ==
           std::vector<ServiceIdentity>{identity("auditor"), identity("buyer")});
+    CHECK(shop.last->policies.find(identity("store"))->denied.empty());
     CHECK(shop.workload_of("u2").denied.empty());
   }
 

@@ -140,7 +140,7 @@ class RandomChanges {
         return mesh_.spec.remove({kinds::kTrafficTarget, kNs, name("t")});
       case 6:
         return mesh_.spec.put(
-            split(name("x"), name("s"), {{name("s"), pick(2)}, {name("s"), pick(3)}}));
+            split(name("x"), name("s"), {{name("s"), pick(2)}, {name("s"), pick(2)}}));
       case 7:
         return mesh_.spec.remove(
             {pick(2) ? kinds::kTrafficSplit : kinds::kTcpRoute, kNs, name("x")});
@@ -205,7 +205,9 @@ class RandomChanges {
     if (pick(2)) ports.push_back(named_port("b", 81, "web"));
     if (pick(3) == 0)
       ports.push_back(service_port("c", 82, 8080, pick(2) ? Protocol::kTcp : Protocol::kGrpc));
-    return service(name("s"), pick(3) ? "10.1.0." + std::to_string(pick(5)) : "", ports);
+    Service out = service(name("s"), pick(3) ? "10.1.0." + std::to_string(pick(5)) : "", ports);
+    if (pick(3)) out.selector = {{"app", "x"}};
+    return out;
   }
   std::vector<Endpoint> any_endpoints() {
     std::vector<Endpoint> out;
@@ -288,6 +290,35 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.changes.identities.empty());
     CHECK(after.services.find(service_name("store")) ==
           before->services.find(service_name("store")));
+  }
+
+  // Providers read the specification, so their events may come before its own.
+  TEST_CASE("a Service that is deleted goes with its endpoints, whichever event comes first") {
+    Shop shop;
+    shop.subscriptions.erase(shop.subscriptions.begin());  // events of the specification are late
+    const ObjectKey store{kinds::kService, kNs, "store"};
+    const auto& after = shop.after([&] {
+      shop.spec.remove(store);
+      shop.vm.remove_endpoints(service_name("store"));
+      SUBCASE("by name") {}
+      SUBCASE("when all are read again") { shop.builder.all_endpoints_changed(); }
+    });
+    CHECK(after.services.find(service_name("store")) == nullptr);
+    CHECK(after.endpoints.find(service_name("store")) == nullptr);
+    CHECK(after.changes.objects == std::set{store});
+    shop.builder.spec_changed({store});
+    CHECK(shop.builder.build() == nullptr);
+  }
+
+  TEST_CASE("endpoints are those of the Service beside them, whichever event comes first") {
+    Shop shop;
+    shop.subscriptions.erase(shop.subscriptions.begin());
+    const auto& after = shop.after([&] {
+      shop.spec.put(service("store", "10.1.0.1", {service_port("new", 80, 9090)}));
+      shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store", 9090, "new")});
+    });
+    REQUIRE(after.services.find(service_name("store"))->ports.size() == 1);
+    CHECK(after.services.find(service_name("store"))->ports.front().target_port == port(9090));
   }
 
   TEST_CASE("a new account behind a service reaches its entry and the clients that see it") {
@@ -385,6 +416,73 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(problem.object == ObjectKey{kinds::kService, kNs, "raw"});
     for (const char* part : {"shop/w1", "8080", "tcp", "http", "shop/store"})
       CHECK(problem.cause.find(part) != std::string::npos);
+  }
+
+  TEST_CASE("a service that is scaled to zero and back stays with its clients") {
+    Shop shop;
+    Service store = service("store", "10.1.0.1");
+    store.selector = {{"app", "store"}};
+    shop.spec.put(store);
+    const auto upstreams = shop.last->upstreams_of(identity("buyer"));
+    const auto& zero = shop.after([&] { shop.vm.set_endpoints(service_name("store"), {}); });
+    // The store may call another account of the namespace, so it sees the idle service for a while.
+    CHECK(zero.changes.identities == std::set{identity("store")});
+    CHECK(zero.upstreams_of(identity("buyer")) == upstreams);
+    CHECK(zero.services.find(service_name("store"))->idle);
+    CHECK(shop.fresh_builder().build()->hash == zero.hash);  // as after a restart
+    const auto& back = shop.after(
+        [&] { shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.7", "store")}); });
+    CHECK(back.changes.identities == std::set{identity("store")});
+    CHECK(back.upstreams_of(identity("buyer")) == upstreams);
+  }
+
+  TEST_CASE("a service of denied accounts alone is idle: egress must not carry its requests") {
+    Shop shop;
+    Service store = service("store", "10.1.0.1");
+    store.selector = {{"app", "store"}};
+    shop.spec.put(store);
+    Denylist list;
+    list.accounts.push_back(identity("store"));
+    const auto& denied = shop.after([&] {
+      shop.spec.put(Policy({kinds::kDenylist, "osm-system", "d"}, {}, std::move(list)));
+    });
+    CHECK(denied.services.find(service_name("store"))->idle);
+    CHECK(denied.upstreams_of(identity("buyer"))->size() == 1);
+    CHECK(denied.endpoints.find(service_name("store"))->endpoints.empty());
+  }
+
+  TEST_CASE("an apex without workloads is reported, unless the mesh is permissive") {
+    Shop shop;
+    const auto& smi = shop.after([&] {
+      shop.spec.put(service("apex", "10.1.0.9"));
+      shop.spec.put(split("canary", "apex", {{"store", 1}}));
+    });
+    CHECK(smi.upstreams_of(identity("buyer"))->size() == 1);
+    REQUIRE(smi.problems->size() == 1);
+    const Problem& problem = smi.problems->front();
+    CHECK(problem.object == ObjectKey{kinds::kTrafficSplit, kNs, "canary"});
+    CHECK(problem.field == "spec.service");
+    CHECK(problem.cause.find("Service shop/apex") != std::string::npos);
+    CHECK(problem.cause.find("selector") != std::string::npos);
+    MeshConfig config;
+    config.proxy.permissive = true;
+    CHECK(shop.after([&] { shop.spec.set_mesh_config(config); }).problems->empty());
+    shop.after([&] { shop.spec.set_mesh_config({}); });
+    const auto& served = shop.after(
+        [&] { shop.vm.set_endpoints(service_name("apex"), {served_at("10.0.0.1", "store")}); });
+    CHECK(served.problems->empty());
+    CHECK(served.upstreams_of(identity("buyer"))->size() == 2);
+  }
+
+  TEST_CASE("TCP ports of a headless apex are reported: no weight has an effect on them") {
+    Shop shop;
+    const auto& after = shop.after([&] {
+      shop.spec.put(service("store", "", {service_port("tcp", 80, 8080, Protocol::kTcp)}));
+      shop.spec.put(split("canary", "store", {{"stock", 1}}));
+    });
+    REQUIRE(after.problems->size() == 1);
+    CHECK(after.problems->front().code == ErrorCode::kUnusedField);
+    CHECK(after.problems->front().cause.find("headless") != std::string::npos);
   }
 
   TEST_CASE("a proxy UUID that two workloads of one kind claim belongs to neither") {

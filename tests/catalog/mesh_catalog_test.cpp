@@ -166,7 +166,8 @@ TEST_SUITE("catalog::check_policy") {
     Shop shop;
     const auto decision = shop.check("buyer", "store");
     CHECK(decision.allowed);
-    CHECK(decision.reason == "allowed by TrafficTarget shop/buyer: GET /buy; TCP port 3306");
+    CHECK(decision.reason ==
+          "allowed by TrafficTarget shop/buyer: GET /buy on port 3306; TCP port 3306");
     REQUIRE(decision.deciding.size() == 1);
     CHECK(decision.deciding.front().target.name == "buyer");
   }

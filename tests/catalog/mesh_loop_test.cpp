@@ -195,7 +195,7 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(lines[0].fields.at("line") == "9");
     mesh.spec.remove({kinds::kTrafficSplit, kNs, "s"});
     mesh.executor.run_for(1s);
-    CHECK(mesh.log.count("resolved: TrafficSplit shop/s") == 1);
+    CHECK(mesh.log.count("resolved: TrafficSplit shop/s: spec.backends") == 1);
   }
 
   TEST_CASE("workload providers that are waited for are named") {

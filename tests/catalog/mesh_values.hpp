@@ -36,6 +36,7 @@ inline Service service(const std::string& name, const std::string& ip,
   out.name = service_name(name);
   out.cluster_ip = ip;
   out.headless = ip.empty();
+  out.selector = {{"app", name}};
   out.ports = std::move(ports);
   return out;
 }

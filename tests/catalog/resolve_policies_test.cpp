@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "lib/tables.hpp"
 #include "mesh_values.hpp"
 
@@ -26,15 +28,24 @@ RouteObjects route_objects() {
   return out;
 }
 
+using Split = std::vector<WeightedCluster>;
+
 struct Mesh {
   model::Table<model::ServiceEntry> services;
   model::Table<model::TargetEntry> targets;
 
   void add_service(const std::string& name, const std::vector<std::string>& accounts,
-                   std::vector<WeightedCluster> split = {}) {
+                   std::optional<Split> split = {}) {
     model::ServiceEntry entry;
     entry.name = service_name(name);
     for (const std::string& account : accounts) entry.identities.push_back(identity(account));
+    entry.split = std::move(split);
+    services = with(services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+  }
+  void add_idle(const ServiceName& name, std::optional<Split> split = {}) {
+    model::ServiceEntry entry;
+    entry.name = name;
+    entry.idle = true;
     entry.split = std::move(split);
     services = with(services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
   }
@@ -104,9 +115,9 @@ TEST_SUITE("catalog::resolve_target") {
          true,
          {}},
         {"a missing TCPRoute opens none", {tcp_rule("gone")}, {}, false, {}},
-        {"a missing TCPRoute beside HTTP opens no TCP",
-         {http_rule("web", {"buy"}), tcp_rule("gone")},
-         {"buy"},
+        {"a missing TCPRoute withholds everything: its ports would bound the rest",
+         {http_rule("web", {"buy"}), tcp_rule("mysql"), tcp_rule("gone")},
+         {},
          false,
          {}},
     };
@@ -147,7 +158,7 @@ TEST_SUITE("catalog::resolve_policy") {
 
   TEST_CASE("a visible apex brings its backends, not dialled unless allowed themselves") {
     Mesh mesh;
-    mesh.add_service("apex", {"v1"}, {{service_name("v1"), 1}, {service_name("v2"), 1}});
+    mesh.add_service("apex", {"v1"}, Split{{service_name("v1"), 1}, {service_name("v2"), 1}});
     mesh.add_service("v1", {"v1"});
     mesh.add_service("v2", {"v2"});
     mesh.allow("buyer", "v1");
@@ -159,10 +170,34 @@ TEST_SUITE("catalog::resolve_policy") {
 
   TEST_CASE("an apex of accounts the client may not call stays out of sight") {
     Mesh mesh;
-    mesh.add_service("apex", {"root"}, {{service_name("v1"), 1}});
+    mesh.add_service("apex", {"root"}, Split{{service_name("v1"), 1}});
     mesh.add_service("v1", {"v1"});
     mesh.allow("buyer", "v1");
     CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("v1")});
+  }
+
+  TEST_CASE("an idle service is seen by the clients that may call an account of its namespace") {
+    Mesh mesh;
+    mesh.add_service("store", {"store"});
+    mesh.add_service("unserved", {});  // not idle
+    mesh.add_idle(service_name("asleep"));
+    mesh.add_idle({"elsewhere", "asleep"});
+    mesh.allow("buyer", "store");
+    CHECK(*mesh.policy("buyer").upstreams == Upstreams{whole("asleep"), whole("store")});
+    CHECK(mesh.policy("store").upstreams->empty());
+    CHECK(mesh.policy("thief").upstreams->empty());
+    mesh.add_target(target("nothing", "store", {"thief"}, {http_rule("gone", {"buy"})}));
+    CHECK(mesh.policy("thief").upstreams->empty());
+  }
+
+  TEST_CASE("an idle apex brings its backends, too") {
+    Mesh mesh;
+    mesh.add_service("v1", {"v1"});
+    mesh.add_service("v2", {"v2"});
+    mesh.add_idle(service_name("apex"), Split{{service_name("v2"), 1}});
+    mesh.allow("buyer", "v1");
+    CHECK(*mesh.policy("buyer").upstreams ==
+          Upstreams{whole("apex"), whole("v1"), part("v2", {}, false)});
   }
 
   TEST_CASE("every target of a destination is kept, ordered by name") {
@@ -189,6 +224,23 @@ TEST_SUITE("catalog::resolve_policy") {
     Mesh mesh;
     mesh.add_service("b", {"x", "y"});
     mesh.add_service("a", {});
-    CHECK(resolve_permissive(mesh.services) == Upstreams{whole("a"), whole("b")});
+    CHECK(resolve_permissive(mesh.services, false) == Upstreams{whole("a"), whole("b")});
+    CHECK(resolve_permissive(mesh.services, true) == Upstreams{whole("a"), whole("b")});
+  }
+
+  TEST_CASE("in permissive mode egress carries what only workloads outside of the mesh serve") {
+    Mesh mesh;
+    mesh.add_service("a", {"x"});
+    for (const bool split : {false, true}) {
+      model::ServiceEntry entry;
+      entry.name = service_name(split ? "c" : "b");
+      entry.outside = true;
+      if (split) entry.split = {{service_name("a"), 1}};
+      mesh.services =
+          with(mesh.services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+    }
+    CHECK(resolve_permissive(mesh.services, false) ==
+          Upstreams{whole("a"), whole("b"), whole("c")});
+    CHECK(resolve_permissive(mesh.services, true) == Upstreams{whole("a"), whole("c")});
   }
 }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
+#include "lib/tables.hpp"
 #include "mesh_values.hpp"
 
 using namespace osm;
@@ -30,6 +33,17 @@ const model::ServiceEntry& find(const SettledServices& settled, const std::strin
 }
 
 using Split = std::vector<WeightedCluster>;
+
+// The Service "s" with these endpoints; `outside`: workloads outside of the mesh serve it, too.
+model::ServiceEntry resolved(std::vector<Endpoint> endpoints, bool outside, bool selects) {
+  Service written = service("s", "10.1.0.1");
+  if (!selects) written.selector.clear();
+  const endpoint::MergedService merged{.name = service_name("s"),
+                                       .endpoints = std::move(endpoints),
+                                       .served_outside = outside,
+                                       .problems = {}};
+  return resolve_service(written, &merged);
+}
 
 }  // namespace
 
@@ -102,6 +116,33 @@ TEST_SUITE("catalog::resolve_service") {
     CHECK(resolve_endpoints(merged).endpoints.size() == 2);
   }
 
+  TEST_CASE("a service with a selector is idle if it is known and nobody serves it") {
+    CHECK(resolved({}, false, true).idle);
+    CHECK_FALSE(resolved({}, false, false).idle);
+    CHECK_FALSE(resolved({}, true, true).idle);
+    CHECK_FALSE(resolved({served_at("10.0.0.1", "a", 8080, "http", false)}, false, true).idle);
+    CHECK_FALSE(resolve_service(service("s", "10.1.0.1"), nullptr).idle);
+  }
+
+  TEST_CASE("a service is outside of the mesh if only others can serve it, and is reported") {
+    CHECK(resolved({}, true, true).outside);    // pods without a sidecar
+    CHECK(resolved({}, false, false).outside);  // an external database
+    CHECK_FALSE(resolved({}, false, true).outside);
+    CHECK_FALSE(resolved({served_at("10.0.0.1", "a")}, true, true).outside);
+    Service unknown = service("s", "10.1.0.1");
+    CHECK_FALSE(resolve_service(unknown, nullptr).outside);
+    unknown.selector.clear();
+    CHECK(resolve_service(unknown, nullptr).outside);
+    model::Table<model::ServiceEntry> services;
+    services =
+        with(services, std::make_shared<const model::ServiceEntry>(resolved({}, true, true)));
+    CHECK(check_outside(services, true).empty());
+    const auto problems = check_outside(services, false);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].object == ObjectKey{kinds::kService, kNs, "s"});
+    CHECK(problems[0].cause.find("enableEgress") != std::string::npos);
+  }
+
   TEST_CASE("headless: addresses with another number for a named port are recorded") {
     const endpoint::MergedService merged{
         .name = service_name("s"),
@@ -151,28 +192,36 @@ TEST_SUITE("catalog::settle_services") {
     struct Case {
       const char* name;
       std::vector<smi::TrafficSplit> splits;
-      Split kept;
+      std::optional<Split> kept;
       std::vector<ErrorCode> problems;
     };
     const ServiceName v1 = service_name("v1");
     const Case cases[] = {
         {"a missing backend is dropped, the rest keeps its weights",
          {split("s", "apex", {{"v1", 10}, {"gone", 90}})},
-         {{v1, 10}},
+         Split{{v1, 10}},
          {}},
-        {"no weight is left: ignored",
+        {"only missing backends have a weight: the apex has no destination",
          {split("s", "apex", {{"v1", 0}, {"gone", 90}})},
-         {},
+         Split{{v1, 0}},
          {ErrorCode::kInvalidWeights}},
-        {"no backends: ignored", {split("s", "apex", {})}, {}, {ErrorCode::kInvalidWeights}},
-        {"a missing apex", {split("s", "gone", {{"v1", 1}})}, {}, {}},
+        {"all backends are missing: the apex has no destination",
+         {split("s", "apex", {{"gone", 90}})},
+         Split{},
+         {ErrorCode::kInvalidWeights}},
+        {"no backend has a weight, as the specification reports",
+         {split("s", "apex", {{"v1", 0}})},
+         Split{{v1, 0}},
+         {}},
+        {"no backends, as the specification reports", {split("s", "apex", {})}, Split{}, {}},
+        {"a missing apex", {split("s", "gone", {{"v1", 1}})}, std::nullopt, {}},
         {"the second split of an apex by name is ignored",
          {split("t", "apex", {{"v1", 2}}), split("s", "apex", {{"v1", 1}})},
-         {{v1, 1}},
+         Split{{v1, 1}},
          {ErrorCode::kDuplicateObject}},
         {"weights beyond an int are held there",
          {split("s", "apex", {{"v1", 2147483647}, {"v1", 1}})},
-         {{v1, 2147483647}},
+         Split{{v1, 2147483647}},
          {}},
     };
     for (const Case& one : cases) {
@@ -180,7 +229,8 @@ TEST_SUITE("catalog::settle_services") {
       const auto settled = settle_services(
           drafts_of({service("apex", "10.1.0.1"), service("v1", "10.1.0.2")}), shared(one.splits));
       CHECK(find(settled, "apex").split == one.kept);
-      CHECK(find(settled, "v1").apexes.size() == (one.kept.empty() ? 0U : 1U));
+      const bool backend = one.kept && !one.kept->empty();
+      CHECK(find(settled, "v1").apexes.size() == (backend ? 1U : 0U));
       std::vector<ErrorCode> codes;
       for (const Problem& problem : settled.problems) {
         codes.push_back(problem.code);
@@ -194,7 +244,7 @@ TEST_SUITE("catalog::settle_services") {
     const auto settled =
         settle_services(drafts_of({service("apex", "10.1.0.1")}),
                         shared<smi::TrafficSplit>({split("s", "apex", {{"apex", 1}})}));
-    CHECK(find(settled, "apex").split.size() == 1);
+    CHECK(find(settled, "apex").split == Split{{service_name("apex"), 1}});
     CHECK(find(settled, "apex").apexes.empty());
   }
 

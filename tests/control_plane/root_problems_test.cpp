@@ -62,23 +62,24 @@ TEST_SUITE("control_plane: roots that end") {
                              .root_rotation = &rotation});
     REQUIRE(mesh.ok());
     CHECK((*mesh)->status().problems.empty());
-    const auto wait = [&](const char* code, LogLevel level) {
+    const auto wait = [&](const char* code, const char* severity, LogLevel level) {
       return osm::testing::wait_until([&] {
         const auto lines = log.lines_with(std::string("code=") + code);
         return !lines.empty() && lines.front().level == level &&
-               metrics.value("osm_problems", {{"code", code}}) == 1;
+               metrics.value("osm_problems", {{"code", code}, {"severity", severity}}) == 1;
       });
     };
     rotation.set_end(clock.wall_now() + std::chrono::days(29));
-    CHECK(wait("root-ending", LogLevel::kWarning));
+    CHECK(wait("root-ending", "warning", LogLevel::kWarning));
     REQUIRE((*mesh)->status().problems.size() == 1);
     CHECK((*mesh)->status().problems[0].path == "root r1");
     rotation.set_end(clock.wall_now() - std::chrono::seconds(1));
-    CHECK(wait("certificate-expired", LogLevel::kError));
+    CHECK(wait("certificate-expired", "error", LogLevel::kError));
     CHECK((*mesh)->status().problems.size() == 1);
     rotation.set_end(WallTime::max());
     CHECK(osm::testing::wait_until([&] {
-      return metrics.value("osm_problems", {{"code", "certificate-expired"}}) == 0;
+      return metrics.value("osm_problems",
+                           {{"code", "certificate-expired"}, {"severity", "error"}}) == 0;
     }));
     CHECK((*mesh)->status().problems.empty());
   }

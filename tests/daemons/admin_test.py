@@ -135,7 +135,7 @@ class Admin(ShopTest):
         broken = objects.books_for("broken", "web", "api")
         broken["spec"]["rules"][0]["kind"] = "Nonsense"
         self.write("broken.yaml", broken)
-        gone = 'osm_problems{code="invalid-field"}'
+        gone = 'osm_problems{code="invalid-field",severity="error"}'
         wait_for("the metric", lambda: self.controller.metric(gone) == 1)
         [line] = wait_for("the line", lambda: self.controller.log("shop/broken"))
         self.assertEqual(line["level"], "warning")
@@ -152,6 +152,7 @@ class Admin(ShopTest):
                           str(self.mesh / "broken.yaml"), "spec.rules[0].kind"))
         self.assertIn("Nonsense", (self.mesh / "broken.yaml").read_text().splitlines()
                       [problem["line"] - 1])
+        self.assertEqual(problem["severity"], "error")
         self.assertIn(f"broken.yaml:{problem['line']}: TrafficTarget shop/broken",
                       self.osm("problems")[1])
         # The rest of the mesh goes on, and the check quotes the problem.
@@ -169,6 +170,19 @@ class Admin(ShopTest):
         self.assertIn("shop/broken", resolved["message"])
         self.assertEqual(len(self.controller.log("shop/broken")), 2)
         self.assertEqual(self.osm("problems")[1], "No problems.\n")
+
+    def test_errors_come_before_notices_and_only_they_are_counted_as_errors(self):
+        udp = objects.service("shop", "a-udp", "10.9.0.7", 53)
+        udp["spec"]["ports"][0].update(name="dns", protocol="UDP")
+        self.write("udp.yaml", udp)
+        notices = 'osm_problems{code="unused-field",severity="notice"}'
+        wait_for("the notice", lambda: self.controller.metric(notices) == 1)
+        self.assertEqual([line["level"] for line in self.controller.log("shop/a-udp")], ["info"])
+        self.write_text("unknown.yaml", "kind: [unclosed\n")
+        wait_for("both", lambda: len(self.as_json("problems")[1]["problems"]) == 2)
+        first, second = self.osm("problems")[1].splitlines()
+        self.assertTrue(first.startswith("error: "), first)
+        self.assertTrue(second.startswith("notice: "), second)
 
     def test_a_file_that_cannot_be_parsed_keeps_its_last_good_content_and_is_told(self):
         self.write_text("shop.yaml", "kind: [unclosed\n")
@@ -334,8 +348,9 @@ class Admin(ShopTest):
         self.assertEqual(status, 200)
         version = json.loads(body)
         self.assertEqual(set(version), {"version", "commit", "envoy_api", "replica", "generation",
-                                        "mesh_hash", "stale"})
+                                        "mesh_hash", "stale", "admits"})
         self.assertFalse(version["stale"])  # a directory is never out of reach
+        self.assertTrue(version["admits"])
         self.assertGreater(version["generation"], 0)
         self.assertEqual(self.controller.http("/metrics", "POST")[0], 405)
         metrics = self.controller.http("/metrics")[1]

@@ -4,7 +4,12 @@ is denied gets no certificate.
 
 usage: deny_test.py --bin DIRECTORY
 """
+import concurrent.futures
+import contextlib
+import fcntl
 import json
+import os
+import pathlib
 
 from lib.mesh import objects
 from lib.mesh.daemon import ShopTest, run
@@ -50,6 +55,55 @@ class Deny(ShopTest):
         self.assertEqual(set(self.denied()), {UUID})
         self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 0)
         self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 0)
+
+    def test_commands_at_once_lose_no_denial(self):
+        def at_once(*commands):
+            with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
+                ended = list(pool.map(lambda command: self.deny(*command), commands))
+            self.assertEqual([(0, "")] * len(commands), [(code, err) for code, _, err in ended])
+
+        accounts = [f"shop/app-{number}" for number in range(16)]
+        at_once(*(("account", account) for account in accounts))
+        self.assertEqual(set(self.denied()), set(accounts))
+        at_once(*(("remove", account) for account in accounts[:8]), ("proxy", UUID))
+        self.assertEqual(set(self.denied()), {UUID, *accounts[8:]})
+        self.assertEqual(sorted(path.name for path in self.mesh.iterdir()),
+                         ["osm-denylist.yaml", "shop.yaml"])
+
+    def test_a_command_waits_for_another_one_and_writes_nothing_if_that_one_does_not_end(self):
+        other = os.open(self.mesh, os.O_RDONLY)
+        self.addCleanup(os.close, other)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        code, out, err = self.deny("account", "shop/web", "--wait", "200ms")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"{self.mesh}: another `osm deny` holds the lock", err)
+        self.assertIn("nothing was written", err)
+        self.assertFalse((self.mesh / "osm-denylist.yaml").exists())
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(self.deny, "account", "shop/web")
+            wait_for("it tries to take the lock", lambda: self.opened_by_others(self.mesh))
+            fcntl.flock(other, fcntl.LOCK_UN)
+            self.assertEqual(waiting.result()[0], 0)
+        self.assertEqual(set(self.denied()), {"shop/web"})
+
+    def opened_by_others(self, directory):
+        """True if an `osm` has the directory open."""
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if ((process / "comm").read_text() == "osm\n" and
+                        any(os.readlink(fd) == str(directory) for fd in (process / "fd").iterdir())):
+                    return True
+        return False
+
+    def test_a_denial_that_the_mesh_does_not_have_is_a_failure(self):
+        self.assertEqual(self.deny("account", "shop/web")[0], 0)
+        self.assertEqual(self.deny("remove", "shop/web")[0], 0)
+        other = self.folder / "other"
+        other.mkdir()
+        code, _, err = self.osm("deny", "account", "shop/web", "--mesh-dir", other)
+        self.assertEqual(code, 1)
+        self.assertIn("Denylist osm-system/account.shop.web is not in the mesh", err)
+        self.assertIn("--mesh-dir", err)
 
     def test_a_denied_uuid_gets_no_certificate(self):
         self.write("box.yaml", objects.machine("shop", "box", "10.1.0.9", "web", uuid=UUID))

@@ -126,7 +126,7 @@ class RootEnd(DaemonTest):
         self.assertIn(f"root (own): its CA ends on {end:%Y-%m-%dT%H:%M:%SZ}", line["message"])
         self.assertEqual(controller.metric('osm_root_not_after_seconds{root="(own)"}'),
                          end.timestamp())
-        self.assertEqual(controller.metric('osm_problems{code="root-ending"}'), 1)
+        self.assertEqual(controller.metric('osm_problems{code="root-ending",severity="warning"}'), 1)
         code, out, _ = self.osm("problems")
         self.assertEqual(code, 0)
         self.assertIn("rotate to another root", out)

@@ -45,7 +45,7 @@ SPLIT = """apiVersion: split.smi-spec.io/v1alpha2
 kind: TrafficSplit
 metadata: {name: bad, namespace: server}
 spec:
-  service: server
+  service: zzz
   backends:
   - {service: server, weight: 0}
 """
@@ -150,6 +150,18 @@ class BadInput(meshcase.MeshCase):
             told = self.rig.osm("policy", "check", "client/client", "server/server", check=False)
             self.assertRegex(told, r"zzz-bad\.yaml:9: TrafficTarget server/bad: spec\.rules\[0\]")
             self.rig.mesh.remove("zzz-bad.yaml")
+        with self.subTest("a group with a bad expression serves its other routes"):
+            self.rig.mesh.write(
+                "access.yaml",
+                objects.routes("server", "routes", broken={"pathRegex": "/books(?=x)"},
+                               books={"pathRegex": "/books-bought"}),
+                objects.target("server", "access", "server", [("client", "client")],
+                               ("HTTPRouteGroup", "routes", ["broken", "books"])))
+            problem = self.wait_for_problem("invalid-regex", "access.yaml")
+            self.assertTrue(problem["cause"].endswith(
+                "; only this match is left out of a stored object"), problem)
+            # Until now every path was allowed.
+            self.wait_for_status(self.client, 404, HOST, "/other")
         self.caller.check(self)
 
     def test_sources_that_vanish_or_break_keep_their_last_good_content(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""MeshConfig while everything runs: spans, external authorization and health checks come and go,
-and no request fails by it."""
+"""MeshConfig while everything runs: spans, external authorization, health checks and the object
+itself come and go, and no request fails by it."""
 import json
 import threading
 
@@ -91,6 +91,37 @@ class MeshConfig(meshcase.MeshCase):
                 wait_for(f"{machine.name} has no collector any more", lambda m=machine:
                          "envoy-tracing-cluster" not in m.admin("/clusters")[1])
             load.check(self, more=10)
+
+    # -- deletion ---------------------------------------------------------------------------------
+    def test_a_deleted_mesh_config_closes_no_permissive_mesh(self):
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
+        self.rig.mesh.write("mesh.yaml", objects.service("server", "server", "10.96.0.12", PORT))
+        self.start()
+
+        def is_gone():
+            return any("does not exist" in problem["cause"] and "mesh-config.json" in
+                       problem["cause"] for problem in self.rig.osm_json("problems")["problems"])
+
+        with meshcase.Load(self.client) as load:
+            self.rig.mesh.remove("config.yaml")
+            wait_for("a problem says that it is gone", is_gone)
+            load.check(self, more=10)
+            self.rig.stop_controller()
+            load.check(self, more=10)
+            self.rig.start_controller()
+            self.assertTrue(is_gone())
+            # A Service that this controller sends to the client.
+            self.rig.mesh.write("other.yaml", objects.service("server", "other", "10.96.0.13",
+                                                              PORT))
+            self.rig.osm("status", "service", "server/other", "--wait", "--timeout", "20s")
+            self.wait_until_synced()
+            load.check(self, more=10)
+        with self.subTest("an empty one gives the defaults"):
+            made = objects.mesh_config()
+            made["spec"] = {}
+            self.rig.mesh.write("config.yaml", made)
+            self.wait_for_status(self.client, meshcase.REFUSED, HOST)
+            self.assertFalse(is_gone())
 
     # -- external authorization -----------------------------------------------------------------
     def authorizer(self):

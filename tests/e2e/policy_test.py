@@ -23,8 +23,8 @@ class Policy(meshcase.MeshCase):
                            buy={"pathRegex": "/buy-a-book/.*", "methods": ["GET"]}),
             objects.tcp_route("server", "ledger", TCP))
         self.write_access("reader", ("HTTPRouteGroup", "routes", ["read"]))
-        self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]),
-                          ("TCPRoute", "ledger", None))
+        self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
+        self.write_access("buyer", ("TCPRoute", "ledger", None), name="buyer-ledger")
         self.start_mesh()
         self.serve(self.server)
         self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
@@ -32,9 +32,9 @@ class Policy(meshcase.MeshCase):
         self.wait_for_status(self.reader, 200, HOST)
         self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
 
-    def write_access(self, who, *rules):
-        self.rig.mesh.write(f"access-{who}.yaml",
-                            objects.target("server", who, "server", [(who, who)], *rules))
+    def write_access(self, who, *rules, name=None):
+        self.rig.mesh.write(f"access-{name or who}.yaml",
+                            objects.target("server", name or who, "server", [(who, who)], *rules))
 
     def note(self, machine):
         """The ledger's answer to a line on a new connection. REFUSED: the server's Envoy counts a
@@ -68,7 +68,7 @@ class Policy(meshcase.MeshCase):
             with self.subTest(f"{machine.name} {path}"):
                 self.assertEqual(machine.get(HOST, HTTP, path)[0], wanted)
         with self.subTest("a path that hides another is judged as what it is"):
-            self.assertEqual(self.reader.get(HOST, HTTP, "/x/../buy-a-book/new")[0], 403)
+            self.assertEqual(self.reader.get(HOST, HTTP, "/x/../buy-a-book/new")[0], 404)
             self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/../books-bought")[0], 403)
         with self.subTest("a client cannot say that it is somebody else"):
             status, body = self.reader.namespace.http(
@@ -83,9 +83,22 @@ class Policy(meshcase.MeshCase):
             self.wait_for_note(self.buyer, NOTED)
             self.assertEqual(self.note(self.reader), REFUSED)
         with self.subTest("and nobody else once that is gone, while HTTP goes on"):
-            self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
+            self.rig.mesh.remove("access-buyer-ledger.yaml")
             self.wait_for_note(self.buyer, REFUSED)
             self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/new")[0], 200)
+        with self.subTest("a TCPRoute beside HTTP routes bounds them to its ports"):
+            both = [("HTTPRouteGroup", "routes", ["buy"]), ("TCPRoute", "ledger", None)]
+            self.write_access("buyer", *both)
+            self.wait_for_note(self.buyer, NOTED)
+            self.wait_for_status(self.buyer, 404, HOST, "/buy-a-book/new")
+            self.rig.mesh.write("http-port.yaml", objects.tcp_route("server", "http", HTTP))
+            self.write_access("buyer", *both, ("TCPRoute", "http", None))
+            self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
+            self.rig.mesh.remove("http-port.yaml")
+            wait_for("the whole target is withheld", lambda: "DENIED" in self.rig.osm(
+                "policy", "check", "buyer/buyer", "server/server", check=False))
+            self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
+            self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
 
         with self.subTest("permissive mode lets everybody of the mesh do everything"):
             self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))

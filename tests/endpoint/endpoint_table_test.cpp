@@ -32,6 +32,7 @@ Endpoint at(const char* address, const char* account = "books", bool healthy = t
 class FragileProvider final : public EndpointsProvider {
  public:
   bool broken = false;
+  bool outside = false;
   MemoryEndpointsProvider inner{"fragile"};
 
   std::string id() const override { return inner.id(); }
@@ -42,6 +43,7 @@ class FragileProvider final : public EndpointsProvider {
     if (broken) throw std::runtime_error("socket closed");
     return inner.list_endpoints_for_service(service);
   }
+  bool served_outside(const ServiceName&) const override { return outside; }
   Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
     return inner.subscribe(std::move(on_change));
   }
@@ -71,6 +73,24 @@ EndpointTable table_of(std::vector<ProviderEntry> providers) {
 }  // namespace
 
 TEST_SUITE("endpoint::EndpointTable") {
+  TEST_CASE("a service is served outside if one of its providers says so") {
+    MemoryEndpointsProvider vm("vm");
+    FragileProvider cloud;
+    vm.set_endpoints(kBooks, {});
+    cloud.inner.set_endpoints(kBooks, {});
+    EndpointTable table = table_of({{&vm}, {&cloud}});
+    CHECK_FALSE(table.find(kBooks)->served_outside);
+    cloud.outside = true;
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->served_outside);
+    cloud.broken = true;
+    cloud.outside = false;
+    CHECK(table.read({kBooks}).empty());  // the last answer stays
+    cloud.broken = false;
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK_FALSE(table.find(kBooks)->served_outside);
+  }
+
   TEST_CASE("a service is the union of what its providers list, each endpoint once") {
     MemoryEndpointsProvider vm("vm"), cloud("cloud");
     vm.set_endpoints(kBooks, {at("10.0.0.2"), at("10.0.0.1")});

@@ -12,7 +12,7 @@ using etcd_test::contains;
 using etcd_test::FakeEtcd;
 
 struct Fixture {
-  std::unique_ptr<RotationRecord> open() {
+  std::unique_ptr<TextRecord> open() {
     auto record = etcd::make_rotation_record(client.options);
     REQUIRE_MESSAGE(record.ok(), record.error().text());
     return *std::move(record);

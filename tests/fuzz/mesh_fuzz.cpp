@@ -207,7 +207,17 @@ class Operator {
     put(documents_[at]);
   }
 
+  // Only a mesh that grew knows a MeshConfig that is gone; it is created again.
+  void restore_config() {
+    if (store_.get({kinds::kMeshConfig, "osm-system", "osm-mesh-config"}) == nullptr)
+      require(store_.put_yaml(kDefaults).ok(), "a MeshConfig with the defaults is valid");
+  }
+
  private:
+  static constexpr const char* kDefaults =
+      "{apiVersion: config.openservicemesh.io/v1alpha2, kind: MeshConfig, "
+      "metadata: {name: osm-mesh-config, namespace: osm-system}}";
+
   // As a file is read: what is no object is refused there.
   void put(const json::value& document) { (void)store_.put_yaml(json::serialize(document)); }
 
@@ -223,6 +233,7 @@ void run(Choices choices) {
     at_work.edit_one(choices);
     grown.build();
   }
+  at_work.restore_config();
   Mesh fresh(at_work.store());
   const auto expected = fresh.build();
   const auto got = grown.build();

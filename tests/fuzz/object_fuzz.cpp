@@ -4,6 +4,9 @@
 //   input: '0', an object of the base mesh, then edits; or '1', a kind, then raw JSON.
 
 #include <boost/json.hpp>
+#include <set>
+#include <string>
+
 #include "fuzz/object_edits.hpp"
 #include "osm/ids.hpp"
 #include "osm/spec/kinds.hpp"
@@ -49,7 +52,9 @@ void check_name(const Name& name) {
 }
 
 void check_regexes(const smi::HttpRouteGroup& group) {
+  std::set<std::string> names;
   for (const smi::HttpMatch& match : group.matches) {
+    require(!match.name.empty() && names.insert(match.name).second, "a name means one match");
     require(!spec::why_bad_regex(match.path_regex), "a path is a regex", match.path_regex);
     for (const auto& [name, regex] : match.headers)
       require(!spec::why_bad_regex(regex), "a header is a regex", regex);
@@ -90,7 +95,8 @@ void decode(const Object& object) {
       require(backend.weight >= 0, "a weight is not negative", text);
       sum += backend.weight;
     }
-    require(sum > 0 && sum <= UINT32_MAX, "weights sum to what Envoy can add up", text);
+    require(sum <= UINT32_MAX, "weights sum to what Envoy can add up", text);
+    require(sum > 0 || !decoded.problems.empty(), "weights of 0 are reported", text);
   } else if (kind == kinds::kMeshConfig) {
     const auto decoded = spec::decode_mesh_config(object);
     check(object, decoded);

@@ -57,7 +57,7 @@ void read_reports(Choices& choices) {
   std::map<std::string, std::string> views;
   bool all_follow = true;
   std::set<ProxyNumber> reported;
-  std::size_t own_lag = 0, lacking = 0;
+  std::size_t own_lag = 0, lacking = 0, omitted = 0;
   while (!choices.empty() && views.size() < 10) {
     const std::string text = choices.line();
     views["replica-" + std::to_string(views.size())] = text;
@@ -67,6 +67,7 @@ void read_reports(Choices& choices) {
     const auto again = parse_view(to_text(*view));
     require(again.ok() && *again == *view, "a report reads back as itself", text);
     own_lag += view->own_lag;
+    omitted += view->omitted;
     for (const auto& [number, flags] : view->proxies) {
       reported.insert(number);
       lacking += (flags & (kLacksBundle | kLacksLeaf)) != 0;
@@ -78,16 +79,19 @@ void read_reports(Choices& choices) {
           "evidence is complete if every replica follows the record");
   require(seen.complete == seen.waiting_for.empty(), "a replica that is waited for has a name");
   require(seen.own_lag == own_lag, "each replica's own certificates count");
-  require(seen.any_lag <= lacking && seen.any_lag <= reported.size(),
+  const std::size_t any = seen.any_lag - omitted;
+  require(any <= lacking && any <= reported.size(),
           "a proxy counts once, at however many replicas it lacks something");
-  require(seen.bundle_lag <= seen.any_lag && seen.leaf_lag <= seen.any_lag,
+  require(seen.bundle_lag - omitted <= any && seen.leaf_lag - omitted <= any,
           "what lacks one thing lacks something");
   require(seen.absent <= seen.workloads && seen.workloads == workloads.size(),
           "no more workloads are absent than there are");
   require(seen.young || seen.absent <= reported.size(),
           "only workloads whose proxy was connected once are absent");
   require(std::ranges::includes(reported, all.met), "nobody met who is not reported");
-  const ReplicaViews later = sum_up({}, effect, workloads, all.met);
+  std::map<ProxyNumber, std::uint8_t> known;
+  for (const ProxyNumber number : all.met) known[number] = 0;
+  const ReplicaViews later = sum_up({}, effect, workloads, known);
   require(later.met == all.met && later.evidence.absent == all.met.size(),
           "who was connected once is absent when no replica reports it");
 }

@@ -68,8 +68,12 @@ TEST_SUITE("inject::Validator") {
              Row{{kSplitApi, "TrafficSplit",
                   R"({"service": "api", "backends": [{"service": "v1", "weight": 0}]})"},
                  "spec.backends"},
-             Row{{kSpecsApi, "TCPRoute", R"({"matches": {"ports": [0]}})"},
-                 "spec.matches.ports[0]"},
+             Row{{kSplitApi, "TrafficSplit",
+                  R"({"service": "api", "backends": [{"service": "v1", "weight": 1},
+                                                     {"service": "v2.other", "weight": 1}]})"},
+                 "spec.backends[1].service"},
+             Row{{kSpecsApi, "TCPRoute", R"({"matches": {"ports": [80, 0]}})"},
+                 "spec.matches.ports[1]"},
              Row{{kConfigApi, "MeshConfig", R"({"certificate": {"keyAlgorithm": "DSA"}})",
                   "osm-mesh-config", "osm-system"},
                  "spec.certificate.keyAlgorithm"},
@@ -131,9 +135,42 @@ TEST_SUITE("inject::Validator") {
     CHECK(labelled.warnings.size() == 4);  // the refusals, and that a rule allows nothing
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a bad element is refused too, and kept where it is stored") {
+    const Written bad{kSpecsApi, "HTTPRouteGroup",
+                      R"json({"matches": [{"name": "a"}, {"name": "m", "pathRegex": "("}]})json"};
+    const std::string consequence = "; only this match is left out of a stored object [";
+    const Verdict created = create(bad);
+    CHECK_FALSE(created.allowed);
+    CHECK(created.fields == std::vector<std::string>{"spec.matches[1].pathRegex"});
+    CHECK(created.message.find(consequence) != std::string::npos);
+    const Verdict labelled = update(bad, bad);
+    CHECK(labelled.allowed);
+    REQUIRE(labelled.warnings.size() == 1);
+    CHECK(labelled.warnings[0].find(consequence) != std::string::npos);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a deletion is allowed, whatever the object") {
     const Written bad{kTargetApi, "TrafficTarget", kForeignTarget};
     CHECK(remove(bad).allowed);
+    CHECK(remove({kConfigApi, "MeshConfig", "{}", "another", "osm-system"}).allowed);
+    CHECK(remove({kConfigApi, "MeshConfig", "{}", "osm-mesh-config", "shop"}).allowed);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "the mesh's MeshConfig is deleted with an annotation only") {
+    const Written config{kConfigApi, "MeshConfig", "{}", "osm-mesh-config", "osm-system"};
+    const auto remove_with = [&](json::object annotations) {
+      json::object before = config.object();
+      before["metadata"].as_object()["annotations"] = std::move(annotations);
+      return verdict_of(validator->review(review_of(config, "DELETE", before)));
+    };
+    const Verdict refused = remove(config);
+    CHECK_FALSE(refused.allowed);
+    CHECK(refused.fields == std::vector<std::string>{"metadata.annotations"});
+    CHECK(refused.message.find("apply it with an empty spec") != std::string::npos);
+    CHECK(refused.message.find("openservicemesh.io/allow-deletion=true") != std::string::npos);
+    CHECK_FALSE(remove_with({{"openservicemesh.io/allow-deletion", "no"}}).allowed);
+    CHECK_FALSE(remove_with({{"openservicemesh.io/allow-deletion", true}}).allowed);
+    CHECK(remove_with({{"openservicemesh.io/allow-deletion", "true"}}).allowed);
   }
 
   TEST_CASE_FIXTURE(Fixture, "kinds and operations that are not for this webhook are refused") {

@@ -1,4 +1,4 @@
-// The contracts of RotationRecord and ReplicaBoard that every implementation keeps.
+// The contracts of TextRecord and ReplicaBoard that every implementation keeps.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -8,28 +8,28 @@
 #include <memory>
 #include <string>
 
-#include "osm/certificate/root_rotation.hpp"
 #include "osm/runtime/replica_board.hpp"
+#include "osm/runtime/text_record.hpp"
 
 namespace osm::inline v1::testing {
 
 // `open`: the same record, which is empty, for one more process.
-inline void check_record_contract(const std::function<std::unique_ptr<RotationRecord>()>& open) {
+inline void check_record_contract(const std::function<std::unique_ptr<TextRecord>()>& open) {
   const auto record = open(), other = open();
-  const auto load = [](RotationRecord& from) {
+  const auto load = [](TextRecord& from) {
     const auto text = from.load();
     REQUIRE_MESSAGE(text.ok(), text.error().text());
     return *text;
   };
-  const auto conflicts = [](RotationRecord& with, const RotationRecord::Text& text) {
+  const auto conflicts = [](TextRecord& with, const TextRecord::Text& text) {
     const Status stored = with.store(text);
     return !stored.ok() && stored.error().code == ErrorCode::kConflict;
   };
   CHECK_FALSE(record->name().empty());
-  const RotationRecord::Text none = load(*record);
+  const TextRecord::Text none = load(*record);
   CHECK(none.text.empty());
   REQUIRE(record->store({"one", none.version}).ok());
-  const RotationRecord::Text one = load(*other);
+  const TextRecord::Text one = load(*other);
   CHECK(one.text == "one");
   CHECK(conflicts(*other, {"another", none.version}));
   REQUIRE(other->store({"two", one.version}).ok());

@@ -24,17 +24,19 @@ TEST_SUITE("protocol_of") {
     CHECK(protocol_of("http-x", "") == std::nullopt);
   }
 
-  TEST_CASE("without appProtocol the port's name decides: whole or up to its first dash") {
-    CHECK(protocol_of("", "http") == Protocol::kHttp);
+  TEST_CASE("without appProtocol the port's name decides by its prefix, which ends in a dash") {
+    CHECK(protocol_of("", "http-api") == Protocol::kHttp);
     CHECK(protocol_of("", "grpc-api") == Protocol::kGrpc);
-    CHECK(protocol_of("", "tcp") == Protocol::kTcp);
     CHECK(protocol_of("", "tcp-db") == Protocol::kTcp);
     CHECK(protocol_of("", "tcp-server-first-mysql") == Protocol::kTcpServerFirst);
-    CHECK(protocol_of("", "tcp-server-first") == Protocol::kTcpServerFirst);
     CHECK(protocol_of("", "tcp-server") == Protocol::kTcp);
   }
 
-  TEST_CASE("a name that only begins with the letters of a protocol is http") {
+  TEST_CASE("a name without a prefix is http, as in OSM v1.2, also that of a protocol") {
+    CHECK(protocol_of("", "http") == Protocol::kHttp);
+    CHECK(protocol_of("", "tcp") == Protocol::kHttp);
+    CHECK(protocol_of("", "grpc") == Protocol::kHttp);
+    CHECK(protocol_of("", "tcp-server-first") == Protocol::kTcp);  // its prefix is "tcp-"
     CHECK(protocol_of("", "tcpish") == Protocol::kHttp);
     CHECK(protocol_of("", "grpcweb") == Protocol::kHttp);
     CHECK(protocol_of("", "") == Protocol::kHttp);

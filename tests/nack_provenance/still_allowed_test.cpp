@@ -99,6 +99,8 @@ TEST_SUITE("nack_provenance::still_allowed") {
     model::SpecObjects before;
     before.targets = shared<smi::TrafficTarget>(
         {target("added", "s", {"a"}, {http_rule("r", {"m"})}),
+         target("bounded", "s", {"a"}, {http_rule("r", {"m"})}),
+         target("bounded-anew", "s", {"a"}, {http_rule("r", {"m"}), tcp_rule("x")}),
          target("elsewhere", "s", {"a"}, {http_rule("r", {"m"})}),
          target("mixed", "s", {"a", "b"}, {http_rule("r", {"m", "n"}), tcp_rule("x")}),
          target("narrowed", "s", {"a", "b"}, {http_rule("r", {"m"})}),
@@ -106,21 +108,25 @@ TEST_SUITE("nack_provenance::still_allowed") {
     before.tcp_routes = shared<smi::TcpRoute>(
         {tcp_route("any", {}), tcp_route("apart", {port(1)}), tcp_route("narrow", {port(1)})});
     model::SpecObjects after;
-    after.targets =
-        shared<smi::TrafficTarget>({target("added", "s", {"a", "b"}, {http_rule("r", {"m"})}),
-                                    target("elsewhere", "t", {"a"}, {http_rule("r", {"m"})}),
-                                    target("mixed", "s", {"b", "c"}, {http_rule("r", {"n", "o"})}),
-                                    target("narrowed", "s", {"a"}, {http_rule("r", {"m"})}),
-                                    target("replaced", "s", {"b"}, {http_rule("r", {"m"})})});
+    after.targets = shared<smi::TrafficTarget>(
+        {target("added", "s", {"a", "b"}, {http_rule("r", {"m"})}),
+         target("bounded", "s", {"a"}, {http_rule("r", {"m", "n"}), tcp_rule("x")}),
+         target("bounded-anew", "s", {"a"}, {http_rule("r", {"m"}), tcp_rule("y")}),
+         target("elsewhere", "t", {"a"}, {http_rule("r", {"m"})}),
+         target("mixed", "s", {"b", "c"}, {http_rule("r", {"n", "o"})}),
+         target("narrowed", "s", {"a"}, {http_rule("r", {"m"})}),
+         target("replaced", "s", {"b"}, {http_rule("r", {"m"})})});
     after.tcp_routes =
         shared<smi::TcpRoute>({tcp_route("any", {port(1), port(2)}), tcp_route("apart", {port(2)}),
                                tcp_route("narrow", {})});
 
     const model::SpecObjects both = still_allowed(before, after);
-    REQUIRE(both.targets.size() == 3);
+    REQUIRE(both.targets.size() == 4);
     CHECK(*both.targets[0] == *before.targets[0]);
-    CHECK(*both.targets[1] == target("mixed", "s", {"b"}, {http_rule("r", {"n"})}));
-    CHECK(both.targets[2] == after.targets[3]);
+    CHECK(*both.targets[1] ==
+          target("bounded", "s", {"a"}, {http_rule("r", {"m"}), tcp_rule("x")}));
+    CHECK(*both.targets[2] == target("mixed", "s", {"b"}, {http_rule("r", {"n"})}));
+    CHECK(both.targets[3] == after.targets[5]);
     REQUIRE(both.tcp_routes.size() == 2);
     CHECK(both.tcp_routes[0] == after.tcp_routes[0]);
     CHECK(*both.tcp_routes[1] == *before.tcp_routes[2]);

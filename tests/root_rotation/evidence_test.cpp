@@ -1,6 +1,7 @@
 // Proxies and replicas as evidence of a rotation: those that hold a step, and for how long.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -89,6 +90,99 @@ TEST_SUITE("root_rotation evidence") {
     CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
   }
 
+  TEST_CASE("proxies that are away hold a rotation that begins after all replicas started anew") {
+    Mesh mesh;
+    Served served;
+    served.proxies = {{"web"}, {{"web", {}}}};
+    for (int i = 0; i < 20; ++i) served.proxies.connect("box-" + std::to_string(i));
+    auto replica = std::make_unique<Replica>(mesh, "a", &served);
+    run(mesh, {replica.get()}, 100);
+    served.proxies.connect("late");
+    run(mesh, {replica.get()}, 120);
+    served.proxies.connected = {{"web", {}}};
+    replica = nullptr;
+    mesh.wall.said.clear();
+    replica = std::make_unique<Replica>(mesh, "a", &served);
+    run(mesh, {replica.get()}, 200);  // it is no longer young
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {replica.get()}, 700);  // longer than max_wait: many are missing
+    CHECK(mesh.states()["next"] == RootState::kValidating);
+    CHECK(
+        status_of(*replica, "next")
+            .waiting_for.starts_with("waits for 21 workloads whose proxy is not connected (shop/"));
+    mesh.clock.advance(hours(48));
+    run(mesh, {replica.get()}, 20);
+    CHECK(mesh.states()["next"] == RootState::kSigning);
+    CHECK(status_of(*replica, "next").left_behind.starts_with("21 workloads"));
+  }
+
+  TEST_CASE("a proxy is recorded soon after its first connection, and until its workload is gone") {
+    Mesh mesh;
+    Served first, second;
+    first.proxies.connect("web");
+    second.proxies.workloads = first.proxies.workloads;
+    Replica a(mesh, "a", &first), b(mesh, "b", &second);
+    b.leads = false;
+    const auto met = [&] { return root_rotation::parse_met(mesh.record.text); };
+    const auto reported = [&](const char* replica) {
+      return root_rotation::parse_view(mesh.wall.said.at(replica)).value().proxies.size();
+    };
+    run(mesh, {&a, &b}, 90);
+    const int before = mesh.record.version;
+    for (int i = 0; i < 180; ++i) {
+      const std::string name = "box-" + std::to_string(i);
+      second.proxies.connect(name);
+      first.proxies.workloads.push_back(name);
+      run(mesh, {&a, &b}, 1);
+    }
+    CHECK(mesh.record.version - before >= 2);
+    CHECK(mesh.record.version - before <= 4);
+    run(mesh, {&a, &b}, 120);
+    CHECK(met().size() == 181);
+    CHECK(reported("a") == 0);
+    CHECK(reported("b") == 0);
+
+    const int at_rest = mesh.record.version;
+    second.proxies.connected.clear();
+    for (Served* served : {&first, &second}) std::erase(served->proxies.workloads, "box-0");
+    run(mesh, {&a, &b}, 300);
+    CHECK(mesh.record.version == at_rest);
+    first.proxies.connect("last");
+    run(mesh, {&a, &b}, 120);
+    CHECK(mesh.record.version == at_rest + 1);
+    CHECK(met().size() == 181);
+    CHECK_FALSE(met().contains(root_rotation::number_of(proxy_of("box-0"))));
+    CHECK(met().contains(root_rotation::number_of(proxy_of("last"))));
+  }
+
+  TEST_CASE("a change of another topic of the board causes no look at the record") {
+    Mesh mesh;
+    Served served;
+    served.proxies.connect("web");
+    Replica a(mesh, "a", &served), b(mesh, "b");
+    run(mesh, {&a, &b}, 95);
+    const int before = mesh.record.loads;
+    mesh.wall.changed.notify();
+    for (Replica* replica : {&a, &b}) replica->executor.run_until_idle();
+    CHECK(mesh.record.loads == before);
+    mesh.wall.said["c"] = "";  // it has just appeared
+    mesh.wall.changed.notify();
+    for (Replica* replica : {&a, &b}) replica->executor.run_until_idle();
+    CHECK(mesh.record.loads == before + 2);
+  }
+
+  TEST_CASE("more proxies at the leader than a report takes do not hold a rotation") {
+    Mesh mesh;
+    Served served;
+    for (std::size_t i = 0; i < root_rotation::ReplicaView::kMostProxies + 50; ++i)
+      served.proxies.connect("box-" + std::to_string(i));
+    Replica a(mesh, "a", &served);
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&a}, 15);
+    CHECK(mesh.states()[kOwnRoot] == RootState::kInactive);
+    CHECK(status_of(a, "next").left_behind.empty());
+  }
+
   TEST_CASE("a denied workload holds no step: its proxy is refused") {
     model::WorkloadEntry denied;
     denied.proxy = proxy_of("box");
@@ -96,8 +190,9 @@ TEST_SUITE("root_rotation evidence") {
     const auto all = root_rotation::sum_up(
         {{"a", root_rotation::to_text(root_rotation::ReplicaView{.follows = "f"})}}, "f",
         model::Table<model::WorkloadEntry>({std::make_shared<const model::WorkloadEntry>(denied)}),
-        {root_rotation::number_of(denied.proxy)});
+        {{root_rotation::number_of(denied.proxy), 0}});
     CHECK(all.evidence.absent == 0);
+    CHECK(all.met.size() == 1);  // it may be permitted again
   }
 
   TEST_CASE("evidence is of sets: a proxy at two replicas hides no other that is absent") {
@@ -108,7 +203,7 @@ TEST_SUITE("root_rotation evidence") {
     const ReplicaView right{.follows = "f",
                             .proxies = {{number("a"), kConnected}, {number("b"), kConnected}}};
     const std::map<std::string, std::string> views{{"l", to_text(left)}, {"r", to_text(right)}};
-    const ReplicaViews all = sum_up(views, "f", mesh.table(), {number("c")});
+    const ReplicaViews all = sum_up(views, "f", mesh.table(), {{number("c"), 0}});
     CHECK(all.evidence.complete);
     CHECK(all.evidence.workloads == 3);
     CHECK(all.evidence.absent == 1);
@@ -123,15 +218,39 @@ TEST_SUITE("root_rotation evidence") {
     ReplicaView view{.follows = "f"};
     const std::size_t more = ReplicaView::kMostProxies + 5;
     for (ProxyNumber number = 0; number < more; ++number) view.proxies[number] = kConnected;
+    for (ProxyNumber number = 0; number < 3; ++number) view.proxies[number] = 0;  // was connected
     view.proxies[more - 1] = kConnected | kLacksBundle;
-    view.proxies[more - 2] = 0;
+    view.proxies[more - 2] = kConnected | kLacksLeaf;
     const std::string text = to_text(view);
     CHECK(text.size() < 100'000);
     const ReplicaView read = parse_view(text).value();
     CHECK(read.proxies.size() == ReplicaView::kMostProxies);
-    CHECK(read.omitted == 5);
     CHECK(read.proxies.at(more - 1) == (kConnected | kLacksBundle));
-    CHECK(read.proxies.at(more - 2) == 0);
+    CHECK(read.proxies.at(more - 2) == (kConnected | kLacksLeaf));
+    CHECK(read.proxies.begin()->first == 3);
+    CHECK(read.omitted == 0);
+  }
+
+  TEST_CASE("proxies that do not fit into a report hide none that lags or is absent") {
+    using namespace root_rotation;
+    Proxies mesh;
+    ReplicaView view{.follows = "f"};
+    for (std::size_t i = 0; i < ReplicaView::kMostProxies + 5; ++i) {
+      mesh.workloads.push_back("box-" + std::to_string(i));
+      view.proxies[number_of(proxy_of(mesh.workloads.back()))] = kConnected;
+    }
+    mesh.workloads.emplace_back("away");
+    std::map<ProxyNumber, std::uint8_t> known{{number_of(proxy_of("away")), 0}};
+    const auto sum = [&] { return sum_up({{"l", to_text(view)}}, "f", mesh.table(), known); };
+    CHECK(sum().evidence.absent == 1);
+    CHECK(sum().evidence.any_lag == 0);
+    for (auto& [number, flags] : view.proxies) flags |= kLacksBundle;
+    CHECK(sum().evidence.absent == 1);
+    CHECK(sum().evidence.bundle_lag == view.proxies.size());
+    CHECK(sum().evidence.any_lag == view.proxies.size());
+    for (auto& [number, flags] : view.proxies) flags = kConnected;
+    for (const auto& [number, flags] : view.proxies) known[number] = 0;
+    CHECK(sum().evidence.absent == 6);  // nobody says that the five are not
   }
 
   TEST_CASE("the latest end among the certificates of each root is recorded") {

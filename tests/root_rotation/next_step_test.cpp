@@ -204,10 +204,9 @@ TEST_SUITE("root_rotation::next_step") {
     it.step();
     it.now += kLeaf - seconds(1);
     CHECK_FALSE(it.step());
-    it.now += seconds(1);
-    it.evidence.young = true;  // he may be on his way to a controller that has just started
+    it.evidence.young = true;  // a controller that starts again and again prolongs it no further
     CHECK_FALSE(it.step());
-    it.evidence.young = false;
+    it.now += seconds(1);
     CHECK(it.step());
     CHECK(it.state("next") == RootState::kSigning);
     it.step();  // the second wait begins here
@@ -239,9 +238,11 @@ TEST_SUITE("root_rotation::next_step") {
         it.now += wait - seconds(1);
         CHECK_FALSE(it.step());
         it.now += seconds(1);
-        it.evidence.young = true;  // they may be on their way to a controller that has just started
-        CHECK_FALSE(it.step());
-        it.evidence.young = false;
+        if (row.few) {
+          it.evidence.young = true;  // they may be on their way to a controller that has started
+          CHECK_FALSE(it.step());
+          it.evidence.young = false;
+        }
         CHECK(it.step());
       };
       it.evidence = row.evidence;

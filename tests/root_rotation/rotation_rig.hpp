@@ -26,10 +26,13 @@ using std::chrono::hours;
 using std::chrono::seconds;
 
 // One record, as a cluster would keep it.
-class MemoryRecord final : public RotationRecord {
+class MemoryRecord final : public TextRecord {
  public:
   std::string name() const override { return "the record"; }
-  Result<Text> load() override { return Text{text, std::to_string(version)}; }
+  Result<Text> load() override {
+    ++loads;
+    return Text{text, std::to_string(version)};
+  }
   Status store(const Text& next) override {
     if (next.version != std::to_string(version)) return Error{ErrorCode::kConflict, "changed"};
     text = next.text;
@@ -38,6 +41,7 @@ class MemoryRecord final : public RotationRecord {
   }
   std::string text;
   int version = 0;
+  int loads = 0;
 };
 
 // Reports of all replicas, and each one's way to them.
@@ -110,6 +114,10 @@ struct Proxies {
   std::vector<std::string> workloads;
   std::map<std::string, model::CertificateLag> connected;
 
+  void connect(const std::string& name) {
+    workloads.push_back(name);
+    connected[name] = {};
+  }
   model::Table<model::WorkloadEntry> table() const {
     std::vector<std::shared_ptr<const model::WorkloadEntry>> entries;
     for (const std::string& name : workloads) {

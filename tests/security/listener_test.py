@@ -7,10 +7,11 @@ usage: listener_test.py --bin DIRECTORY [CLASS...]
 """
 import contextlib
 import http.client
+import json
 import resource
 import socket
 
-from lib.mesh import attacked
+from lib.mesh import attacked, objects
 from lib.mesh.daemon import run
 from lib.net import http2
 from lib.net.processes import wait_for
@@ -41,6 +42,10 @@ class ListenerTest(attacked.MeshTest):
             self.assert_served()
             return True
 
+    def admits(self):
+        """/version says that a proxy that comes now is configured."""
+        return json.loads(self.controller.http("/version")[1])["admits"]
+
 
 class Exhaustion(ListenerTest):
     """Not under UBSan: it opens a pipe to look at an object, and takes a failure for a bad one."""
@@ -55,7 +60,12 @@ class Exhaustion(ListenerTest):
             response = health.getresponse()
             return response.status, response.read().decode()
 
+        def version():
+            health.request("GET", "/version")
+            return json.loads(health.getresponse().read())
+
         self.assertEqual(ready()[0], 200)
+        self.assertTrue(version()["admits"])
         # Few are so few that the reserve for other parts of the controller is used up, too.
         self.limit_descriptors(self.open + 20)
         with contextlib.closing(health), contextlib.ExitStack() as stack:
@@ -63,9 +73,11 @@ class Exhaustion(ListenerTest):
             wait_for("readiness to see it", lambda: ready()[0] == 503, 8)
             self.assertIn("ADS listener", ready()[1])
             self.assertIn("Too many open files", ready()[1])
+            self.assertFalse(version()["admits"])
             stack.close()
             wait_for("a proxy to be configured", self.is_served, 5)
             wait_for("ready", lambda: ready()[0] == 200, 5)
+            self.assertTrue(version()["admits"])
 
 
 class Reserve(ListenerTest):
@@ -80,6 +92,16 @@ class Reserve(ListenerTest):
             self.assertEqual(self.controller.http("/health/ready")[0], 200)
             self.assertLess(self.descriptors(), 600 - 60)
         wait_for("a proxy to be configured", self.is_served, 5)
+
+
+class Full(ListenerTest):
+    def test_a_replica_that_serves_as_many_proxies_as_it_may_says_that_it_admits_none(self):
+        self.write("config.yaml", objects.mesh_config(sidecar={"maxDataPlaneConnections": 1}))
+        with self.connect(self.web) as connection:
+            connection.message(connection.open(STATE_OF_THE_WORLD, CLUSTERS))
+            wait_for("it is full", lambda: not self.admits())
+            self.assertEqual(self.controller.http("/health/ready")[0], 200)
+        wait_for("there is a place again", self.admits)
 
 
 class Addresses(ListenerTest):

@@ -15,6 +15,7 @@ from lib.mesh import meshcase, objects
 from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import WorkloadCertificate
 from lib.net.netns import Switch
+from lib.net.processes import wait_for
 
 HOST, SERVICE, PORT = b"server.server", "10.96.0.12", meshcase.PORT
 REFUSALS = {400, 403, 404, 501}  # Envoy's own answers
@@ -73,6 +74,7 @@ def length(of):
 BOOKS, OPEN, VIP = b"/books-bought", b"/open/", b"/vip"
 GOLD, SILVER = b"x-level: gold", b"x-level: silver"
 HIDDEN = get(b"/admin")
+ODD = get(b"/a%2Fb//c/../%61", method=b"PUT")
 CHUNKS, CHUNKED = b"0\r\n\r\n" + HIDDEN, b"transfer-encoding: chunked"
 NOTHING = None
 
@@ -87,7 +89,7 @@ PATHS = {
     "escaped question mark": (get(BOOKS + b"%3fx"), NOTHING),
     "escaped NUL": (get(BOOKS + b"%00"), NOTHING),
     "escaped dots": (get(OPEN + b"%2e%2E/admin"), NOTHING),
-    "escaped dots to what is allowed": (get(b"/x/%2E%2E" + BOOKS), BOOKS),
+    "escaped dots to what is allowed": (get(b"/x/%2E%2E" + BOOKS), NOTHING),
     "escaped slash": (get(OPEN + b"..%2fadmin"), NOTHING),
     "escaped backslash": (get(OPEN + b"..%5cadmin"), NOTHING),
     "backslash": (get(OPEN + b"..\\admin"), NOTHING),
@@ -96,10 +98,10 @@ PATHS = {
     "absolute form, another path": (get(b"http://server.server/admin"), NOTHING),
     "absolute form with dots": (get(b"http://server.server" + OPEN + b"../admin"), NOTHING),
     "absolute form, another host": (get(b"http://other.host" + BOOKS), NOTHING),
-    "two slashes": (get(b"/" + BOOKS), BOOKS),
-    "two slashes and dots": (get(OPEN + b"/x//..//..//../admin"), OPEN + b"x/admin"),
-    "two slashes that stay below the prefix": (get(OPEN + b"/../admin"), OPEN + b"admin"),
-    "dot segment": (get(b"/." + BOOKS), BOOKS),
+    "two slashes": (get(b"/" + BOOKS), NOTHING),
+    "two slashes and dots": (get(OPEN + b"/x//..//..//../admin"), NOTHING),
+    "two slashes that stay below the prefix": (get(OPEN + b"/../admin"), NOTHING),
+    "dot segment": (get(b"/." + BOOKS), NOTHING),
     "dot segments": (get(OPEN + b"./../admin"), NOTHING),
     "dots with a parameter": (get(BOOKS + b"/..;/admin"), NOTHING),
     "path with a parameter": (get(BOOKS + b";/../admin"), NOTHING),
@@ -110,6 +112,25 @@ PATHS = {
     "an asterisk": (get(b"*", method=b"OPTIONS"), NOTHING),
     "a tunnel": (get(b"server.server:14001", method=b"CONNECT"), NOTHING),
     "a second request behind the first": (get(BOOKS) + HIDDEN, BOOKS),
+    "escaped letter": (get(OPEN + b"%61dmin"), NOTHING),
+    "dots at the end": (get(OPEN + b".."), NOTHING),
+    "a space and a dot in a name": (get(OPEN + b"a%20b.c"), OPEN + b"a%20b.c"),
+    "any path where any is allowed": (ODD, b"/a%2Fb//c/../%61"),
+}
+# With the annotation openservicemesh.io/http-paths.
+NORMALIZED = PATHS | {
+    "escaped dots to what is allowed": (get(b"/x/%2E%2E" + BOOKS), BOOKS),
+    "two slashes": (get(b"/" + BOOKS), BOOKS),
+    "two slashes and dots": (get(OPEN + b"/x//..//..//../admin"), OPEN + b"x/admin"),
+    "two slashes that stay below the prefix": (get(OPEN + b"/../admin"), OPEN + b"admin"),
+    "dot segment": (get(b"/." + BOOKS), BOOKS),
+    "escaped letter": (get(OPEN + b"%61dmin"), OPEN + b"admin"),
+    "any path where any is allowed": (ODD, NOTHING),
+}
+UNCHECKED = {
+    "escaped slash below a prefix": (get(OPEN + b"a%2Fb"), OPEN + b"a%2Fb"),
+    "two slashes below a prefix": (get(OPEN + b"/x"), OPEN + b"/x"),
+    "another path": (HIDDEN, NOTHING),
 }
 HEADERS = {
     "two hosts": (get(BOOKS, b"host: other.host"), NOTHING),
@@ -145,16 +166,18 @@ HEADERS = {
 class Requests(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
+        self.rig.drain_seconds = 1
         self.client, self.server = self.add_client_and_server()
         only = {"methods": ["GET"]}
+        self.write_service("strict")
         self.rig.mesh.write(
-            "server.yaml", objects.service("server", "server", SERVICE, PORT),
-            objects.routes("server", "routes", books={"pathRegex": "/books-bought", **only},
+            "access.yaml", objects.routes("server", "routes", books={"pathRegex": "/books-bought", **only},
                            open={"pathRegex": "/open/.*", **only},
                            buy={"pathRegex": "/buy", "methods": ["POST"]},
-                           vip={"pathRegex": "/vip", "headers": [{"x-level": "gold"}], **only}),
+                           vip={"pathRegex": "/vip", "headers": [{"x-level": "gold"}], **only},
+                           put={"methods": ["PUT"]}),
             objects.target("server", "access", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books", "open", "buy", "vip"])))
+                           ("HTTPRouteGroup", "routes", ["books", "open", "buy", "vip", "put"])))
         self.start_mesh()
         self.app = Recorder(self.server.namespace.listen("127.0.0.1", PORT))
         self.addCleanup(self.app.close)
@@ -165,6 +188,11 @@ class Requests(meshcase.MeshCase):
                 SERVICE, PORT, timeout=5),
             "straight to the server's": lambda: identity.dial(
                 self.client, self.server.address, PORT, "server.server.svc.cluster.local")}
+
+    def write_service(self, http_paths):
+        service = objects.service("server", "server", SERVICE, PORT)
+        service["metadata"]["annotations"] = {"openservicemesh.io/http-paths": http_paths}
+        self.rig.mesh.write("server.yaml", service)
 
     def send(self, dial, request):
         """Envoy's first status."""
@@ -200,6 +228,14 @@ class Requests(meshcase.MeshCase):
             self.check(PATHS)
         with self.subTest("headers that occur twice"):
             self.check(HEADERS)
+        for http_paths, other, kinds in (("normalize", b"/x", NORMALIZED),
+                                         ("unchecked", b"a%2Fb", UNCHECKED)):
+            with self.subTest("with an annotation", http_paths=http_paths):
+                self.write_service(http_paths)
+                self.wait_for_status(self.client, 200, HOST.decode(), (OPEN + other).decode())
+                wait_for("the chain before is drained", lambda: sum(self.server.stats(
+                    r"total_filter_chains_draining$").values()) == 0)
+                self.check(kinds)
 
 
 if __name__ == "__main__":

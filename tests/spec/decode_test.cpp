@@ -16,7 +16,7 @@ selector: {app: books, tier: web}
 ports:
 - {name: metrics, port: 9090, targetPort: metrics, appProtocol: TCP}
 - {name: http-api, port: 80, targetPort: 14001, nodePort: 30000}
-- {name: grpc, port: 81})")));
+- {name: grpc-api, port: 81})")));
     CHECK(service.name == ServiceName{"shop", "it"});
     CHECK(service.cluster_ip == "10.96.0.7");
     CHECK_FALSE(service.headless);
@@ -24,10 +24,27 @@ ports:
           std::map<std::string, std::string>{{"app", "books"}, {"tier", "web"}});
     REQUIRE(service.ports.size() == 3);
     CHECK(service.ports[0] == ServicePort{"http-api", Port{80}, Port{14001}, Protocol::kHttp});
-    CHECK(service.ports[1] == ServicePort{"grpc", Port{81}, Port{81}, Protocol::kGrpc});
+    CHECK(service.ports[1] == ServicePort{"grpc-api", Port{81}, Port{81}, Protocol::kGrpc});
     CHECK(service.ports[2] ==
           ServicePort{"metrics", Port{9090}, std::string("metrics"), Protocol::kTcp});
     CHECK(good(decode_service(object_of("v1", "Service", "clusterIP: None"))).headless);
+  }
+
+  TEST_CASE("an annotation says how paths are read, and the strictest way is the default") {
+    const auto paths_of = [](const std::string& text) {
+      Object object = object_of("v1", "Service", "clusterIP: None");
+      if (!text.empty()) object.annotations["openservicemesh.io/http-paths"] = text;
+      return decode_service(object);
+    };
+    CHECK(good(paths_of("")).http_paths == HttpPaths::kStrict);
+    CHECK(good(paths_of("strict")).http_paths == HttpPaths::kStrict);
+    CHECK(good(paths_of("normalize")).http_paths == HttpPaths::kNormalize);
+    CHECK(good(paths_of("unchecked")).http_paths == HttpPaths::kUnchecked);
+    const auto mistyped = paths_of("Unchecked");
+    REQUIRE(mistyped.value);
+    CHECK(mistyped.value->http_paths == HttpPaths::kStrict);
+    REQUIRE(mistyped.problems.size() == 1);
+    CHECK(mistyped.problems[0].field == "metadata.annotations[openservicemesh.io/http-paths]");
   }
 
   TEST_CASE("a dual-stack Service is dialled by its IPv4 address, whichever is first") {
@@ -78,9 +95,23 @@ ports:
             {"clusterIP: None\nports:\n- {port: 80, appProtocol: redis}", kField,
              "spec.ports[0].appProtocol", 9, "tcp-server-first", false},
             {"clusterIP: None\nports:\n- {name: http, port: 80, targetPort: 9}\n"
-             "- {name: grpc, port: 81, targetPort: 9}",
-             ErrorCode::kConflictingProtocol, "spec.ports[0]", 9, "\"grpc\" already", false},
+             "- {name: tcp-x, port: 81, targetPort: 9}",
+             ErrorCode::kConflictingProtocol, "spec.ports[1]", 10, "\"http\" already", false},
         });
+  }
+
+  TEST_CASE("HTTP and gRPC share a target port, by number and by name") {
+    for (const char* target : {"8080", "web"}) {
+      CAPTURE(target);
+      const std::string to = std::string(", targetPort: ") + target + "}\n";
+      const Service service =
+          good(decode_service(object_of("v1", "Service",
+                                        "clusterIP: None\nports:\n- {name: http, port: 80" + to +
+                                            "- {name: grpc-api, port: 81" + to)));
+      REQUIRE(service.ports.size() == 2);
+      CHECK(service.ports[0].protocol == Protocol::kHttp);
+      CHECK(service.ports[1].protocol == Protocol::kGrpc);
+    }
   }
 
   TEST_CASE("a port the mesh cannot carry is left out and the others stay") {
@@ -131,34 +162,39 @@ ports:
     CHECK(group.matches[2] == smi::HttpMatch{"all", ".*", {}, {}});
   }
 
-  TEST_CASE("a bad HTTPRouteGroup is left out as a whole, so that no typo widens a policy") {
+  TEST_CASE("a bad HTTPRouteGroup or match is left out, so that no typo widens a policy") {
     const std::string huge = "matches:\n- name: a\n  pathRegex: " + std::string(1025, 'x');
-    check_wrong<smi::HttpRouteGroup>(
-        kSpecsApi, "HTTPRouteGroup", decode_http_route_group,
-        {
-            {"{}", kField, "spec.matches", 6, "required"},
-            {"matches:\n- pathRegex: /", kField, "spec.matches[0].name", 8, "required"},
-            {"matches:\n- name: a\n- name: a", kField, "spec.matches[1].name", 9, "two matches"},
-            {"matches:\n- name: a\n  pathRegx: /x", kField, "spec.matches[0].pathRegx", 9,
-             "no such field"},
-            {"matches:\n- name: a\n  pathRegex: 7", kField, "spec.matches[0].pathRegex", 9,
-             "must be a string"},
-            {"matches:\n- name: a\n  pathRegex: '/(a'", ErrorCode::kInvalidRegex,
-             "spec.matches[0].pathRegex", 9, "not an RE2 regex: missing )"},
-            {"matches:\n- name: a\n  pathRegex: '(?!x)'", ErrorCode::kInvalidRegex,
-             "spec.matches[0].pathRegex", 9, "not an RE2 regex"},
-            {huge.c_str(), ErrorCode::kInvalidRegex, "spec.matches[0].pathRegex", 9, "1024 bytes"},
-            {"matches:\n- name: a\n  pathRegex: '(a{30}){30}(b{30}){30}'", ErrorCode::kInvalidRegex,
-             "spec.matches[0].pathRegex", 9, "too costly"},
-            {"matches:\n- name: a\n  methods: [GET, FETCH]", kField, "spec.matches[0].methods[1]",
-             9, "not an HTTP method"},
-            {"matches:\n- name: a\n  headers:\n  - {a b: c}", kField,
-             "spec.matches[0].headers[0].a b", 10, "not an HTTP header name"},
-            {"matches:\n- name: a\n  headers:\n  - {a: '['}", ErrorCode::kInvalidRegex,
-             "spec.matches[0].headers[0].a", 10, "not an RE2 regex"},
-            {"matches:\n- name: a\n  headers:\n  - {a: x}\n  - {A: y}", kField,
-             "spec.matches[0].headers[1].A", 11, "given twice"},
-        });
+    std::vector<Wrong> rows{
+        {"{}", kField, "spec.matches", 6, "required"},
+        {"matches: all", kField, "spec.matches", 7, "must be a list"},
+        {"matches: []\nmatch: []", kField, "spec.match", 8, "no such field"},
+    };
+    check_wrong<smi::HttpRouteGroup>(kSpecsApi, "HTTPRouteGroup", decode_http_route_group, rows);
+    rows = {
+        {"matches:\n- pathRegex: /", kField, "spec.matches[0].name", 8, "required"},
+        {"matches:\n- name: a\n- name: a", kField, "spec.matches[1].name", 9, "two matches"},
+        {"matches:\n- name: a\n  pathRegx: /x", kField, "spec.matches[0].pathRegx", 9,
+         "no such field"},
+        {"matches:\n- name: a\n  pathRegex: 7", kField, "spec.matches[0].pathRegex", 9,
+         "must be a string"},
+        {"matches:\n- name: a\n  pathRegex: '/(a'", ErrorCode::kInvalidRegex,
+         "spec.matches[0].pathRegex", 9, "not an RE2 regex: missing )"},
+        {"matches:\n- name: a\n  pathRegex: '(?!x)'", ErrorCode::kInvalidRegex,
+         "spec.matches[0].pathRegex", 9, "not an RE2 regex"},
+        {huge, ErrorCode::kInvalidRegex, "spec.matches[0].pathRegex", 9, "1024 bytes"},
+        {"matches:\n- name: a\n  pathRegex: '(a{30}){30}(b{30}){30}'", ErrorCode::kInvalidRegex,
+         "spec.matches[0].pathRegex", 9, "too costly"},
+        {"matches:\n- name: a\n  methods: [GET, FETCH]", kField, "spec.matches[0].methods[1]", 9,
+         "not an HTTP method"},
+        {"matches:\n- name: a\n  headers:\n  - {a b: c}", kField, "spec.matches[0].headers[0].a b",
+         10, "not an HTTP header name"},
+        {"matches:\n- name: a\n  headers:\n  - {a: '['}", ErrorCode::kInvalidRegex,
+         "spec.matches[0].headers[0].a", 10, "not an RE2 regex"},
+        {"matches:\n- name: a\n  headers:\n  - {a: x}\n  - {A: y}", kField,
+         "spec.matches[0].headers[1].A", 11, "given twice"},
+    };
+    for (Wrong& row : rows) row.left_out = false;  // only an element is
+    check_wrong<smi::HttpRouteGroup>(kSpecsApi, "HTTPRouteGroup", decode_http_route_group, rows);
   }
 
   TEST_CASE("a TCPRoute without ports allows any, and its ports are ordered") {
@@ -170,8 +206,11 @@ ports:
     CHECK(decode("matches: {ports: [3306, 22, 22]}").ports == std::vector{Port{22}, Port{3306}});
     check_wrong<smi::TcpRoute>(
         kSpecsApi, "TCPRoute", decode_tcp_route,
-        {{"matches: {ports: [x]}", kField, "spec.matches.ports[0]", 7, "1 to 65535"},
-         {"matches: {ports: [null]}", kField, "spec.matches.ports[0]", 7, "port number"}});
+        {{"matches: {ports: x}", kField, "spec.matches.ports", 7, "must be a list"},
+         {"matches: {port: [1]}", kField, "spec.matches.port", 7, "no such field"},
+         {"matches: {ports: [1, x]}", kField, "spec.matches.ports[1]", 7, "1 to 65535", false},
+         {"matches: {ports: [1, null]}", kField, "spec.matches.ports[1]", 7, "port number",
+          false}});
   }
 
   TEST_CASE("a TrafficTarget is read with sources ordered and unique") {
@@ -219,12 +258,12 @@ rules:
             {spec("destination: {kind: Pod, name: b, namespace: shop}\n" + sources + rules), kField,
              "spec.destination.kind", 7, "ServiceAccount"},
             {spec(destination + rules + "sources:\n- {kind: ServiceAccount, name: a}"), kField,
-             "spec.sources[0].namespace", 10, "required"},
+             "spec.sources[0].namespace", 10, "required", false},
             {spec(destination + rules + "sources:\n- {kind: Group, name: a, namespace: b}"), kField,
-             "spec.sources[0].kind", 10, "ServiceAccount"},
+             "spec.sources[0].kind", 10, "ServiceAccount", false},
             {spec(destination + rules +
                   "sources:\n- {kind: ServiceAccount, name: '*', namespace: b}"),
-             kField, "spec.sources[0].name", 10, "DNS label"},
+             kField, "spec.sources[0].name", 10, "DNS label", false},
             {spec(destination + sources + "rules:\n- {kind: UDPRoute, name: t}"), kField,
              "spec.rules[0].kind", 10, "HTTPRouteGroup or TCPRoute"},
             {spec(destination + sources + "rules:\n- {kind: HTTPRouteGroup, name: t}"),
@@ -234,17 +273,32 @@ rules:
         });
   }
 
-  TEST_CASE("a TrafficSplit's apex may be written in every form of its own service's name") {
-    for (const char* apex :
-         {"books", "books.shop", "books.shop.svc", "books.shop.svc.cluster.local"}) {
-      CAPTURE(apex);
+  TEST_CASE("a TrafficSplit's services may be written in every form of their own names") {
+    for (const std::string form : {"", ".shop", ".shop.svc", ".shop.svc.cluster.local"}) {
+      CAPTURE(form);
       const auto split = good(decode_traffic_split(
           object_of(kSplitApi, "TrafficSplit",
-                    std::string("service: ") + apex +
-                        "\nbackends: [{service: v1, weight: 90}, {service: v2, weight: 0}]")));
+                    "service: books" + form + "\nbackends: [{service: v1" + form +
+                        ", weight: 90}, {service: v2" + form + ", weight: 0}]")));
       CHECK(split.service == ServiceName{"shop", "books"});
       CHECK(split.backends == std::vector<smi::SplitBackend>{{"v1", 90}, {"v2", 0}});
     }
+  }
+
+  TEST_CASE("a port in a TrafficSplit's services has no effect, which is said") {
+    const auto decoded = decode_traffic_split(
+        object_of(kSplitApi, "TrafficSplit",
+                  "service: books:80\nbackends: [{service: 'v1.shop.svc:8080', weight: 1}]"));
+    REQUIRE(decoded.value);
+    CHECK(decoded.value->service == ServiceName{"shop", "books"});
+    CHECK(decoded.value->backends == std::vector<smi::SplitBackend>{{"v1", 1}});
+    std::vector<std::string> fields;
+    for (const Problem& problem : decoded.problems) {
+      CHECK(problem.code == ErrorCode::kUnusedField);
+      CHECK(problem.cause.find("every port") != std::string::npos);
+      fields.push_back(problem.field);
+    }
+    CHECK(fields == std::vector<std::string>{"spec.service", "spec.backends[0].service"});
   }
 
   TEST_CASE("a bad TrafficSplit is left out") {
@@ -257,10 +311,11 @@ rules:
             {"service: a.other\nbackends: [{service: v1, weight: 1}]", ErrorCode::kCrossNamespace,
              "spec.service", 7, "own namespace, shop"},
             {"service: a.shop.example.com\nbackends: [{service: v1, weight: 1}]", kField,
-             "spec.service", 7, "not a service name"},
-            {"service: a\nbackends: []", kWeights, "spec.backends", 8, "sum to 0"},
-            {"service: a\nbackends:\n- {service: v1, weight: 0}", kWeights, "spec.backends", 8,
-             "sum to 0"},
+             "spec.service", 7, "not the name of a Service"},
+            {"service: a-0.a.shop.svc\nbackends: [{service: v1, weight: 1}]", kField,
+             "spec.service", 7, "one pod of a headless Service"},
+            {"service: a:http\nbackends: [{service: v1, weight: 1}]", kField, "spec.service", 7,
+             "not the name of a Service"},
             {"service: a\nbackends:\n- {service: v1, weight: -1}", kWeights,
              "spec.backends[0].weight", 9, "from 0"},
             {"service: a\nbackends:\n- {service: v1, weight: 500m}", kWeights,
@@ -271,11 +326,44 @@ rules:
              "spec.backends[0].weight", 9, "whole number"},
             {"service: a\nbackends:\n- {service: v1}", kWeights, "spec.backends[0].weight", 9,
              "required"},
-            {"service: a\nbackends:\n- {service: v1, weight: 1}\n- {service: v1, weight: 2}",
+            {"service: a\nbackends:\n- {weight: 1}", kField, "spec.backends[0].service", 9,
+             "required"},
+            {"service: a\nbackends:\n- {service: v1, weight: 1}\n- {service: v1.shop, weight: 2}",
              kField, "spec.backends[1].service", 10, "two backends"},
             {"service: a\nbackends: [{service: v1, weight: 1}]\nmatches: []", kField,
              "spec.matches", 9, "no such field"},
         });
+  }
+
+  TEST_CASE("a TrafficSplit without a weight above 0 is kept: its Service has no destination") {
+    check_wrong<smi::TrafficSplit>(
+        kSplitApi, "TrafficSplit", decode_traffic_split,
+        {
+            {"service: a\nbackends: []", ErrorCode::kInvalidWeights, "spec.backends", 8, "503",
+             false},
+            {"service: a\nbackends:\n- {service: v1, weight: 0}", ErrorCode::kInvalidWeights,
+             "spec.backends", 8, "sum to 0", false},
+        });
+  }
+
+  TEST_CASE("a backend whose name is no Service of the namespace is left out of its TrafficSplit") {
+    for (const auto& [name, code, cause] :
+         {std::tuple("v2.other", ErrorCode::kCrossNamespace, "own namespace, shop"),
+          std::tuple("v2-0.v2.shop.svc.cluster.local", kField, "one pod of a headless Service"),
+          std::tuple("V2", kField, "not the name of a Service")}) {
+      CAPTURE(name);
+      const auto decoded = decode_traffic_split(
+          object_of(kSplitApi, "TrafficSplit",
+                    std::string("service: a\nbackends:\n- {service: v1, weight: 1}\n- {service: ") +
+                        name + ", weight: 9}"));
+      REQUIRE(decoded.value);
+      CHECK(decoded.value->backends == std::vector<smi::SplitBackend>{{"v1", 1}});
+      REQUIRE(decoded.problems.size() == 1);
+      CHECK(decoded.problems[0].code == code);
+      CHECK(decoded.problems[0].field == "spec.backends[1].service");
+      CHECK(decoded.problems[0].cause.find(cause) != std::string::npos);
+      CHECK(decoded.problems[0].cause.find("left out") != std::string::npos);
+    }
   }
 
   TEST_CASE("MeshConfig's effective fields are read and the rest is reported as unused") {

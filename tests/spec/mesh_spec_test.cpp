@@ -157,15 +157,37 @@ TEST_SUITE("spec::MeshSpec") {
     put(routes_yaml());
     start();
     take();
-    put(routes_yaml("("));
+    const std::string head =
+        "apiVersion: specs.smi-spec.io/v1alpha4\nkind: HTTPRouteGroup\n"
+        "metadata: {name: routes, namespace: shop}\n";
+    put(head + "spec: {matches: all}\n");
     CHECK(spec->list_http_traffic_specs().empty());
     CHECK(take() == std::vector<Keys>{{kRoutes}});
     REQUIRE(problems().size() == 1);
-    CHECK(problems()[0].starts_with(
-        "mesh/a.yaml:4: HTTPRouteGroup shop/routes: spec.matches[0].pathRegex: not an RE2 regex"));
-    put(routes_yaml("(("));  // as wrong as before, but otherwise
+    CHECK(problems()[0] ==
+          "mesh/a.yaml:4: HTTPRouteGroup shop/routes: spec.matches: must be a list "
+          "[invalid-field]");
+    put(head + "spec: {}\n");  // as wrong as before, but otherwise
     CHECK(take() == std::vector<Keys>{{}});
     store.remove(kRoutes);
+    CHECK(problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a bad element leaves its object in the mesh, and is reported") {
+    put(routes_yaml());
+    start();
+    take();
+    put(routes_yaml("("));
+    REQUIRE(spec->list_http_traffic_specs().size() == 1);
+    CHECK(spec->list_http_traffic_specs()[0]->matches.empty());
+    CHECK(take() == std::vector<Keys>{{kRoutes}});
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0] ==
+          "mesh/a.yaml:4: HTTPRouteGroup shop/routes: spec.matches[0].pathRegex: not an RE2 regex: "
+          "missing ): (; only this match is left out of a stored object [invalid-regex]");
+    put(routes_yaml("(("));  // the same value with another problem
+    CHECK(take() == std::vector<Keys>{{}});
+    put(routes_yaml());
     CHECK(problems().empty());
   }
 
@@ -203,14 +225,31 @@ TEST_SUITE("spec::MeshSpec") {
     CHECK(spec->get_mesh_config().proxy.permissive);  // the last good one
     CHECK(spec->has_synced());
     CHECK(problems().size() == 1);
-    store.remove(kConfig);
+    put(config_yaml("false"));
     CHECK_FALSE(spec->get_mesh_config().proxy.permissive);
-    CHECK(problems().empty());
     put(config_yaml("true", "mine"));
     CHECK_FALSE(spec->get_mesh_config().proxy.permissive);
     REQUIRE(problems().size() == 1);
     CHECK(problems()[0].find("the mesh reads MeshConfig osm-system/osm-mesh-config") !=
           std::string::npos);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a MeshConfig that is deleted stays in force, and a problem says so") {
+    put(config_yaml("true"));
+    start();
+    store.remove(kConfig);
+    CHECK(spec->get_mesh_config().proxy.permissive);
+    CHECK(take() == std::vector<Keys>{{}});  // a problem
+    CHECK(problems() == std::vector<std::string>{
+                            "MeshConfig osm-system/osm-mesh-config: does not exist; the last one "
+                            "stays in force until this program ends; create it again, or create "
+                            "one with an empty spec for the defaults [not-found]"});
+    put(config_yaml("true"));
+    CHECK(problems().empty());
+    put("apiVersion: config.openservicemesh.io/v1alpha2\nkind: MeshConfig\n"
+        "metadata: {name: osm-mesh-config, namespace: osm-system}\nspec: {}\n");
+    CHECK(spec->get_mesh_config() == MeshConfig{});
+    CHECK(problems().empty());
   }
 
   TEST_CASE_FIXTURE(Fixture, "a MeshConfig broken at the start holds readiness back") {
@@ -336,7 +375,8 @@ TEST_SUITE("spec::MeshSpec") {
     put(service_yaml("v9", "10.0.0.9"));
     REQUIRE(problems().size() == 1);
     CHECK(problems()[0].find("spec.rules[0].matches: HTTPRouteGroup shop/routes has no match "
-                             "\"sell\" [dangling-reference]") != std::string::npos);
+                             "\"sell\", or it is invalid and left out [dangling-reference]") !=
+          std::string::npos);
   }
 
   TEST_CASE_FIXTURE(Fixture, "of two splits on one apex the first by name is used") {

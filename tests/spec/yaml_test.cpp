@@ -119,6 +119,9 @@ TEST_SUITE("spec::parse_yaml") {
         {"? [1, 2]\n: x\n", ErrorCode::kInvalidSyntax, 1, "as a key"},
         {"a: 1\n...\nb: 2\n", ErrorCode::kInvalidSyntax, 1, "second document"},
         {"a: 1\nb: \xff\n", ErrorCode::kInvalidSyntax, 2, "not UTF-8"},
+        {"a: 1\r\nb: [2\r]\n", ErrorCode::kInvalidSyntax, 2, "a carriage return"},
+        {"a: 1\nb: \"\\N\"\n", ErrorCode::kInvalidSyntax, 2, "\\u0085 for \\N"},
+        {"a: 1\n\"\\_\": b\n", ErrorCode::kInvalidSyntax, 2, "not UTF-8"},
         {"a: \xed\xa0\x80\n", ErrorCode::kInvalidSyntax, 1, "not UTF-8"},
         {std::string("a: 1\nb: \0x\n", 11), ErrorCode::kInvalidSyntax, 2, "not UTF-8"},
     };

@@ -254,7 +254,7 @@ TEST_SUITE("translate a headless service") {
   TEST_CASE("as apex of a split its own names mean the split, any other the pod") {
     auto mesh = headless_mesh();
     auto entry = headless_entry();
-    entry.split = {{kServerService, 1}};
+    entry.split = std::vector<WeightedCluster>{{kServerService, 1}};
     mesh.put(entry);
     const auto routes = mesh.routes(client_class(), "rds-outbound.80." + kFqdn);
     REQUIRE(routes.virtual_hosts_size() == 2);
@@ -262,6 +262,15 @@ TEST_SUITE("translate a headless service") {
     CHECK(routes.virtual_hosts(0).routes(0).route().cluster() == "server/server|14001");
     CHECK(routes.virtual_hosts(1).domains(0) == "*");
     CHECK(routes.virtual_hosts(1).routes(0).route().cluster() == kPods);
+  }
+
+  TEST_CASE("as apex of a split its TCP connections reach the pod that is dialled") {
+    auto mesh = headless_mesh(Protocol::kTcp);
+    auto entry = headless_entry(Protocol::kTcp);
+    const auto before = mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any;
+    entry.split = std::vector<WeightedCluster>{{kServerService, 0}};
+    mesh.put(entry);
+    CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any == before);
   }
 
   TEST_CASE("at the pod any host is held to the very rules that a cluster IP's names are") {

@@ -51,9 +51,11 @@ model::ServiceEntry random_entry(Random& random, const ServiceName& name) {
   for (int i = random() % 3; i >= 0; --i) entry.ports.push_back(random_port(random, name));
   std::sort(entry.ports.begin(), entry.ports.end());
   entry.identities = some(random, kIdentities);
-  if (random() % 3 == 0)
+  if (random() % 3 == 0) {
+    entry.split.emplace();
     for (const ServiceName& backend : some(random, kServices))
-      entry.split.push_back({backend, static_cast<int>(random() % 3)});
+      entry.split->push_back({backend, static_cast<int>(random() % 3)});
+  }
   if (random() % 3 == 0) entry.apexes = some(random, kServices);
   return entry;
 }
@@ -171,7 +173,7 @@ void mutate(Random& random, Mesh& mesh) {
       change_entry([&](auto& e) { e.apexes = some(random, kServices); });
       break;
     case 13:
-      change_entry([&](auto& e) { e.split.clear(); });
+      change_entry([&](auto& e) { e.split.reset(); });
       break;
   }
 }

@@ -1,5 +1,6 @@
 #include "envoy/config/listener/v3/listener.pb.h"
 
+#include <algorithm>
 #include <set>
 
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -24,6 +25,38 @@ std::vector<std::string> chain_names(const Listener& listener) {
   std::vector<std::string> out;
   for (const auto& chain : listener.filter_chains()) out.push_back(chain.name());
   return out;
+}
+
+const ServiceName kApex{"server", "apex"}, kV1{"server", "v1"}, kV2{"server", "v2"};
+
+model::ServiceEntry tcp_service(const ServiceName& name, const std::string& address,
+                                const MeshService& served) {
+  model::ServiceEntry entry;
+  entry.name = name;
+  entry.cluster_ip = address;
+  entry.ports = {served};
+  entry.identities = {kServer};
+  return entry;
+}
+
+using Split = std::vector<WeightedCluster>;
+
+Mesh tcp_split(Split backends) {
+  Mesh mesh;
+  auto apex = tcp_service(kApex, "10.96.0.1", port(kApex, 7000, 7000, Protocol::kTcp));
+  apex.split = std::move(backends);
+  mesh.put(apex);
+  mesh.put(tcp_service(kV1, "10.96.0.2", port(kV1, 7000, 7001, Protocol::kTcp)));
+  mesh.put(tcp_service(kV2, "10.96.0.3", port(kV2, 7000, 7002, Protocol::kTcpServerFirst)));
+  mesh.put(kClient, {upstream(kApex, {kServer}), {kV1, false, true, {}}, {kV2, false, true, {}}});
+  return mesh;
+}
+
+TcpProxy tcp_proxy_of(const Mesh& mesh) {
+  const auto listener = mesh.listener(client_class(), "outbound-listener");
+  REQUIRE(listener.filter_chains_size() == 1);
+  REQUIRE(listener.filter_chains(0).filters_size() == 1);
+  return unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config());
 }
 
 HttpConnectionManager manager_of(const FilterChain& chain) {
@@ -117,6 +150,56 @@ TEST_SUITE("translate::listener") {
     CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/server_80_tcp");
   }
 
+  TEST_CASE("TCP of a split goes by weight to the backends' TCP ports of the dialled number") {
+    const Split both{{kV1, 90}, {kV2, 10}};
+    const auto proxy = tcp_proxy_of(tcp_split(both));
+    const auto& clusters = proxy.weighted_clusters().clusters();
+    REQUIRE(clusters.size() == 2);
+    CHECK(clusters[0].name() == "server/v1|7001");
+    CHECK(clusters[0].weight() == 90);
+    CHECK(clusters[1].name() == "server/v2|7002");
+    CHECK(clusters[1].weight() == 10);
+    CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/apex_7000_tcp");
+    const auto references = tcp_split(both)
+                                .encoded(client_class(), XdsType::kListener, "outbound-listener")
+                                ->references;
+    std::set<std::string> named;
+    for (const auto& reference : references) named.insert(reference.name);
+    CHECK(named == std::set<std::string>{"server/v1|7001", "server/v2|7002"});
+  }
+
+  TEST_CASE("a backend without weight, or without the TCP port, gets no connection of a split") {
+    CHECK(tcp_proxy_of(tcp_split({{kV1, 1}, {kV2, 0}})).cluster() == "server/v1|7001");
+    auto mesh = tcp_split({{kV1, 1}, {kV2, 1}});
+    mesh.put(tcp_service(kV1, "10.96.0.2", port(kV1, 7000, 7001)));  // HTTP
+    CHECK(tcp_proxy_of(mesh).cluster() == "server/v2|7002");
+  }
+
+  TEST_CASE("a split without a destination closes TCP connections, and keeps its chain") {
+    for (const Split& split :
+         {Split{}, Split{{kV1, 0}, {kV2, 0}}, Split{{{"server", "gone"}, 1}}}) {
+      const auto listener = tcp_split(split).listener(client_class(), "outbound-listener");
+      REQUIRE(chain_names(listener) == std::vector<std::string>{"outbound_server/apex_7000_tcp"});
+      CHECK(listener.filter_chains(0).filter_chain_match().prefix_ranges_size() == 1);
+      CHECK(listener.filter_chains(0).filters().empty());
+    }
+  }
+
+  TEST_CASE("the accounts behind a service are no part of its clients' listeners and routes") {
+    auto mesh = worked_example();
+    const auto listener = mesh.encoded(client_class(), XdsType::kListener, "outbound-listener");
+    const auto routes = mesh.encoded(client_class(), XdsType::kRoute, "rds-outbound.80");
+    auto entry = server_entry();
+    entry.identities.clear();
+    entry.idle = true;
+    mesh.put(entry);
+    mesh.put(model::ServiceEndpoints{kServerService, {}});
+    mesh.put(kClient, {{kServerService, true, true, {}}});
+    CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any ==
+          listener->any);
+    CHECK(mesh.encoded(client_class(), XdsType::kRoute, "rds-outbound.80")->any == routes->any);
+  }
+
   TEST_CASE("an inbound chain takes only mutual TLS of the mesh for this very service") {
     const auto listener = worked_example().listener(server_class(), "inbound-listener");
     REQUIRE(chain_names(listener) == std::vector<std::string>{"inbound_server/server_14001_http"});
@@ -181,10 +264,53 @@ TEST_SUITE("translate::listener") {
     const auto rbac = unpack<http_rbac::RBAC>(manager.http_filters(0).typed_config());
     CHECK(rbac.has_rules());  // without rules the filter lets everything through
     CHECK(rbac.rules().policies().empty());
+    CHECK_FALSE(manager.normalize_path().value());
+    CHECK_FALSE(manager.merge_slashes());
+    CHECK(manager.path_with_escaped_slashes_action() == HttpConnectionManager::KEEP_UNCHANGED);
+    CHECK(manager.forward_client_cert_details() == HttpConnectionManager::SANITIZE_SET);
+  }
+
+  TEST_CASE("a Service's annotation lets its proxies normalize paths") {
+    auto mesh = worked_example();
+    auto entry = server_entry();
+    entry.http_paths = HttpPaths::kNormalize;
+    mesh.put(entry);
+    const auto listener = mesh.listener(server_class(), "inbound-listener");
+    const auto manager = manager_of(listener.filter_chains(0));
     CHECK(manager.normalize_path().value());
     CHECK(manager.merge_slashes());
     CHECK(manager.path_with_escaped_slashes_action() == HttpConnectionManager::REJECT_REQUEST);
-    CHECK(manager.forward_client_cert_details() == HttpConnectionManager::SANITIZE_SET);
+  }
+
+  TEST_CASE("a denied caller ends its open streams: the chain refuses it, and so it drains") {
+    auto mesh = worked_example();
+    mesh.domains({"cluster.local", "new.example"});
+    const auto chain_of = [&] {
+      return mesh.listener(server_class(), "inbound-listener").filter_chains(0);
+    };
+    REQUIRE(chain_of().filters_size() == 1);
+    auto denials = std::make_shared<Denials>();
+    denials->accounts[kClient] = {};
+    mesh.snapshot.denied = denials;
+    SUBCASE("in SMI mode, where a target let it in") {
+      CHECK(chain_of().filters_size() == 1);  // no target did
+      auto policy = *mesh.snapshot.policies.find(kServer);
+      policy.denied = {kClient};
+      mesh.snapshot.policies =
+          with(mesh.snapshot.policies, std::make_shared<const model::IdentityPolicy>(policy));
+    }
+    SUBCASE("in permissive mode") { mesh.permissive(); }
+    const auto chain = chain_of();
+    REQUIRE(chain.filters_size() == 2);
+    const auto rules = unpack<network_rbac::RBAC>(chain.filters(0).typed_config()).rules();
+    CHECK(rules.action() == envoy::config::rbac::v3::RBAC::DENY);
+    REQUIRE(rules.policies().size() == 1);
+    std::vector<std::string> names;
+    for (const auto& principal : rules.policies().begin()->second.principals())
+      names.push_back(principal.authenticated().principal_name().exact());
+    CHECK(names == std::vector<std::string>{"spiffe://cluster.local/ns/client/sa/client",
+                                            "spiffe://new.example/ns/client/sa/client"});
+    CHECK(rules.policies().begin()->second.permissions(0).any());
   }
 
   TEST_CASE("a TCP chain admits the exact sources of the targets that name its port") {
@@ -242,6 +368,18 @@ TEST_SUITE("translate::listener") {
     CHECK(chain_names(mesh.listener(both, "inbound-listener")) ==
           std::vector<std::string>{"inbound_server/other_14001_http",
                                    "inbound_server/server_14001_http"});
+  }
+
+  TEST_CASE("HTTP and gRPC on one target port share the chain of gRPC, in either order") {
+    const auto mesh = worked_example();
+    for (const bool grpc_first : {false, true}) {
+      std::vector<MeshService> ports{
+          port(kServerService, 80, 14001, Protocol::kHttp, grpc_first ? "z" : "a"),
+          port(kServerService, 81, 14001, Protocol::kGrpc, grpc_first ? "a" : "z")};
+      std::sort(ports.begin(), ports.end());
+      CHECK(chain_names(mesh.listener({kServer, ports}, "inbound-listener")) ==
+            std::vector<std::string>{"inbound_server/server_14001_grpc"});
+    }
   }
 
   TEST_CASE("a proxy without services of its own has no inbound listener") {

@@ -145,6 +145,16 @@ TEST_SUITE("translate MeshConfig") {
     CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(1).typed_config()).has_with_request_body());
   }
 
+  TEST_CASE("the authorizer gets no bodies of a target port that HTTP and gRPC share") {
+    const translate::ProxyClass of{kServer,
+                                   {port(kServerService, 80, 14001, Protocol::kHttp, "a"),
+                                    port(kServerService, 81, 14001, Protocol::kGrpc, "b")}};
+    const auto listener = authorized().listener(of, "inbound-listener");
+    REQUIRE(listener.filter_chains_size() == 1);
+    const auto manager = manager_of(listener);
+    CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(1).typed_config()).has_with_request_body());
+  }
+
   TEST_CASE("without an authorizer's address every request is refused") {
     Mesh mesh = authorized();
     mesh.snapshot.config.proxy.external_authorization.address.clear();

@@ -1,5 +1,7 @@
 #include "envoy/config/route/v3/route.pb.h"
 
+#include <re2/re2.h>
+
 #include <set>
 
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -34,7 +36,9 @@ model::ServiceEntry service(const ServiceName& name, const std::string& address,
   return entry;
 }
 
-Mesh split_mesh(std::vector<WeightedCluster> backends) {
+using Split = std::vector<WeightedCluster>;
+
+Mesh split_mesh(Split backends) {
   Mesh mesh;
   auto apex = service(kApex, "10.96.0.1", {port(kApex, 80, 14001)});
   apex.split = std::move(backends);
@@ -103,6 +107,13 @@ TEST_SUITE("translate::route outbound") {
               .status() == 503);
   }
 
+  TEST_CASE("a split without a destination answers 503, and never from the apex's own endpoints") {
+    for (const Split& split : {Split{}, Split{{kV1, 0}, {kV2, 0}}}) {
+      const auto routes = split_mesh(split).routes(client_class(), "rds-outbound.80");
+      CHECK(routes.virtual_hosts(0).routes(0).direct_response().status() == 503);
+    }
+  }
+
   TEST_CASE("TCP ports have no routes") {
     CHECK(worked_example(Protocol::kTcp).names(client_class(), XdsType::kRoute).empty());
   }
@@ -123,6 +134,26 @@ TEST_SUITE("translate::route outbound") {
 }
 
 TEST_SUITE("translate::route inbound") {
+  TEST_CASE("a target with TCPRoutes grants HTTP on their ports only") {
+    auto mesh = worked_example();
+    const RoutePolicy everything{"all", ".*", {}, {}};
+    mesh.put(kServer, {},
+             {on_ports({Port{14001}}, http_target("bounded", {kClient}, {everything})),
+              on_ports({}, http_target("open", {{"x", "x"}}, {everything})),
+              http_target("web", {{"y", "y"}}, {everything})});
+    const translate::ProxyClass of{
+        kServer, {port(kServerService, 80, 14001), port(kServerService, 90, 9090)}};
+    const auto granted = [&](const std::string& name) {
+      const auto rules = rules_of(mesh.routes(of, name).virtual_hosts(0));
+      std::set<std::string> out;
+      for (const auto& [target, policy] : rules.policies()) out.insert(target);
+      return out;
+    };
+    CHECK(granted("rds-inbound.14001") ==
+          std::set<std::string>{"server/bounded", "server/open", "server/web"});
+    CHECK(granted("rds-inbound.9090") == std::set<std::string>{"server/open", "server/web"});
+  }
+
   TEST_CASE("a virtual host routes requests of any target and answers 404 to the rest") {
     const auto routes = worked_example().routes(server_class(), "rds-inbound.14001");
     REQUIRE(host_names(routes) ==
@@ -191,6 +222,37 @@ TEST_SUITE("translate::route inbound") {
     CHECK(routes.virtual_hosts(0).routes(0).match().prefix() == "/");
   }
 
+  TEST_CASE("a path rule refuses other forms of a path, unless the Service leaves them unchecked") {
+    auto mesh = worked_example();
+    mesh.put(
+        kServer, {},
+        {http_target("t", {kClient},
+                     {{"any", ".*", {}, {}}, {"one", "/one", {}, {}}, {"all", "/a/.*", {}, {}}})});
+    const auto permissions = [&] {
+      const auto routes = mesh.routes(server_class(), "rds-inbound.14001");
+      return rules_of(routes.virtual_hosts(0)).policies().at("server/t").permissions();
+    };
+    CHECK(permissions()[0].any());
+    CHECK(permissions()[1].url_path().path().exact() == "/one");
+    REQUIRE(permissions()[2].and_rules().rules_size() == 2);
+    CHECK(permissions()[2].and_rules().rules(0).url_path().path().prefix() == "/a/");
+    const RE2 other_forms(
+        permissions()[2].and_rules().rules(1).not_rule().url_path().path().safe_regex().regex());
+    REQUIRE(other_forms.ok());
+    for (const char* path :
+         {"/a//b", "//a/b", "/a/./b", "/a/../b", "/a/..", "/a/.", "/a/b\\c", "/a/%2e%2e/b",
+          "/a/b%2Fc", "/a/b%5cc", "/a/%61", "/a/%5A", "/a/%7e", "/a/%2D", "/a/%39", "/a/%5f"})
+      CHECK_MESSAGE(RE2::FullMatch(path, other_forms), path);
+    for (const char* path : {"/a/b", "/a/b/", "/a/.b", "/a/b.", "/a/..b", "/a/b..", "/a/...",
+                             "/a/%20b", "/a/%252e", "/a/%3A", "/a/%40", "/a/%5B", "/a/%60",
+                             "/a/%7B", "/a/%C3%A9", "/a/b;c", "/a/%2", "/a/%2C"})
+      CHECK_FALSE_MESSAGE(RE2::FullMatch(path, other_forms), path);
+    auto entry = server_entry();
+    entry.http_paths = HttpPaths::kUnchecked;
+    mesh.put(entry);
+    CHECK(permissions()[2].url_path().path().prefix() == "/a/");
+  }
+
   TEST_CASE("path, methods and headers of one match must all hold") {
     auto mesh = worked_example();
     mesh.put(kServer, {},
@@ -201,7 +263,7 @@ TEST_SUITE("translate::route inbound") {
     CHECK(match.safe_regex().regex() == "/b(o|a)oks");
     CHECK(match.headers_size() == 3);
     const auto rules = rules_of(routes.virtual_hosts(0));
-    CHECK(rules.policies().at("server/t").permissions(0).and_rules().rules_size() == 4);
+    CHECK(rules.policies().at("server/t").permissions(0).and_rules().rules_size() == 5);
   }
 
   TEST_CASE("without permissions there is no policy, and the filter's rules deny") {

@@ -165,6 +165,13 @@ inline InboundTrafficPolicy http_target(std::string name, std::vector<ServiceIde
   return {{"server", std::move(name)}, std::move(sources), std::move(routes), false, {}};
 }
 
+// `target` with a TCPRoute of these ports.
+inline InboundTrafficPolicy on_ports(std::vector<Port> ports, InboundTrafficPolicy target) {
+  target.tcp = true;
+  target.tcp_ports = std::move(ports);
+  return target;
+}
+
 inline InboundTrafficPolicy tcp_target(std::string name, std::vector<ServiceIdentity> sources,
                                        std::vector<Port> ports = {}) {
   return {{"server", std::move(name)}, std::move(sources), {}, true, std::move(ports)};

@@ -23,7 +23,7 @@ namespace osm::inline v1::etcd {
 // by a kConflict, though the text was stored: load() shows it.
 // Failure: as make_ca_store(); of load() and store() also kPermissionDenied. Thread, blocking: as
 // make_ca_store().
-OSM_API Result<std::unique_ptr<RotationRecord>> make_rotation_record(CaStoreOptions options);
+OSM_API Result<std::unique_ptr<TextRecord>> make_rotation_record(CaStoreOptions options);
 
 // The replicas that share a CA. Each has a key "<key>/replicas/<replica>" under a lease of 15 s,
 // which it renews every 5 s, and reads the others' keys every second.

@@ -29,6 +29,7 @@
 #include "osm/result.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/runtime/text_record.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 #include "osm/values/trust_domains.hpp"
 
@@ -38,48 +39,21 @@ namespace root_rotation {
 class Target;  // internal to the library
 }
 
-// The store in which all replicas find the state of the rotation: one text without secrets.
-class OSM_API RotationRecord {
- public:
-  virtual ~RotationRecord() = default;
-
-  // Name in errors: "ConfigMap osm-system/osm-root-rotation". Thread: any. Blocking: no.
-  virtual std::string name() const = 0;
-
-  // The content of the record.
-  struct Text {
-    std::string text;     // empty: it waits for nothing
-    std::string version;  // version of the text that store() replaces
-  };
-
-  // Reads the record. Failure: kUnavailable, kStorage. Thread: any but an event loop's. Blocking:
-  // until it is read.
-  virtual Result<Text> load() = 0;
-
-  // Replaces the text completely or not at all, even if the process is killed meanwhile.
-  // Failure: kConflict (the text is of another version by now); as load(). Thread, blocking: as
-  // load().
-  virtual Status store(const Text& next) = 0;
-};
-
-// A record in a file, for one controller. Failure: none until it is read.
-OSM_API std::unique_ptr<RotationRecord> make_file_record(std::string path);
-
 // Name of the CA that signs while no MeshRootCertificate does. No object can have this name.
 inline constexpr const char* kOwnRoot = "(own)";
 
 // The CA that the record trusts as `root`, for certificate::CaOptions. Result: without a bundle if
 // the record does not trust that root, so that the CA may be created.
-// Failure: as RotationRecord::load(); kInvalidSyntax (the record). Thread: any. Blocking: until the
+// Failure: as TextRecord::load(); kInvalidSyntax (the record). Thread: any. Blocking: until the
 // record is read.
-OSM_API Result<certificate::KnownCa> known_ca(RotationRecord& record, const std::string& root);
+OSM_API Result<certificate::KnownCa> known_ca(TextRecord& record, const std::string& root);
 
 // Lifetime: everything borrowed outlives the rotation.
 struct RootRotationOptions {
   // The rotation runs on `blocking`: it waits for CAs, the record and the board there.
   Runtime runtime;
   MeshSpec& spec;
-  RotationRecord& record;
+  TextRecord& record;             // the state of the rotation, the same for all replicas
   ReplicaBoard* board = nullptr;  // null: this is the only replica
   // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
@@ -96,9 +70,9 @@ struct RootRotationOptions {
   // reconnect less often.
   std::chrono::seconds proxy_recall_interval{30};
   // A step waits no longer than this for a few proxies that do not acknowledge it or are not
-  // connected: ten, or one in a hundred of the workloads. For more it waits until the longest
-  // workload certificate has ended. A proxy that the rotation went on without may need new
-  // bootstrap files.
+  // connected: ten, or one in a hundred of the workloads. For more, or while a replica has just
+  // started, it waits until the longest workload certificate has ended. A proxy that the rotation
+  // went on without may need new bootstrap files.
   std::chrono::seconds max_wait = std::chrono::hours(1);
 };
 

@@ -36,8 +36,9 @@ class OSM_API Validator {
   //
   // It refuses CREATE and UPDATE of objects that the mesh would leave out. It never refuses an
   // UPDATE that leaves the spec unchanged, so that an invalid object can still be labelled and
-  // deleted. It allows DELETE, except of the only active MeshRootCertificate. It warns of fields
-  // without effect and of references to missing objects.
+  // deleted. It allows DELETE, except of the only active MeshRootCertificate, and of the MeshConfig
+  // without spec::kAllowDeletionAnnotation. It warns of fields without effect and of references to
+  // missing objects.
   //
   // Failure: none, it is in the answer. Thread: any, concurrently. Blocking: no; the limits on one
   // object bound the time.

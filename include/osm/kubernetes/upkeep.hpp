@@ -106,8 +106,8 @@ struct UpkeepOptions {
   std::optional<WebhookUpkeep> validating_webhook{};
 
   // By the Lease's holder:
-  // The MeshConfig, from the ConfigMap preset-mesh-config: created if there is none, and updated to
-  // a newer preset where nobody changed it.
+  // The MeshConfig, from the ConfigMap preset-mesh-config: created if there never was one, and
+  // updated to a newer preset where nobody changed it.
   bool follow_preset = false;
   std::optional<StatusUpkeep> status{};
   std::optional<SecretUpkeep> secrets{};
@@ -168,8 +168,14 @@ OSM_API std::optional<inject::WaitingSecrets> read_waiting_secrets(const Replica
 // The progress of a root rotation, in the ConfigMap osm-root-rotation of `osm_namespace`, for every
 // daemon of the mesh. `cluster` outlives it. Failure: none until it is read; then also
 // kPermissionDenied, naming the rule that is missing. Thread: any. Blocking: no.
-OSM_API std::unique_ptr<RotationRecord> make_rotation_record(Cluster& cluster,
-                                                             std::string osm_namespace);
+OSM_API std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster,
+                                                         std::string osm_namespace);
+
+// The last valid MeshConfig, in the ConfigMap osm-last-mesh-config of `osm_namespace`:
+// spec::KeptConfigOptions::record. While it has one, no preset makes another. All as
+// make_rotation_record().
+OSM_API std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster,
+                                                            std::string osm_namespace);
 
 // Failure: kInvalidArgument, if a part needs the Lease and `replica` is empty. Refusals of the API
 // server are logged and retried. Thread: any. Blocking: no.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "osm/detail/api.hpp"
@@ -10,12 +11,24 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
+#include "osm/runtime/runtime.hpp"
+#include "osm/runtime/text_record.hpp"
 #include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
 
 inline constexpr const char* kMonitoredByLabel = "openservicemesh.io/monitored-by";
 inline constexpr const char* kMeshConfigName = "osm-mesh-config";
+// With the value "true" on the MeshConfig: the validating webhook lets it be deleted.
+inline constexpr const char* kAllowDeletionAnnotation = "openservicemesh.io/allow-deletion";
+
+// Keeps the last valid MeshConfig in a record: while the object is gone it stays in force, after a
+// restart and on every replica. docs/adr/0036-the-last-meshconfig-stays.md has the rules.
+struct KeptConfigOptions {
+  TextRecord& record;  // this, and all of `runtime`, outlive the MeshSpec
+  Runtime runtime;     // `blocking` waits for the record
+  bool writes = true;  // false: only other programs write it
+};
 
 // Selects the objects of a store that form the mesh.
 struct MeshSpecOptions {
@@ -25,10 +38,14 @@ struct MeshSpecOptions {
   LogSink& log;
   MetricsSink& metrics;
   Kinds kinds = mesh_kinds();
+  // Absent: a MeshConfig that is gone stays in force until the process ends.
+  std::optional<KeptConfigOptions> kept_config{};
 };
 
-// Reads the store's present objects at once. Failure: none; see has_synced() and list_problems().
-// Thread: subscribers are called in the store's thread.
+// Reads the store's present objects at once. Without a valid MeshConfig it has synced once it has
+// read the record of the last one. Failure: none; see has_synced() and list_problems().
+// Thread: subscribers are called in the store's thread, or by a task of `kept_config`. Blocking:
+// its destructor, until a running call of the record returns; not to be called on that executor.
 OSM_API std::unique_ptr<MeshSpec> make_mesh_spec(const MeshSpecOptions& options);
 
 }  // namespace osm::inline v1::spec

@@ -21,8 +21,8 @@ constexpr bool is_http(Protocol p) { return p == Protocol::kHttp || p == Protoco
 // "http", "grpc", "tcp", "tcp-server-first".
 OSM_API std::string_view protocol_text(Protocol protocol);
 // Protocol by `appProtocol` (any case); else by the port name's prefix ("tcp-server-first-",
-// "http-", "tcp-", "grpc-", or the whole name); else http. nullopt: an appProtocol that is not
-// supported.
+// "http-", "tcp-", "grpc-"); else http, also for a port named "tcp". nullopt: an appProtocol that
+// is not supported.
 OSM_API std::optional<Protocol> protocol_of(std::string_view app_protocol,
                                             std::string_view port_name);
 
@@ -36,6 +36,15 @@ struct ServicePort {
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 
+// Paths of HTTP requests at a Service's workloads, by the annotation openservicemesh.io/http-paths.
+// A path in normal form has no empty, "." or ".." segments, no backslashes, and no escapes of
+// slashes, backslashes and unreserved characters (RFC 3986, 2.3).
+enum class HttpPaths {
+  kStrict,     // as sent; a path rule allows a path in normal form, or its very text
+  kNormalize,  // brought into normal form; with escaped slashes or backslashes, refused
+  kUnchecked,  // as sent, and path rules compare that
+};
+
 // A v1 Service in the mesh. Unsupported ports (UDP, unknown protocols) are left out.
 struct Service {
   ServiceName name;
@@ -43,6 +52,7 @@ struct Service {
   bool headless = false;   // clusterIP: None
   std::map<std::string, std::string> selector;
   std::vector<ServicePort> ports;  // ordered by port, then name
+  HttpPaths http_paths = HttpPaths::kStrict;
 
   friend bool operator==(const Service&, const Service&) = default;
 };

@@ -35,9 +35,9 @@ struct TrafficPolicy {
   smi::ObjectName target;
   TrafficResource source;
   TrafficResource destination;
-  std::vector<RoutePolicy> http_routes;  // a request must match one of them
+  std::vector<RoutePolicy> http_routes;  // a request must match one of them, on one of tcp_ports
   bool tcp = false;                      // has a TCPRoute rule
-  std::vector<Port> tcp_ports;           // empty with tcp: any port
+  std::vector<Port> tcp_ports;           // ports of the workload; empty: any
 
   friend bool operator==(const TrafficPolicy&, const TrafficPolicy&) = default;
 };

@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-class EtcdRecord final : public RotationRecord {
+class EtcdRecord final : public TextRecord {
  public:
   EtcdRecord(const std::string& key, std::unique_ptr<Gateway> gateway)
       : key_(base64(key)),
@@ -72,10 +72,10 @@ class EtcdRecord final : public RotationRecord {
 
 }  // namespace
 
-Result<std::unique_ptr<RotationRecord>> make_rotation_record(CaStoreOptions options) {
+Result<std::unique_ptr<TextRecord>> make_rotation_record(CaStoreOptions options) {
   const std::string key = options.key + "/rotation";
   OSM_TRY(auto gateway, Gateway::open(std::move(options)));
-  return std::unique_ptr<RotationRecord>(std::make_unique<EtcdRecord>(key, std::move(gateway)));
+  return std::unique_ptr<TextRecord>(std::make_unique<EtcdRecord>(key, std::move(gateway)));
 }
 
 }  // namespace osm::inline v1::etcd

@@ -64,16 +64,11 @@ class GrantsTest(kubecase.MeshCase):
                     "GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]}, 30)
         cls.cluster.kubectl("apply", "-k", mesh.MANIFESTS)
         cls.mesh.wait_until_up("osm-controller", "osm-injector")
-        # The MeshConfig comes from its preset: the next leader looks at once, and the present one
-        # within a minute.
-        cls.api.delete("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
         # A replica goes, and takes its Lease with it; whoever starts first makes the record.
         for daemon in ("osm-injector", "osm-controller"):
             cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
             cls.restart(mesh.SYSTEM, daemon)
             cls.api.get("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
-        wait_for("the MeshConfig is back", lambda: cls.api.find(
-            "MeshConfig", mesh.SYSTEM, "osm-mesh-config"), 90)
         # The CA that is there anyway, declared.
         cls.api.apply(root("declared", {"tresor": {"ca": {"secretRef": {
             "name": "osm-ca-bundle", "namespace": mesh.SYSTEM}}}}))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The API server goes away, by a crash and by a network that swallows every packet: the data plane
-goes on, and what was changed meanwhile is caught up."""
+goes on, and what was changed meanwhile is caught up. So does a mesh whose MeshConfig goes away."""
 import os
 import signal
 import sys
@@ -8,6 +8,7 @@ import time
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
+from lib.kube.api import ApiError
 from lib.kube.cluster import API_PORT
 from lib.mesh import objects
 from lib.net.processes import wait_for
@@ -107,6 +108,39 @@ class OutageTest(kubecase.MeshCase):
         print(f"caught up {took:.1f} s after it could be reached", file=sys.stderr)
         self.assertLess(took, NOTICED)
         self.allow()
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+
+    def test_a_deleted_mesh_config_closes_no_permissive_mesh(self):
+        config = ("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
+
+        def configure(permissive):
+            self.api.apply(objects.mesh_config(permissive))
+
+        self.addCleanup(lambda: self.wait_for_answer(self.client, 0, f"{self.url}/x"))
+        self.addCleanup(configure, False)
+        self.forbid()
+        self.wait_for_answer(self.client, 0, f"{self.url}/x")
+        configure(True)
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+        with self.assertRaises(ApiError) as refused:
+            self.api.delete(*config)
+        self.assertIn("openservicemesh.io/allow-deletion=true", refused.exception.message)
+        self.api.patch(*config, {"metadata": {"annotations": {
+            "openservicemesh.io/allow-deletion": "true"}}})
+        self.api.delete(*config)
+        self.assertIsNone(self.api.find(*config))
+        self.go_on_for(2)
+        # From here on no program knows it from the object.
+        for daemon in ("osm-controller", "osm-injector"):
+            self.begin_restart(mesh.SYSTEM, daemon)
+        self.go_on_for(3)
+        for daemon in ("osm-controller", "osm-injector"):
+            self.wait_until_available(mesh.SYSTEM, daemon)
+        self.go_on_for(1)
+        self.assertIsNone(self.api.find(*config))  # nor did the preset make another
+        # All that a new pod has comes from the new programs.
+        self.restart("client", "client")
+        type(self).client = self.pod_of("client", "client")
         self.wait_for_answer(self.client, 200, f"{self.url}/x")
 
     def test_pods_are_replaced_after_an_outage(self):

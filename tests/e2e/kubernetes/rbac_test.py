@@ -63,6 +63,7 @@ BY_NAME = {
         ("meshconfigs.config.openservicemesh.io", SYSTEM, "osm-mesh-config"): {"get", "patch"},
         ("configmaps", SYSTEM, "preset-mesh-config"): {"get"},
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get", "patch"},
+        ("configmaps", SYSTEM, "osm-last-mesh-config"): {"get", "patch"},
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
@@ -79,6 +80,7 @@ BY_NAME = {
     "osm-injector": {
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get"},
+        ("configmaps", SYSTEM, "osm-last-mesh-config"): {"get"},
         ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "osm-webhook-osm"): KEEP_UP}}
 # Kubernetes grants every account questions about itself.

@@ -153,7 +153,7 @@ class ReplicasTest(kubecase.MeshCase):
         def seen():
             version = json.loads(self.ask(pod, "/version")[1])
             status, text = self.ask(pod, "/health/ready")
-            if (version["stale"], status == 200) != (stale, ready):
+            if (version["stale"], version["admits"], status == 200) != (stale, ready, ready):
                 raise NotYet(f"{version} {status} {text}")
             return text
 

@@ -399,6 +399,19 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
           0);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a Service of pods without a sidecar is served outside of the mesh") {
+    const ServiceName books{"shop", "books"};
+    mesh.put(service("books", {{"app", "books"}}));
+    put(SliceSpec{"books-y", "books", {endpoint_yaml("10.1.1.1", "old-1")}});
+    start();
+    CHECK(provider->served_outside(books));
+    CHECK(endpoints().empty());
+    services.clear();
+    put(SliceSpec{"books-y", "books", {}});
+    CHECK_FALSE(provider->served_outside(books));
+    CHECK(services == std::vector<Services>{{books}});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "pods without a sidecar are reported by Service, not one by one") {
     mesh.put(service("books", {{"app", "books"}}));
     put_books(1);

@@ -28,12 +28,15 @@ struct Kind {
   std::function<std::vector<Problem>(const Object&)> check;
 };
 
+// Lists the faults for which the webhook refuses the object, those of elements too.
 template <class T>
 std::function<std::vector<Problem>(const Object&)> refusals(
     spec::Decoded<T> (*decode)(const Object&)) {
   return [decode](const Object& object) {
-    auto decoded = decode(object);
-    return decoded.value ? std::vector<Problem>() : std::move(decoded.problems);
+    auto problems = decode(object).problems;
+    std::erase_if(problems,
+                  [](const Problem& problem) { return problem.code == ErrorCode::kUnusedField; });
+    return problems;
   };
 }
 
@@ -42,7 +45,9 @@ std::map<std::string, Kind> all_kinds() {
   kinds["TrafficTarget"].check = refusals(spec::decode_traffic_target);
   kinds["HTTPRouteGroup"].check = refusals(spec::decode_http_route_group);
   kinds["TCPRoute"].check = refusals(spec::decode_tcp_route);
-  kinds["TrafficSplit"].check = refusals(spec::decode_traffic_split);
+  kinds["TrafficSplit"].check = [](const Object& object) {
+    return spec::decode_traffic_split(object).problems;
+  };
   kinds["MeshConfig"].check = refusals(spec::decode_mesh_config);
   kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
   for (const spec::Kind& kind : spec::mesh_kinds())
@@ -217,6 +222,9 @@ TEST_SUITE("kubernetes::crds") {
              {"TrafficSplit",
               "{service: api, backends: [{service: v1, weight: 1}, {service: v1, weight: 2}]}",
               "spec.backends"},
+             {"TrafficSplit", "{service: api, backends: [{service: V1, weight: 1}]}",
+              "spec.backends[0].service"},
+             {"TrafficSplit", "{service: api, backends: [{service: v1.other, weight: 1}]}", ""},
              {"TrafficSplit", "{service: api.shop.svc.other, backends: [{service: v1, weight: 1}]}",
               "spec.service"},
              {"VirtualMachine", "{address: 10.0.0.256, serviceAccount: a}", "spec.address"},

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -54,6 +55,27 @@ TEST_SUITE("kubernetes::upgrade_preset") {
     CHECK(spec() == R"({"traffic":{"enableEgress":true},"sidecar":{"logLevel":"error"}})");
     api.forget_writes();
     CHECK_FALSE(upgrade());
+    CHECK(api.writes().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a MeshConfig that was deleted is not replaced by the preset") {
+    install(R"({"traffic":{"enablePermissiveTrafficPolicyMode":false}})");
+    const auto record = make_mesh_config_record(cluster, "osm-system");
+    REQUIRE(record->store({"the last one", ""}).ok());
+    api.forget_writes();
+    CHECK_FALSE(upgrade());
+    CHECK(api.writes().empty());
+    REQUIRE(api.remove(kConfigMaps, "osm-system", "osm-last-mesh-config", {}).ok());
+    CHECK(upgrade());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "no MeshConfig is made while the last one cannot be read") {
+    install("{}");
+    api.set_fault([](const std::string& call) -> Status {
+      if (call.find("osm-last-mesh-config") == std::string::npos) return {};
+      return Error{ErrorCode::kPermissionDenied, "configmaps is forbidden"};
+    });
+    CHECK(upgrade_preset(api, "osm-system").error().code == ErrorCode::kPermissionDenied);
     CHECK(api.writes().empty());
   }
 

@@ -301,7 +301,7 @@ TEST_SUITE("kubernetes::Reconciler") {
                          // in the control plane's
                          "meshconfigs", "meshrootcertificates", "denylists",
                          // deletions
-                         "meshrootcertificates"});
+                         "meshconfigs", "meshrootcertificates"});
     CHECK(
         hooks[0].at("namespaceSelector").at("matchLabels").at("openservicemesh.io/monitored-by") ==
         "osm");

@@ -106,6 +106,17 @@ class MeshCase(unittest.TestCase):
                            ("HTTPRouteGroup", "routes", ["books"])))
         return client, server
 
+    @staticmethod
+    def ask_ledger(machine, address, port):
+        """The ledger's answer to `machine` on a new connection, or REFUSED."""
+        try:
+            with machine.namespace.connect(address, port) as connection:
+                connection.sendall(b"x\n")
+                return connection.recv(100) or REFUSED
+        except ConnectionError as closed:
+            machine.assert_live(closed)
+            return REFUSED
+
     def start_mesh(self, extra=()):
         """The controller, then every machine added so far. `extra`: arguments of each Envoy."""
         self.rig.start_controller()

@@ -131,6 +131,8 @@ class Machine:
         text = (self.directory / "bootstrap.yaml").read_text()
         found = re.search(r"^#   (setpriv (?:.*\\\n#)*.*)$", text, re.M)
         command = shlex.split(found.group(1).replace("\\\n#", " "))
+        if self.rig.drain_seconds is not None:
+            command[command.index("--drain-time-s") + 1] = str(self.rig.drain_seconds)
         at = command.index("envoy")
         envoy = self.rig.programs.reachable(self.rig.programs.envoy, self.rig.directory)
         return command[:at] + [str(envoy)] + command[at + 1:]
@@ -235,6 +237,7 @@ class Rig:
         self.machines, self.processes = {}, []
         self.controller = None
         self.controller_flags = ()
+        self.drain_seconds = None  # of every Envoy; None: as its command says
         self.switch = None
         self.watcher = ProxyWatcher()
         self.closed = False

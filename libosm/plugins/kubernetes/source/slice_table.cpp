@@ -134,6 +134,11 @@ class Collector {
     return problems_of(service_.name, left_out);
   }
 
+  bool served_outside() const {
+    return !left_out_.without_sidecar.empty() || !left_out_.nameless.empty() ||
+           !left_out_.names.empty();
+  }
+
   std::set<std::string> asked;  // names of pods, and addresses
 
  private:
@@ -246,7 +251,7 @@ endpoint::ServiceState SliceTable::compute(const Service& service, const PodTabl
   for (const auto& [name, slice] : *slices) collector.add(slice);
   for (const std::string& asked : collector.asked) dependents_[asked].insert(service.name.name);
   dependencies_[service.name.name] = std::move(collector.asked);
-  return {collector.endpoints(), collector.problems()};
+  return {collector.endpoints(), collector.problems(), collector.served_outside()};
 }
 
 void SliceTable::forget_dependencies(const std::string& service) {

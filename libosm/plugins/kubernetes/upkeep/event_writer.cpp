@@ -92,7 +92,7 @@ void EventWriter::tell(const std::vector<Problem>& problems) {
   const std::set<Problem> present(problems.begin(), problems.end());
   std::erase_if(told_, [&](const Problem& problem) { return !present.contains(problem); });
   for (const Problem& problem : present) {
-    if (problem.object.kind.empty() || problem.code == ErrorCode::kUnusedField) continue;
+    if (problem.object.kind.empty() || severity_of(problem.code) == Severity::kNotice) continue;
     if (told_.contains(problem)) continue;
     const auto object = store_.get(problem.object);
     if (!object) continue;

@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/config_map_record.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -23,6 +24,15 @@ Result<json::object> parse_preset(const std::string& text) {
   if (!preset.ok())
     return Error{ErrorCode::kInvalidField, what + ": must be the JSON of a MeshConfig's spec"};
   return preset;
+}
+
+// True if the mesh has had a MeshConfig: the last one stays in force until somebody creates
+// another.
+Result<bool> keeps_config(Api& api, const std::string& osm_namespace) {
+  const auto kept = api.get(kConfigMaps, osm_namespace, kLastConfigName);
+  if (kept.ok()) return !text_at(map_at(*kept, "data"), kRecordKey).empty();
+  if (kept.error().code == ErrorCode::kNotFound) return false;
+  return kept.error();
 }
 
 }  // namespace
@@ -60,6 +70,10 @@ Result<bool> upgrade_preset(Api& api, const std::string& osm_namespace) {
   const auto live = api.get(kMeshConfigs, osm_namespace, kMeshConfigName);
   const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
   if (!live.ok() && !absent) return live.error();
+  if (absent) {
+    OSM_TRY(const bool kept, keeps_config(api, osm_namespace));
+    if (kept) return false;
+  }
   json::object body = new_object(kMeshConfigs, osm_namespace, kMeshConfigName, name_label());
   json::object& metadata = body["metadata"].as_object();
   metadata["annotations"] = json::object{{kPresetAnnotation, noted}};

@@ -119,7 +119,7 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
     fields["timeoutSeconds"] = 10;
   }
   // Deleting the control plane's namespace ends the webhook's server. With "Fail", the deletion of
-  // MeshRootCertificates in it would then block for ever.
+  // MeshRootCertificates and of the MeshConfig in it would then block for ever.
   webhooks.back().as_object()["failurePolicy"] = "Ignore";
   return configuration(kValidatingWebhooks, "osm-validator-mesh-" + names.mesh_name, names,
                        std::move(webhooks));

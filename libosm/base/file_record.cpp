@@ -1,4 +1,4 @@
-// The record of a rotation in a file of the state directory, for a single controller.
+// A record in a file of the state directory, for a single controller.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,14 +9,14 @@
 
 #include "base/descriptor.hpp"
 #include "base/read_file.hpp"
-#include "osm/certificate/root_rotation.hpp"
+#include "osm/runtime/text_record.hpp"
 
 namespace osm::inline v1 {
 namespace {
 
-constexpr std::size_t kMaxBytes = 1024 * 1024;
+constexpr std::size_t kMaxRecordBytes = 1024 * 1024;
 
-class FileRecord final : public RotationRecord {
+class FileRecord final : public TextRecord {
  public:
   explicit FileRecord(std::string path) : path_(std::move(path)) {}
 
@@ -24,7 +24,7 @@ class FileRecord final : public RotationRecord {
 
   Result<Text> load() override {
     if (::access(path_.c_str(), F_OK) != 0 && errno == ENOENT) return Text{};
-    const Result<std::string> text = read_file(path_, kMaxBytes);
+    const Result<std::string> text = read_file(path_, kMaxRecordBytes);
     if (!text) return Error{ErrorCode::kStorage, text.error().message};
     return Text{*text, *text};
   }
@@ -38,7 +38,7 @@ class FileRecord final : public RotationRecord {
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!file || !write_all(file, next.text) || ::fsync(file.get()) != 0) return failed(errno);
     if (::rename(temporary.c_str(), path_.c_str()) != 0) return failed(errno);
-    // A step takes effect once it is recorded, so the record must survive a power cut.
+    // A step of a rotation takes effect once it is recorded, so it must survive a power cut.
     const std::string parent = std::filesystem::path(path_).parent_path().string();
     const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory || ::fsync(directory.get()) != 0) return failed(errno);
@@ -47,9 +47,10 @@ class FileRecord final : public RotationRecord {
 
  private:
   Error failed(int cause) const {
-    return {ErrorCode::kStorage, path_ + ": cannot be written (" +
-                                     std::generic_category().message(cause) +
-                                     "); the rotation goes on when it can"};
+    return {
+        ErrorCode::kStorage,
+        path_ + ": cannot be written (" + std::generic_category().message(cause) +
+            "); let it be a file of a directory that this user may write to, on a disk with space"};
   }
 
   const std::string path_;
@@ -57,7 +58,7 @@ class FileRecord final : public RotationRecord {
 
 }  // namespace
 
-std::unique_ptr<RotationRecord> make_file_record(std::string path) {
+std::unique_ptr<TextRecord> make_file_record(std::string path) {
   return std::make_unique<FileRecord>(std::move(path));
 }
 

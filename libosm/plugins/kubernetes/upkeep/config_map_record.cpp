@@ -1,9 +1,10 @@
-// The rotation's record in a ConfigMap, for every daemon of the mesh.
+// Records in ConfigMaps, for every daemon of the mesh.
 #include <boost/json.hpp>
 #include <utility>
 
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/upkeep/config_map_record.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 
@@ -12,19 +13,19 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kName = "osm-root-rotation";
-constexpr const char* kKey = "record";
+constexpr const char* kRotationName = "osm-root-rotation";
 
-class ConfigMapRecord final : public RotationRecord {
+class ConfigMapRecord final : public TextRecord {
  public:
-  ConfigMapRecord(Api& api, std::string ns) : api_(api), ns_(std::move(ns)) {}
+  ConfigMapRecord(Api& api, std::string ns, const char* name)
+      : api_(api), ns_(std::move(ns)), name_(name) {}
 
-  std::string name() const override { return "ConfigMap " + ns_ + '/' + kName; }
+  std::string name() const override { return "ConfigMap " + ns_ + '/' + name_; }
 
   Result<Text> load() override {
-    const auto present = api_.get(kConfigMaps, ns_, kName);
+    const auto present = api_.get(kConfigMaps, ns_, name_);
     if (present.ok())
-      return Text{text_at(map_at(*present, "data"), kKey), metadata_of(*present).version};
+      return Text{text_at(map_at(*present, "data"), kRecordKey), metadata_of(*present).version};
     if (present.error().code == ErrorCode::kNotFound) return Text{};
     return failed(present.error());
   }
@@ -42,15 +43,15 @@ class ConfigMapRecord final : public RotationRecord {
 
  private:
   Result<json::object> create(const Text& next) {
-    json::object object = new_object(kConfigMaps, ns_, kName, name_label());
-    object["data"] = json::object{{kKey, next.text}};
+    json::object object = new_object(kConfigMaps, ns_, name_, name_label());
+    object["data"] = json::object{{kRecordKey, next.text}};
     return api_.create(kConfigMaps, object);
   }
 
   Result<json::object> replace(const Text& next) {
     const json::object patch{{"metadata", {{"resourceVersion", next.version}}},
-                             {"data", {{kKey, next.text}}}};
-    return api_.patch(kConfigMaps, ns_, kName,
+                             {"data", {{kRecordKey, next.text}}}};
+    return api_.patch(kConfigMaps, ns_, name_,
                       {.type = PatchType::kMerge, .body = json::serialize(patch)});
   }
 
@@ -58,7 +59,7 @@ class ConfigMapRecord final : public RotationRecord {
     Error out = error.with_context(name());
     if (error.code == ErrorCode::kPermissionDenied) {
       out.message += "; let this daemon's ServiceAccount create configmaps in " + ns_ +
-                     ", and get and patch the one named " + kName +
+                     ", and get and patch the one named " + name_ +
                      " (the Role osm-controller of deploy/kubernetes/controller-rbac.yaml does)";
     } else {
       const bool away =
@@ -70,12 +71,18 @@ class ConfigMapRecord final : public RotationRecord {
 
   Api& api_;
   const std::string ns_;
+  const std::string name_;
 };
 
 }  // namespace
 
-std::unique_ptr<RotationRecord> make_rotation_record(Cluster& cluster, std::string osm_namespace) {
-  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace));
+std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster, std::string osm_namespace) {
+  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace), kRotationName);
+}
+
+std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster, std::string osm_namespace) {
+  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
+                                           kLastConfigName);
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -16,9 +16,9 @@ namespace k = kubernetes;
 struct Fixture {
   testing::ManualClock clock;
   kubernetes_test::MemoryApiCluster cluster{clock};
-  std::unique_ptr<RotationRecord> record = k::make_rotation_record(cluster, "osm-system");
+  std::unique_ptr<TextRecord> record = k::make_rotation_record(cluster, "osm-system");
 
-  RotationRecord::Text load() {
+  TextRecord::Text load() {
     auto text = record->load();
     REQUIRE_MESSAGE(text.ok(), text.error().text());
     return *text;
@@ -35,6 +35,18 @@ struct Fixture {
 };
 
 constexpr ErrorCode kDone{-1};
+
+TEST_SUITE("kubernetes::make_mesh_config_record") {
+  TEST_CASE("the contract of records is kept, in a ConfigMap of its own") {
+    Fixture f;
+    CHECK(f.store("rotation", "") == kDone);
+    osm::testing::check_record_contract(
+        [&] { return k::make_mesh_config_record(f.cluster, "osm-system"); });
+    CHECK(f.load().text == "rotation");
+    CHECK(k::make_mesh_config_record(f.cluster, "osm-system")->name() ==
+          "ConfigMap osm-system/osm-last-mesh-config");
+  }
+}
 
 TEST_SUITE("kubernetes::make_rotation_record") {
   TEST_CASE("the contract of records is kept") {

@@ -1,0 +1,49 @@
+// Ports that the hub's proxies keep for clients that may not know yet that they left; members of
+// Hub.
+#include <algorithm>
+
+#include "ads/hub.hpp"
+
+namespace osm::inline v1::ads {
+
+// The class of the stream's proxy in another mesh, for a trial.
+translate::ProxyClass Hub::class_in(const model::MeshSnapshot& mesh, const Stream& stream) const {
+  translate::ProxyClass proxy_class = translate::class_of(mesh, stream.workload->workload);
+  proxy_class.leaving = leaving_.of(stream.key());
+  return proxy_class;
+}
+
+bool Hub::refuses(const Stream& stream) const {
+  if (stream.settled) return false;
+  return trials_.contains(stream.id) ||
+         std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
+           return stream.session->state(type).state == SyncState::kStale;
+         });
+}
+
+// The stream is in its class by `before`, and has these ports now. A proxy that refuses something
+// keeps nothing: the port may be what it refuses, and left for that reason.
+void Hub::note_leaving(const Stream& stream, const model::MeshSnapshot& before,
+                       const std::vector<MeshService>& own_ports) {
+  if (refuses(stream)) return leaving_.forget(stream.key());
+  leaving_.note(stream.key(),
+                translate::served_ports(before, stream.proxy_class->proxy_class().own_ports),
+                translate::served_ports(*snapshot_, own_ports), deps_.runtime.clock.steady_now());
+}
+
+// The generation that all proxies of the mesh have acknowledged; 0: some are not connected here.
+// They may be another replica's, and they may send requests without any controller.
+std::uint64_t Hub::acknowledged_by_all() const {
+  if (serving_.size() < snapshot_->workloads.size()) return 0;
+  std::uint64_t oldest = snapshot_->generation;
+  for (const auto& [key, id] : serving_) oldest = std::min(oldest, applied(streams_.at(id)));
+  return oldest;
+}
+
+void Hub::tick_leaving(SteadyTime now) {
+  if (leaving_.empty()) return;
+  for (const model::ProxyKey& proxy : leaving_.tick(now, *snapshot_, acknowledged_by_all()))
+    if (const StreamId* serving = find_in(serving_, proxy)) classify(streams_.at(*serving));
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,51 @@
+// Ports that workloads served until lately. Clients learn by their endpoints and routes that a
+// workload has left a Service. Until then its proxy keeps accepting, with the policies of the
+// newest snapshot, so that a removal never waits for anything else (ADR 0034).
+//
+// Not synchronized.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "model/mesh_snapshot.hpp"
+#include "osm/clock.hpp"
+#include "translate/translate.hpp"
+
+namespace osm::inline v1::ads {
+
+class LeavingPorts {
+ public:
+  // Time for which a port is kept for clients that do not acknowledge, or are not known.
+  static constexpr std::chrono::seconds kBound{5};
+
+  // The workload of `proxy` serves `after` in place of `before`.
+  void note(const model::ProxyKey& proxy, const std::vector<translate::ServedPort>& before,
+            const std::vector<translate::ServedPort>& after, SteadyTime now);
+  // Ports that the proxy keeps, as in translate::ProxyClass.
+  std::vector<translate::ServedPort> of(const model::ProxyKey& proxy) const;
+  void forget(const model::ProxyKey& proxy) { leaving_.erase(proxy); }
+  bool empty() const { return leaving_.empty(); }
+
+  // Ends what no client uses any more. `acknowledged`: the generation that all proxies of the mesh
+  // have acknowledged; 0: unknown. Result: proxies that keep less than before. Call it every
+  // second. A port goes at the call after the one that found it acknowledged: an Envoy's workers,
+  // and requests on their way, are later than its acknowledgement.
+  std::vector<model::ProxyKey> tick(SteadyTime now, const model::MeshSnapshot& mesh,
+                                    std::uint64_t acknowledged);
+
+ private:
+  struct Leaving {
+    translate::ServedPort what;
+    bool port = true;  // false: the port stays, and only apexes leave
+    SteadyTime until{};
+    std::uint64_t gone_in = 0;  // a generation in which no endpoint leads here; 0: none was seen
+    bool known = false;         // all proxies had acknowledged it at the last tick
+  };
+
+  std::map<model::ProxyKey, std::vector<Leaving>> leaving_;
+};
+
+}  // namespace osm::inline v1::ads
