@@ -317,7 +317,8 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
     auto [at, added] = chains.try_emplace({own.name, own.target_port});
     if (!added) {  // another service port on the same target port
       // Streams need the chain of gRPC, where the authorizer waits for no body.
-      if (own.protocol == Protocol::kGrpc) at->second.protocol = own.protocol;
+      if (own.protocol == Protocol::kGrpc && is_http(at->second.protocol))
+        at->second.protocol = own.protocol;
       continue;
     }
     at->second = {own.name, own.target_port, own.protocol, {}, {}, {}, {}};
