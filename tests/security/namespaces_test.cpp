@@ -93,6 +93,7 @@ TEST_SUITE("security.namespaces") {
     bank.name = {"b", "bank"};
     bank.cluster_ip = "10.96.0.1";
     bank.ports = headless.ports;
+    headless.selector = bank.selector = {{"app", "any"}};
     spec.put(headless);
     spec.put(bank);
     Endpoint endpoint;
