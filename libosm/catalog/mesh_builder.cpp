@@ -90,6 +90,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
     for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
   refresh_policies(std::move(concerned), services_before, mode_changed);
   refresh_permissive();
+  refresh_clients(spec);
   refresh_workloads(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
   refresh_problems(spec);
@@ -271,6 +272,19 @@ void MeshBuilder::refresh_permissive() {
       std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));
 }
 
+void MeshBuilder::refresh_clients(const SpecChanges& spec) {
+  const bool touched =
+      std::any_of(spec.objects.begin(), spec.objects.end(),
+                  [](const auto& object) { return object.first.is(kinds::kRetry); });
+  if (!touched && !next_.changes.everything && next_.changes.services.empty()) return;
+  ResolvedClients resolved =
+      resolve_clients(spec_.objects().policies, next_.services, next_.config.proxy.retries);
+  client_problems_ = std::move(resolved.problems);
+  TableEdit edit(next_.clients);
+  edit.replace_all(std::move(resolved.clients));
+  next_.changes.identities.merge(edit.finish());
+}
+
 // Reads the provider's workloads: all of them if `all`, else those in `names`.
 void MeshBuilder::read_workloads(std::size_t provider, bool all,
                                  const std::set<WorkloadName>& names) {
@@ -319,6 +333,7 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
   };
   add(service_problems_);
   add(entry_problems_);
+  add(client_problems_);
   add(provider_problems_);
   claims_.add_problems(all);
   port_conflicts_.add_problems(next_.workloads, all);

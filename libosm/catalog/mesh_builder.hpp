@@ -17,6 +17,7 @@
 
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
+#include "catalog/resolve_clients.hpp"
 #include "catalog/resolve_policies.hpp"
 #include "catalog/resolve_services.hpp"
 #include "catalog/resolve_workloads.hpp"
@@ -86,6 +87,7 @@ class MeshBuilder {
   void refresh_policies(std::set<ServiceIdentity> concerned, const ServiceTable& services_before,
                         bool mode_changed);
   void refresh_permissive();
+  void refresh_clients(const SpecChanges& spec);
   void refresh_workloads(const SpecChanges& spec);
   void refresh_problems(const SpecChanges& spec);
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
@@ -112,6 +114,7 @@ class MeshBuilder {
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
   std::vector<Problem> entry_problems_;     // of settled entries
+  std::vector<Problem> client_problems_;    // of Retries
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;
 

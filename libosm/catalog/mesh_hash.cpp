@@ -55,6 +55,7 @@ std::string_view name_of(const model::ServiceEntry&) { return "service"; }
 std::string_view name_of(const model::ServiceEndpoints&) { return "endpoints"; }
 std::string_view name_of(const model::IdentityPolicy&) { return "policy"; }
 std::string_view name_of(const model::WorkloadEntry&) { return "workload"; }
+std::string_view name_of(const model::ClientPolicy&) { return "client"; }
 
 }  // namespace
 
@@ -81,6 +82,7 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
   replace(endpoints_, snapshot.endpoints);
   replace(policies_, snapshot.policies);
   replace(workloads_, snapshot.workloads);
+  replace(clients_, snapshot.clients);
   DigestBuilder digest;
   digest.add(sum_);
   feed(digest, snapshot.config);

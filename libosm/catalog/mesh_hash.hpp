@@ -24,6 +24,7 @@ class MeshHash {
   model::Table<model::ServiceEndpoints> endpoints_;
   model::Table<model::IdentityPolicy> policies_;
   model::Table<model::WorkloadEntry> workloads_;
+  model::Table<model::ClientPolicy> clients_;
 };
 
 }  // namespace osm::inline v1::catalog

@@ -19,6 +19,7 @@
 #include "osm/values/denylist.hpp"
 #include "osm/values/endpoint.hpp"
 #include "osm/values/mesh_config.hpp"
+#include "osm/values/retry.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/traffic_policy.hpp"
 #include "osm/values/workload.hpp"
@@ -91,6 +92,16 @@ struct IdentityPolicy {
   }
 };
 
+// How the sidecars of one identity call services, in both modes. Only identities that such a policy
+// names have one.
+struct ClientPolicy {
+  ServiceIdentity identity;
+  std::map<ServiceName, RetryPolicy> retries;  // by the dialled service
+
+  const ServiceIdentity& key() const { return identity; }
+  friend bool operator==(const ClientPolicy&, const ClientPolicy&) = default;
+};
+
 // One TrafficTarget, resolved, for list_smi_policies() and policy check. Proxies depend on
 // IdentityPolicy only, so Changes does not include targets.
 struct TargetEntry {
@@ -127,11 +138,12 @@ inline constexpr GroupKind kWorkloadKind{"", "Workload"};
 
 // Differences from the previous generation. Readers that skip generations merge them.
 struct Changes {
-  bool everything = false;               // mode, egress, TLS, trust domains, the first snapshot
-  std::set<ServiceName> services;        // ServiceEntry added, changed or removed
-  std::set<ServiceName> endpoints;       // ServiceEndpoints added, changed or removed
-  std::set<ServiceIdentity> identities;  // IdentityPolicy added, changed or removed
-  std::set<ProxyKey> workloads;          // WorkloadEntry added, changed or removed
+  bool everything = false;          // mode, egress, TLS, trust domains, the first snapshot
+  std::set<ServiceName> services;   // ServiceEntry added, changed or removed
+  std::set<ServiceName> endpoints;  // ServiceEndpoints added, changed or removed
+  // IdentityPolicy or ClientPolicy added, changed or removed
+  std::set<ServiceIdentity> identities;
+  std::set<ProxyKey> workloads;  // WorkloadEntry added, changed or removed
   // Objects that were added, changed or removed, with or without effect: the keys of the
   // specification, and of workloads (on any platform) with kWorkloadKind.
   std::set<ObjectKey> objects;
@@ -158,6 +170,7 @@ struct MeshSnapshot {
   Table<ServiceEndpoints> endpoints;
   Table<IdentityPolicy> policies;     // SMI mode
   UpstreamList permissive_upstreams;  // permissive mode: every service; else empty
+  Table<ClientPolicy> clients;
   Table<WorkloadEntry> workloads;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered

@@ -49,6 +49,8 @@ Decoded<CheckedPolicy> decode_policy(const Object& object);
 // Decodes a Denylist. It has a value without its invalid elements, unless one of its lists cannot
 // be read.
 DecodedPolicy decode_denylist(const Object& object);
+// Decodes a Retry. An invalid destination is left out.
+DecodedPolicy decode_retry(const Object& object);
 
 // The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,

@@ -157,7 +157,6 @@ constexpr std::string_view kNoWasm =
     "has no effect: sidecars run no WebAssembly; Envoy's own statistics count their requests";
 constexpr std::string_view kNoEgress = "has no effect: no sidecar follows an Egress yet";
 constexpr std::string_view kNoIngress = "has no effect: no sidecar follows an IngressBackend yet";
-constexpr std::string_view kNoRetry = "has no effect: no sidecar follows a Retry yet";
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> kSections{
@@ -177,13 +176,12 @@ const std::vector<Section>& sections() {
         "keyAlgorithm", "ingressGateway"},
        {}},
       {"featureFlags",
-       {"enableEnvoyActiveHealthChecks"},
+       {"enableEnvoyActiveHealthChecks", "enableRetryPolicy"},
        {{"enableWASMStats", kNoWasm},
         {"enableEgressPolicy", kNoEgress},
         {"enableIngressBackendPolicy", kNoIngress},
         {"enableSnapshotCacheMode", kGone},
         {"enableAsyncProxyServiceMapping", kGone},
-        {"enableRetryPolicy", kNoRetry},
         {"enableMulticlusterMode", kGone}}},
   };
   return kSections;
@@ -241,6 +239,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
       config.proxy.tracing = tracing_of(observability["tracing"], object.key.ns);
     config.proxy.active_health_checks =
         spec["featureFlags"]["enableEnvoyActiveHealthChecks"].boolean().value_or(false);
+    config.proxy.retries = spec["featureFlags"]["enableRetryPolicy"].boolean().value_or(false);
     report_unused(spec);
   }
   return std::move(reader).finish(std::move(config));

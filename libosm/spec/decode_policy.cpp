@@ -1,5 +1,5 @@
-// OSM's own policies, policy.openservicemesh.io/v1alpha1: Egress, IngressBackend and Retry. They
-// are checked, but have no effect yet.
+// OSM's own policies, policy.openservicemesh.io/v1alpha1: Egress and IngressBackend. They are
+// checked, but have no effect yet.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::string_view kRouteGroupApi = "specs.smi-spec.io/v1alpha4";
 constexpr std::string_view kPolicyApi = "policy.openservicemesh.io/v1alpha1";
-constexpr std::int64_t kMostRetries = 1024;
 
 // Host names as clients use them, in any case: "example.com", "*.example.com", "example.com:8443".
 void check_host(const Field& field) {
@@ -119,29 +118,6 @@ IngressTls check_backend(const Field& field, std::vector<CheckedPolicy::Claim>& 
   return tls;
 }
 
-// Envoy's retry conditions, separated by commas.
-// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
-void check_retry_on(const Field& field) {
-  constexpr auto kConditions = std::to_array<std::string_view>(
-      {"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure",
-       "envoy-ratelimited", "retriable-4xx", "refused-stream", "retriable-status-codes",
-       "retriable-headers", "http3-post-connect-failure", "cancelled", "deadline-exceeded",
-       "internal", "resource-exhausted", "unavailable"});
-  const std::string text = field.required_text();
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const auto comma = std::min(rest.find(','), rest.size());
-    const std::string_view word = rest.substr(0, comma);
-    if (std::find(kConditions.begin(), kConditions.end(), word) == kConditions.end()) {
-      field.refuse("has \"" + std::string(word) +
-                   "\", which is no condition of Envoy's; give one or more, separated by commas, "
-                   "such as 5xx,connect-failure");
-      return;
-    }
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-}
-
 CheckedPolicy check_egress(const Field& spec) {
   if (!spec.required_map({"sources", "hosts", "ipAddresses", "ports", "matches"})) return {};
   for (const Field& field : spec["sources"].required().list())
@@ -170,21 +146,6 @@ CheckedPolicy check_ingress_backend(const Field& spec) {
   return policy;
 }
 
-CheckedPolicy check_retry(const Field& spec) {
-  if (!spec.required_map({"source", "destinations", "retryPolicy"})) return {};
-  required_reference(spec["source"], kinds::kServiceAccount);
-  for (const Field& field : spec["destinations"].required().list())
-    required_reference(field, kinds::kService);
-  const Field retry = spec["retryPolicy"];
-  if (!retry.required_map({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"}))
-    return {};
-  check_retry_on(retry["retryOn"]);
-  check_duration(retry["perTryTimeout"].required());
-  retry["numRetries"].required().integer(0, kMostRetries);
-  check_duration(retry["retryBackoffBaseInterval"].required());
-  return {};
-}
-
 }  // namespace
 
 Decoded<CheckedPolicy> decode_policy(const Object& object) {
@@ -193,7 +154,6 @@ Decoded<CheckedPolicy> decode_policy(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (object.key.is(kinds::kEgress)) policy = check_egress(spec);
   if (object.key.is(kinds::kIngressBackend)) policy = check_ingress_backend(spec);
-  if (object.key.is(kinds::kRetry)) policy = check_retry(spec);
   if (object.key.is(kinds::kUpstreamTrafficSetting)) policy = check_upstream_traffic_setting(spec);
   if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key));
   return std::move(reader).finish(std::move(policy));

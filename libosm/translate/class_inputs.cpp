@@ -47,6 +47,7 @@ void add_leaving(std::vector<ServedPort>& served, const std::vector<ServedPort>&
 ClassView::ClassView(const model::MeshSnapshot& mesh, const ProxyClass& seen_by)
     : snapshot(mesh),
       proxy_class(seen_by),
+      client(mesh.clients.find(seen_by.identity)),
       upstream_list(mesh.upstreams_of(seen_by.identity)),
       served(served_ports(mesh, seen_by.own_ports)) {
   if (!seen_by.leaving.empty()) add_leaving(served, seen_by.leaving);
@@ -61,6 +62,12 @@ const ClassView::UpstreamService* ClassView::find(const ServiceName& service) co
       upstreams.begin(), upstreams.end(), service,
       [](const UpstreamService& a, const ServiceName& name) { return a.entry->name < name; });
   return at != upstreams.end() && at->entry->name == service ? &*at : nullptr;
+}
+
+const RetryPolicy* ClassView::retry_of(const ServiceName& service) const {
+  if (!client) return nullptr;
+  const auto at = client->retries.find(service);
+  return at == client->retries.end() ? nullptr : &at->second;
 }
 
 bool ClassView::sends_http() const {

@@ -25,15 +25,19 @@ struct ClassView {
   // The upstream service of this name; null if the class may not send to it.
   const UpstreamService* find(const ServiceName& service) const;
 
+  // How the class repeats requests to the service; null: it does not.
+  const RetryPolicy* retry_of(const ServiceName& service) const;
+
   // True if any chain of the outbound listener, or of the inbound one, uses HTTP.
   bool sends_http() const;
   bool receives_http() const;
 
   const model::MeshSnapshot& snapshot;
   const ProxyClass& proxy_class;
-  model::UpstreamList upstream_list;       // owns the entries that `upstreams` points to
-  std::vector<UpstreamService> upstreams;  // ordered by service
-  std::vector<ServedPort> served;          // own ports and leaving ones, ordered by port
+  std::shared_ptr<const model::ClientPolicy> client;  // null: no policy names the identity
+  model::UpstreamList upstream_list;                  // owns the entries that `upstreams` points to
+  std::vector<UpstreamService> upstreams;             // ordered by service
+  std::vector<ServedPort> served;                     // own ports and leaving ones, ordered by port
 };
 
 // Resource names that two resource types share.

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -54,20 +56,54 @@ Encoding encoded(const route::RouteConfiguration& configuration,
 
 // ---- outbound: from host name to service
 
+// RetryPolicy in plain values.
+struct Retries {
+  std::string on;
+  std::uint32_t count = 0;
+  std::int64_t per_try_timeout = 0;  // milliseconds
+  std::int64_t back_off = 0;         // milliseconds
+
+  auto fields() const { return std::tie(on, count, per_try_timeout, back_off); }
+
+  static std::optional<Retries> of(const RetryPolicy* policy) {
+    if (policy == nullptr) return std::nullopt;
+    return Retries{policy->retry_on, policy->num_retries, policy->per_try_timeout.count(),
+                   policy->back_off_base_interval.count()};
+  }
+};
+
 struct OutboundHost {
   ServiceName service;
   bool short_names = false;
   std::vector<Destination> destinations;  // ordered; empty: the service cannot be reached
+  std::optional<Retries> retries{};
 
-  auto fields() const { return std::tie(service, short_names, destinations); }
+  auto fields() const { return std::tie(service, short_names, destinations, retries); }
 };
 
-route::Route outbound_route(const std::vector<Destination>& destinations) {
+void set_milliseconds(google::protobuf::Duration& out, std::int64_t milliseconds) {
+  out.set_seconds(milliseconds / 1000);
+  out.set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
+}
+
+// The longest pause is Envoy's own: ten times the base interval.
+void set_retries(route::RouteAction& action, const std::optional<Retries>& retries) {
+  if (!retries) return;
+  auto& policy = *action.mutable_retry_policy();
+  policy.set_retry_on(retries->on);
+  policy.mutable_num_retries()->set_value(retries->count);
+  set_milliseconds(*policy.mutable_per_try_timeout(), retries->per_try_timeout);
+  set_milliseconds(*policy.mutable_retry_back_off()->mutable_base_interval(), retries->back_off);
+}
+
+route::Route outbound_route(const std::vector<Destination>& destinations,
+                            const std::optional<Retries>& retries) {
   if (destinations.empty()) return direct_response(kServiceUnavailable);
   route::Route out;
   out.mutable_match()->set_prefix("/");
   auto& action = *out.mutable_route();
   action.mutable_timeout();  // 0 s: no limit; the default of 15 s would cut streams
+  set_retries(action, retries);
   if (destinations.size() == 1) {
     action.set_cluster(destinations.front().cluster);
     return out;
@@ -96,7 +132,7 @@ struct OutboundRouteValues {
       route::VirtualHost out;
       out.set_name("outbound_virtual-host|" + service_fqdn(host.service));
       if (!claim_domains(taken, hostnames(host.service, {port}, host.short_names), out)) continue;
-      *out.add_routes() = outbound_route(host.destinations);
+      *out.add_routes() = outbound_route(host.destinations, host.retries);
       for (const Destination& destination : host.destinations) clusters.insert(destination.cluster);
       *configuration.add_virtual_hosts() = std::move(out);
     }
@@ -114,8 +150,9 @@ struct HeadlessRouteValues {
   std::vector<std::string> names;  // split only
   std::vector<Destination> split;
   std::string pod;  // the cluster of the dialled pod
+  std::optional<Retries> retries{};
 
-  auto fields() const { return std::tie(service, names, split, pod); }
+  auto fields() const { return std::tie(service, names, split, pod, retries); }
 
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
@@ -125,19 +162,19 @@ struct HeadlessRouteValues {
       auto& apex = *configuration.add_virtual_hosts();
       apex.set_name("outbound_virtual-host|" + service_fqdn(service));
       apex.mutable_domains()->Assign(names.begin(), names.end());
-      *apex.add_routes() = outbound_route(split);
+      *apex.add_routes() = outbound_route(split, retries);
     }
     auto& pods = *configuration.add_virtual_hosts();
     pods.set_name("outbound_virtual-host|*." + service_fqdn(service));
     pods.add_domains("*");
-    *pods.add_routes() = outbound_route({{pod, 0}});
+    *pods.add_routes() = outbound_route({{pod, 0}}, retries);
     return encoded(configuration, clusters);
   }
 };
 
 void add_headless(const ClassView& view, const model::ServiceEntry& entry, const MeshService& port,
                   bool short_names, std::vector<InputPtr>& inputs) {
-  HeadlessRouteValues values{entry.name, {}, {}, {}};
+  HeadlessRouteValues values{entry.name, {}, {}, {}, Retries::of(view.retry_of(entry.name))};
   if (entry.split) {
     values.names = hostnames(entry.name, {port.port}, short_names);
     values.split = destinations_of(view, entry, port);
@@ -162,7 +199,8 @@ void add_outbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
       auto& values = by_port[port.port];
       values.port = port.port;
       if (!values.hosts.empty() && values.hosts.back().service == entry->name) continue;
-      values.hosts.push_back({entry->name, short_names, destinations_of(view, *entry, port)});
+      values.hosts.push_back({entry->name, short_names, destinations_of(view, *entry, port),
+                              Retries::of(view.retry_of(entry->name))});
     }
   }
   for (auto& [port, values] : by_port)

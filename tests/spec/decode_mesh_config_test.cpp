@@ -48,17 +48,15 @@ observability: {tracing: {port: 9411}})")));
     const auto decoded = decode_mesh_config(
         object_of(kConfigApi, "MeshConfig",
                   "featureFlags: {enableWASMStats: true, enableEgressPolicy: true, "
-                  "enableIngressBackendPolicy: true, enableRetryPolicy: true, "
-                  "enableMulticlusterMode: true}"));
+                  "enableIngressBackendPolicy: true, enableMulticlusterMode: true}"));
     REQUIRE(decoded.value);
-    REQUIRE(decoded.problems.size() == 5);
+    REQUIRE(decoded.problems.size() == 4);
     const std::pair<const char*, const char*> wanted[] = {
         {"enableWASMStats", "no WebAssembly"},
         {"enableEgressPolicy", "no sidecar follows an Egress"},
         {"enableIngressBackendPolicy", "no sidecar follows an IngressBackend"},
-        {"enableRetryPolicy", "no sidecar follows a Retry"},
         {"enableMulticlusterMode", "nothing to switch"}};
-    for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       CHECK(decoded.problems[i].field == std::string("spec.featureFlags.") + wanted[i].first);
       CHECK(decoded.problems[i].cause.find(wanted[i].second) != std::string::npos);
       CHECK(decoded.problems[i].code == ErrorCode::kUnusedField);

@@ -58,18 +58,6 @@ std::string https_with(const std::string& tls) {
   return "backends: [{name: api, port: {number: 443, protocol: https}" + tls + "}]\n";
 }
 
-// A Retry whose policy has `was` replaced by `is`.
-std::string retry_with(const std::string& was, const std::string& is) {
-  std::string spec =
-      "source: {kind: ServiceAccount, name: web, namespace: shop}\n"
-      "destinations: [{kind: Service, name: api, namespace: shop}]\n"
-      "retryPolicy: {retryOn: '5xx,reset', perTryTimeout: 1s, numRetries: 5, "
-      "retryBackoffBaseInterval: 25ms}";
-  const auto at = spec.find(was);
-  REQUIRE(at != std::string::npos);
-  return spec.replace(at, was.size(), is);
-}
-
 const std::string kHost = "host: api.shop.svc.cluster.local\n";
 
 std::string http_limit(const std::string& more) {
@@ -211,40 +199,6 @@ TEST_SUITE("spec::decode_policy") {
         });
   }
 
-  TEST_CASE("faults of a Retry are refused with their fields") {
-    CHECK(policy_of(kinds::kRetry.kind, retry_with("5xx", "connect-failure")).claims.empty());
-    policy_of(kinds::kRetry.kind, retry_with("numRetries: 5", "numRetries: 0"));
-    check_refused(
-        kinds::kRetry.kind,
-        {
-            {retry_with("kind: ServiceAccount", "kind: Service"), "spec.source.kind",
-             "must be ServiceAccount"},
-            {retry_with("name: web", "name: ''"), "spec.source.name", "must not be empty"},
-            {retry_with("{kind: Service,", "{kind: Group,"), "spec.destinations[0].kind",
-             "must be Service"},
-            {retry_with("name: api, ", ""), "spec.destinations[0].name", "required"},
-            {retry_with("name: api, namespace: shop", "name: api"),
-             "spec.destinations[0].namespace", "required"},
-            {retry_with("retryPolicy:", "policy: {}\nretryPolicy:"), "spec.policy",
-             "no such field"},
-            {retry_with("retryOn: '5xx,reset', ", ""), "spec.retryPolicy.retryOn", "required"},
-            {retry_with("5xx,reset", "5xx, reset"), "spec.retryPolicy.retryOn", "\" reset\""},
-            {retry_with("5xx,reset", "5xx,500"), "spec.retryPolicy.retryOn", "\"500\""},
-            {retry_with("5xx,reset", ",5xx"), "spec.retryPolicy.retryOn", "\"\", which is no"},
-            {retry_with("perTryTimeout: 1s, ", ""), "spec.retryPolicy.perTryTimeout", "required"},
-            {retry_with("Timeout: 1s", "Timeout: 1"), "spec.retryPolicy.perTryTimeout",
-             "must be a string"},
-            {retry_with("Timeout: 1s", "Timeout: 0s"), "spec.retryPolicy.perTryTimeout", "above 0"},
-            {retry_with("numRetries: 5, ", ""), "spec.retryPolicy.numRetries", "required"},
-            {retry_with("numRetries: 5", "numRetries: -1"), "spec.retryPolicy.numRetries",
-             "from 0 to 1024"},
-            {retry_with("25ms", "25 ms"), "spec.retryPolicy.retryBackoffBaseInterval",
-             "must be a duration"},
-            {retry_with("numRetries: 5", "numRetries: 5, retries: 5"), "spec.retryPolicy.retries",
-             "no such field"},
-        });
-  }
-
   TEST_CASE("an UpstreamTrafficSetting claims its host") {
     const CheckedPolicy policy =
         policy_of(kinds::kUpstreamTrafficSetting.kind, kHost + R"(connectionSettings:
@@ -348,8 +302,6 @@ httpRoutes:
             {https_with(", tls: {skipClientCertValidation: true, x: 1}") + kAnyone,
              "spec.backends[0].tls.x", x},
         });
-    check_refused(kinds::kRetry.kind,
-                  {{retry_with("name: api,", "x: 1, name: api,"), "spec.destinations[0].x", x}});
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
         kinds::kUpstreamTrafficSetting.kind,

@@ -377,6 +377,7 @@ featureFlags: {enableRetryPolicy: true})"));
     REQUIRE(decoded.value);
     CHECK(decoded.value->proxy.permissive);
     CHECK(decoded.value->proxy.egress);
+    CHECK(decoded.value->proxy.retries);
     CHECK(decoded.value->certificates.service_validity == std::chrono::minutes(90));
     CHECK(decoded.value->certificates.proxy_validity == std::chrono::hours(240));
     CHECK(decoded.value->certificates.key_type == KeyType::kRsa);
@@ -384,13 +385,11 @@ featureFlags: {enableRetryPolicy: true})"));
     CHECK(decode_mesh_config(
               object_of(kConfigApi, "MeshConfig", "certificate: {keyAlgorithm: Ed25519}"))
               .value->certificates.key_type == KeyType::kEd25519);
-    REQUIRE(decoded.problems.size() == 3);
+    REQUIRE(decoded.problems.size() == 2);
     CHECK(decoded.problems[0].field == "spec.traffic.useHTTPSIngress");
     CHECK(decoded.problems[0].cause.find("no such field") != std::string::npos);
     CHECK(decoded.problems[1].field == "spec.sidecar.configResyncInterval");
     CHECK(decoded.problems[1].cause.find("every change as it happens") != std::string::npos);
-    CHECK(decoded.problems[2].field == "spec.featureFlags.enableRetryPolicy");
-    CHECK(decoded.problems[2].cause.find("no sidecar follows a Retry") != std::string::npos);
     for (const auto& problem : decoded.problems) CHECK(problem.code == ErrorCode::kUnusedField);
     CHECK(good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", "{}"))) == MeshConfig{});
   }

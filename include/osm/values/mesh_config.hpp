@@ -108,6 +108,7 @@ struct ProxySettings {
   ExternalAuthorization external_authorization{};
   // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.
   bool active_health_checks = false;
+  bool retries = false;  // spec.featureFlags.enableRetryPolicy: sidecars obey Retry objects
 
   friend bool operator==(const ProxySettings&, const ProxySettings&) = default;
 };

@@ -137,8 +137,7 @@ TEST_SUITE("kubernetes::crds") {
       CHECK(version.at("name") == json::value(resource.version));
       CHECK(version.at("served") == true);
       CHECK(version.at("storage") == true);
-      // As in OSM: these two have none.
-      const bool has_status = name != kinds::kEgress.kind && name != kinds::kRetry.kind;
+      const bool has_status = name != kinds::kEgress.kind;  // as in OSM
       CHECK(version.contains("subresources") == has_status);
       CHECK(version.at("additionalPrinterColumns").as_array().size() >= 4);
     }

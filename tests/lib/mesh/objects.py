@@ -67,6 +67,15 @@ def split(ns, name, apex, **weights):
         "backends": [{"service": s.replace("_", "-"), "weight": w} for s, w in weights.items()]})
 
 
+def retry(ns, name, source, destinations, **policy):
+    """`destinations`: (namespace, Service) pairs. `policy`: fields in place of the usual ones."""
+    return _object("policy.openservicemesh.io/v1alpha1", "Retry", ns, name, spec={
+        "source": {"kind": "ServiceAccount", "namespace": ns, "name": source},
+        "destinations": [{"kind": "Service", "namespace": n, "name": s} for n, s in destinations],
+        "retryPolicy": {"retryOn": "5xx", "perTryTimeout": "1s", "numRetries": 3,
+                        "retryBackoffBaseInterval": "5ms", **policy}})
+
+
 def mesh_config(permissive=False, egress=False, **sections):
     """`sections` of the spec, beside or in place of `traffic`."""
     return _object("config.openservicemesh.io/v1alpha2", "MeshConfig", "osm-system",

@@ -1,0 +1,99 @@
+// Retry, policy.openservicemesh.io/v1alpha1.
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "osm/values/retry.hpp"
+#include "spec/decoder.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+constexpr std::int64_t kMostRetries = 1024;
+constexpr std::chrono::hours kLongest{1};
+
+// Envoy's retry conditions, separated by commas.
+// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
+std::string retry_on_of(const Field& field) {
+  constexpr auto kConditions = std::to_array<std::string_view>(
+      {"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure",
+       "envoy-ratelimited", "retriable-4xx", "refused-stream", "retriable-status-codes",
+       "retriable-headers", "http3-post-connect-failure", "cancelled", "deadline-exceeded",
+       "internal", "resource-exhausted", "unavailable"});
+  const std::string text = field.required_text();
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const std::string_view word = rest.substr(0, comma);
+    if (std::find(kConditions.begin(), kConditions.end(), word) == kConditions.end()) {
+      field.refuse("has \"" + std::string(word) +
+                   "\", which is no condition of Envoy's; give one or more, separated by commas, "
+                   "such as 5xx,connect-failure");
+      return {};
+    }
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return text;
+}
+
+std::chrono::milliseconds duration_of(const Field& field) {
+  using namespace std::chrono;
+  const auto text = field.required().text();
+  if (!text) return {};
+  const auto seconds = seconds_of(*text);
+  const auto rounded = [&] { return duration_cast<milliseconds>(duration<double>(*seconds)); };
+  if (!seconds || *seconds > duration<double>(kLongest).count() || rounded() < 1ms) {
+    field.refuse("must be a duration from 1ms to 1h, such as 25ms or 1s");
+    return {};
+  }
+  return rounded();
+}
+
+RetryPolicy retry_policy_of(const Field& field) {
+  RetryPolicy policy;
+  if (!field.required_map({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"}))
+    return policy;
+  policy.retry_on = retry_on_of(field["retryOn"]);
+  policy.per_try_timeout = duration_of(field["perTryTimeout"]);
+  policy.num_retries = static_cast<std::uint32_t>(
+      field["numRetries"].required().integer(0, kMostRetries).value_or(0));
+  policy.back_off_base_interval = duration_of(field["retryBackoffBaseInterval"]);
+  return policy;
+}
+
+// The account whose sidecars repeat requests. A Retry decides over sidecars of its own namespace
+// only.
+ServiceIdentity source_of(const Field& field, const std::string& ns) {
+  const auto [name_space, name] = required_reference(field, kinds::kServiceAccount);
+  if (!name_space.empty() && name_space != ns)
+    field["namespace"].refuse("must be the Retry's own namespace, " + ns +
+                                  "; write the Retry into the namespace of its source",
+                              ErrorCode::kCrossNamespace);
+  return {name_space, name};
+}
+
+}  // namespace
+
+DecodedPolicy decode_retry(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  const Field spec = reader.root()["spec"];
+  Retry retry;
+  if (spec.required_map({"source", "destinations", "retryPolicy"})) {
+    retry.source = source_of(spec["source"], object.key.ns);
+    retry.destinations =
+        spec["destinations"].required().elements("destination", [](const Field& field) {
+          const auto [ns, name] = required_reference(field, kinds::kService);
+          return ServiceName{ns, name};
+        });
+    retry.policy = retry_policy_of(spec["retryPolicy"]);
+  }
+  DecodedPolicy decoded;
+  if (reader.findings().valid()) {
+    PolicyReach reach{.everything = false, .accounts = {retry.source}, .services = {}};
+    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(retry));
+  }
+  decoded.problems = std::move(reader.findings()).take(object.key);
+  return decoded;
+}
+
+}  // namespace osm::inline v1::spec
