@@ -16,7 +16,8 @@ class Retry(meshcase.MeshCase):
         self.client, self.server = self.add_client_and_server()
         self.rig.mesh.write("server.yaml",
                             objects.service("server", "server", "10.96.0.12", meshcase.PORT),
-                            objects.service("server", "other", "10.96.0.13", meshcase.PORT),
+                            objects.service("server", "other", "10.96.0.13", meshcase.PORT,
+                                            selector={"app": "server"}),
                             objects.routes("server", "routes", all={"pathRegex": ".*"}),
                             objects.target("server", "access", "server", [("client", "client")],
                                            ("HTTPRouteGroup", "routes", ["all"])))
@@ -79,8 +80,7 @@ class Retry(meshcase.MeshCase):
         with self.subTest("with it again, and until the object is deleted"):
             self.configure()
             self.wait_for_answer((200, 3))
-            status = self.rig.osm_json("status", "retry", "client/again", "--wait")
-            self.assertEqual(status["accepted"], True)
+            self.rig.osm("status", "retry", "client/again", "--wait", "--timeout", "20s")
             self.rig.mesh.remove("retry.yaml")
             self.wait_for_answer((503, 1))
 
