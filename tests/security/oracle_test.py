@@ -27,13 +27,18 @@ SETS = 200 if os.environ.get("OSM_TEST_LONG") else 20
 CALLS = 25
 MOST_REPORTED = 3  # sets with a disagreement, after which the run ends
 SETTLING = r"(draining|listeners_warming)$"
+# An Envoy without drain time resets connections when it replaces their chain, which it does once more
+# for ports that leave a Service. So a refusal that should be an answer is asked again; an answer that
+# should be a refusal never is.
+MOST_ASKED_AGAIN = 0.01  # of all calls
 
 
 class Oracle(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.rig.drain_seconds = 0
-        self.number, self.seen, self.keys = 0, collections.Counter(), set()
+        self.number, self.asked_again = 0, 0
+        self.seen, self.keys = collections.Counter(), set()
         self.fixed = policy_sets.fixed()
         self.rig.mesh.write("fixed.yaml", *self.fixed)
         for name, row in (policy_sets.CLIENTS | policy_sets.SERVERS).items():
@@ -78,7 +83,8 @@ class Oracle(meshcase.MeshCase):
         connection.close()
         if told["phase"] in ("Refused", "Rejected"):
             raise AssertionError(told)
-        if told["phase"] != "Applied":
+        # To fetch a client's certificate ended the stream of its Envoy, which then connects again.
+        if told["phase"] != "Applied" or told["not_connected"]:
             raise NotYet(told)
         return True
 
@@ -89,13 +95,18 @@ class Oracle(meshcase.MeshCase):
         for call in drawn.calls:
             self.number += 1
             right = reference.outcomes(call)
-            got, how = self.callers[call.client].answer(call, self.number)
+            caller = self.callers[call.client]
+            got, how = caller.answer(call, self.number)
+            if got == DENIED and got not in right:
+                self.asked_again += 1
+                got, how = caller.answer(call, self.number)
             way = "past the proxy" if call.machine else "through the proxy"
             self.seen[call.kind, way, "denied" if got == DENIED else "allowed"] += 1
             if got != DENIED:
                 allowed.add(self.number)
             if got not in right:
-                found.append(f"{call}: Envoy: {got} ({how}); reference: {sorted(right, key=str)}")
+                envoys = f"Envoys denied ({how})" if got == DENIED else f"Envoys ALLOWED, by {got}"
+                found.append(f"{call}: {envoys}; the reference says {sorted(right, key=str)}")
             elif call.kind == "http" and got != DENIED:
                 self.check_what_the_application_saw(reference, call, got, how)
         arrived = {n for app in self.apps for n in app.heard if n > first}
@@ -120,9 +131,11 @@ class Oracle(meshcase.MeshCase):
                                           yaml.safe_dump_all(drawn.objects))))
                 if len(reports) == MOST_REPORTED:
                     break
-        print(f"{SETS} sets, {self.number} calls in {time.monotonic() - began:.0f} s: "
+        print(f"{number + 1} sets, {self.number} calls in {time.monotonic() - began:.0f} s, "
+              f"{self.asked_again} asked again: "
               + ", ".join(f"{' '.join(key)} {count}" for key, count in sorted(self.seen.items())))
         self.assertEqual(reports, [], "\n".join(reports))
+        self.assertLessEqual(self.asked_again, MOST_ASKED_AGAIN * self.number)
         for kind in ("http", "tcp"):
             for way in ("past the proxy", "through the proxy"):
                 for answer in ("allowed", "denied"):
