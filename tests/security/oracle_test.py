@@ -83,7 +83,7 @@ class Oracle(meshcase.MeshCase):
         connection.close()
         if told["phase"] in ("Refused", "Rejected"):
             raise AssertionError(told)
-        # To fetch a client's certificate ended the stream of its Envoy, which then connects again.
+        # Fetching a client's certificate ends the stream of its Envoy, which then reconnects.
         if told["phase"] != "Applied" or told["not_connected"]:
             raise NotYet(told)
         return True
