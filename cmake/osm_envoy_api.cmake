@@ -7,6 +7,7 @@
 #   OSM_ENVOY_API_PACKAGE  the package to find it in, unless the target is there already
 set(OSM_TOOLS_DIR ${PROJECT_SOURCE_DIR}/build/tools CACHE PATH "Where tools/setup put what it fetched")
 set(OSM_ENVOY ${OSM_TOOLS_DIR}/envoy/envoy/_bin/envoy CACHE FILEPATH "The Envoy that tests run")
+set(OSM_OLDER_ENVOYS 1.39 1.38)  # those beside it that the nightly tests run (tools/setup --envoys)
 set(OSM_ENVOY_API_TARGET "" CACHE STRING "The host's own build of the Envoy API")
 set(OSM_ENVOY_API_PACKAGE "" CACHE STRING "The CMake package that has OSM_ENVOY_API_TARGET")
 

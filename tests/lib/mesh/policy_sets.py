@@ -1,0 +1,228 @@
+"""Random policy sets over one small mesh, and random calls that they decide about.
+
+The machines, their accounts and their addresses stay; everything else is drawn. `outsider` is the
+source of no TrafficTarget, though its account has the name of another one.
+"""
+import collections
+import itertools
+
+from lib.mesh import objects
+from lib.mesh.reference import CLUSTER, Call
+
+CLIENTS = {"client-a": ("clients", "a", "10.200.0.11"), "client-b": ("clients", "b", "10.200.0.12"),
+           "outsider": ("others", "a", "10.200.0.13")}
+# name: (namespace, account, address, version, the number of its port `rest`). Two accounts have one name.
+SERVERS = {"api-1": ("shop", "api", "10.200.0.21", "v1", 8080),
+           "api-2": ("shop", "api-next", "10.200.0.22", "v2", 9080),
+           "store-1": ("store", "api", "10.200.0.23", "v1", 8080)}
+HTTP_PORTS, TCP_PORTS = (8080, 8081, 9080), (7000, 7002, 7003)  # of every server
+OUTSIDE_ADDRESS, OUTSIDE_PORT = "10.200.0.1", 9000
+
+_REST = {"name": "http", "port": 80, "targetPort": "rest"}
+_ADMIN = {"name": "http-admin", "port": 81, "targetPort": 8081}
+_EVENTS = {"name": "tcp-events", "port": 7000, "targetPort": 7000}
+_RAW = {"name": "raw", "port": 7001, "targetPort": 7002, "appProtocol": "tcp"}
+_ODD = {"name": "tcp-odd", "port": 81, "targetPort": 7003}  # 81 is HTTP in the apex
+# (namespace, name): (cluster IP, selector, ports)
+SERVICES = {
+    ("shop", "api"): ("10.96.0.10", {"app": "api"}, (_REST, _ADMIN, _EVENTS, _RAW)),
+    ("shop", "api-v1"): ("10.96.0.11", {"version": "v1"}, (_REST, _ADMIN, _EVENTS, _RAW)),
+    ("shop", "api-v2"): ("10.96.0.12", {"version": "v2"}, (_REST, _EVENTS)),
+    ("shop", "api-odd"): ("10.96.0.13", {"version": "v2"}, (_REST, _ODD)),
+    ("store", "store"): ("10.96.0.20", {"app": "store"}, (_REST, _ADMIN, _EVENTS, _RAW))}
+
+# pathRegex: paths that it accepts
+PATHS = {
+    None: ("/", "/anything"), ".*": ("/x/y", "/books"), "/books": ("/books",),
+    "/books/.*": ("/books/1", "/books/", "/books/a/b"), "/books.*": ("/books", "/bookshelf/2"),
+    "/books/[0-9]+": ("/books/42",), "/(books|papers)": ("/books", "/papers"),
+    r"/a\.b": ("/a.b",), "/papers/[^/]+/price": ("/papers/x/price",), "/[a-z]{3}": ("/abc",),
+    "/papers(/.*)?": ("/papers", "/papers/x/price"), r"/\w+/\d+/?": ("/books/7", "/papers/7/")}
+OTHER_PATHS = (
+    "/axb", "/Books", "/books/x42", "/papers/x/y/price", "/booksx", "/x/books", "/books?x=/papers",
+    "/papers/1?y=//..", "/books/../papers", "/books/./1", "/books//1", "//books", "/books/..",
+    "/papers/../books/1", "/books/%31", "/%62ooks", "/books/a%2Fb", "/books/a%5Cb",
+    "/books/%2e%2E/papers", "/books/a%20b", "/books/%23", "/books/%3fx", "/books/%252e%252e/1")
+METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
+# header: {expression: values that it accepts}
+HEADERS = {"x-level": {"gold": ("gold",), "(gold|silver)": ("silver",), "g.*": ("green",)},
+           "x-role": {".*": ("any", ""), "adm[a-z]+": ("admin",)}}
+
+PolicySet = collections.namedtuple("PolicySet", "objects calls")
+
+
+def fixed():
+    """The objects that every set has."""
+    made = [objects.namespace(ns) for ns in sorted(
+        {row[0] for row in itertools.chain(CLIENTS.values(), SERVERS.values())})]
+    for name, (ns, account, address) in CLIENTS.items():
+        made += [objects.account(ns, account), objects.machine(ns, name, address, account)]
+    for name, (ns, account, address, version, rest) in SERVERS.items():
+        labels = {"app": name.split("-")[0], "version": version}
+        vm = objects.machine(ns, name, address, account, labels)
+        vm["spec"]["ports"] = [{"name": "rest", "port": rest}]
+        made += [objects.account(ns, account), vm]
+    return made
+
+
+def draw(rng, calls):
+    """One PolicySet with so many calls."""
+    return _Drawing(rng).policy_set(calls)
+
+
+class _Drawing:
+    def __init__(self, rng):
+        self.rng, self.targets = rng, []
+        self.groups, self.tcp_routes = {}, {}  # namespace: {name: object}
+
+    def chance(self, share):
+        return self.rng.random() < share
+
+    def some(self, of, least, most):
+        of = list(of)
+        return self.rng.sample(of, self.rng.randint(least, min(most, len(of))))
+
+    def policy_set(self, calls):
+        made = [objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3))]
+        for ns in ("shop", "store"):
+            made += self.services(ns) + self.routes(ns)
+        self.targets = [self.target(number) for number in range(self.rng.randint(2, 6))]
+        made += self.targets
+        if self.chance(0.5):
+            made.append(self.split())
+        return PolicySet(made, [self.call() for _ in range(calls)])
+
+    # -- objects --------------------------------------------------------------------------------
+    def services(self, ns):
+        paths = self.rng.choices(("strict", "normalize", "unchecked"), (6, 1, 1))[0]
+        made = []
+        for (where, name), (address, selector, ports) in SERVICES.items():
+            if where == ns:
+                service = objects.service(ns, name, address, 0, selector=selector)
+                service["spec"]["ports"] = list(ports)
+                service["metadata"]["annotations"] = {"openservicemesh.io/http-paths": paths}
+                made.append(service)
+        return made
+
+    def routes(self, ns):
+        self.groups[ns] = {name: objects.routes(ns, name, **{
+            f"m{i}": self.match() for i in range(self.rng.randint(1, 4))}) for name in ("g1", "g2")}
+        ports = (8080, 8080, 8081, 9080, 7000, 7002, 7003, 80, 81, 7001)
+        self.tcp_routes[ns] = {name: objects.tcp_route(ns, name, *sorted(set(self.some(ports, 1, 4))))
+                               for name in ("t1", "t2")}
+        self.tcp_routes[ns]["any"] = objects.tcp_route(ns, "any")
+        if self.chance(0.5):
+            self.tcp_routes[ns]["any"]["spec"]["matches"] = {}
+        return [*self.groups[ns].values(), *self.tcp_routes[ns].values()]
+
+    def match(self):
+        made = {}
+        path = self.rng.choice(list(PATHS))
+        if path is not None:
+            made["pathRegex"] = path
+        if self.chance(0.6):
+            made["methods"] = self.some(METHODS, 1, 2)
+        if self.chance(0.3):
+            made["headers"] = [{name: self.rng.choice(list(HEADERS[name]))}
+                               for name in self.some(HEADERS, 1, 2)]
+        return made
+
+    def target(self, number):
+        ns, account = self.rng.choice([row[:2] for row in SERVERS.values()])
+        sources = [("clients", "a"), ("clients", "a"), ("clients", "b"), ("clients", "b"), ("shop", "a")]
+        rules = [("HTTPRouteGroup", name, sorted(self.some(("m0", "m1", "m2", "unknown"), 2, 4)))
+                 for name in self.some(("g1", "g2", "missing"), 0, 2)]
+        if not rules or self.chance(0.4):
+            names = self.rng.choices((("t1",), ("t2",), ("any",), ("t1", "t2"), ("t1", "missing")),
+                                     (4, 4, 1, 1, 1))[0]
+            rules += [("TCPRoute", name, None) for name in names]
+        self.rng.shuffle(rules)
+        return objects.target(ns, f"target-{number}", account, self.some(sources, 1, 2), *rules)
+
+    def split(self):
+        weights = {name: self.rng.choice((0, 1, 1, 50)) for name in self.some(
+            ("api", "api_v1", "api_v2", "api_odd", "api_v9"), 1, 3)}
+        apex = self.rng.choice(("api", "api.shop", "api.shop.svc:80", f"api.shop.{CLUSTER}"))
+        return objects.split("shop", "split", apex, **weights)
+
+    # -- calls ----------------------------------------------------------------------------------
+    def call(self):
+        """Mostly one that a rule allows, or that differs from such a one in a single part."""
+        call = self.granted() if self.chance(0.8) else self.any_call()
+        if self.chance(0.35):
+            call = self.changed(call)
+        return self.past_the_proxy(call) if self.chance(0.25) else call
+
+    def granted(self):
+        spec = self.rng.choice(self.targets)["spec"]
+        rule = self.rng.choice([r for r in spec["rules"] if r["name"] != "missing"] or spec["rules"])
+        ns, account = spec["destination"]["namespace"], spec["destination"]["name"]
+        source = spec["sources"][0]
+        client = next((n for n, row in CLIENTS.items()
+                       if row[:2] == (source["namespace"], source["name"])), "client-a")
+        kind = "http" if rule["kind"] == "HTTPRouteGroup" else "tcp"
+        server = next(n for n, row in SERVERS.items() if row[:2] == (ns, account))
+        service = self.rng.choice([key for key, row in SERVICES.items() if selects(row[1], key, server)])
+        ports = [p["port"] for p in SERVICES[service][2] if is_tcp(p) == (kind == "tcp")]
+        if not ports:
+            return self.any_call()
+        call = Call(client, SERVICES[service][0], self.rng.choice(ports), kind)
+        group = self.groups[ns].get(rule["name"])
+        return self.matching(call, group) if kind == "http" and group else call._replace(method="GET")
+
+    def matching(self, call, group):
+        match = self.rng.choice(group["spec"]["matches"][:3])
+        headers = {name: self.rng.choice(HEADERS[name][expression])
+                   for header in match.get("headers", []) for name, expression in header.items()}
+        return call._replace(method=self.rng.choice(match.get("methods", METHODS)),
+                             path=self.rng.choice(PATHS[match.get("pathRegex")]), headers=headers)
+
+    def any_call(self):
+        client = self.rng.choice(list(CLIENTS))
+        if self.chance(0.15):
+            return Call(client, OUTSIDE_ADDRESS, OUTSIDE_PORT, "http", "GET", "/books")
+        if self.chance(0.1):
+            name = self.rng.choice(list(SERVERS))
+            return Call(client, SERVERS[name][2], SERVERS[name][4], "http", "GET", "/books")
+        service = self.rng.choice(list(SERVICES))
+        port = self.rng.choice(SERVICES[service][2])
+        call = Call(client, SERVICES[service][0], port["port"], "tcp" if is_tcp(port) else "http")
+        return self.changed(call._replace(method="GET", path="/books")) if call.kind == "http" else call
+
+    def changed(self, call):
+        part = self.rng.choice(("client", "path", "path", "method", "header", "port"))
+        if part == "client":
+            return call._replace(client=self.rng.choice(list(CLIENTS)))
+        if part == "port":
+            row = next((r for r in SERVICES.values() if r[0] == call.address), None)
+            same = [p["port"] for p in row[2] if is_tcp(p) == (call.kind == "tcp")] if row else []
+            return call._replace(port=self.rng.choice(same or [call.port]))
+        if call.kind == "tcp":
+            return call
+        if part == "path":
+            known = [p for paths in PATHS.values() for p in paths]
+            return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
+        if part == "method":
+            return call._replace(method=self.rng.choice(METHODS))
+        name = self.rng.choice(list(HEADERS))
+        values = [v for accepted in HEADERS[name].values() for v in accepted]
+        return call._replace(headers={name: self.rng.choice((*values, "golden"))})
+
+    def past_the_proxy(self, call):
+        """The same straight to a server, at one of its ports, or `call` if it names no Service."""
+        service = next((key for key, row in SERVICES.items() if row[0] == call.address), None)
+        if service is None:
+            return call
+        server = self.rng.choice([n for n, row in SERVERS.items() if row[0] == service[0]])
+        port = next(p for p in SERVICES[service][2] if p["port"] == call.port)
+        number = SERVERS[server][4] if port["targetPort"] == "rest" else port["targetPort"]
+        return call._replace(address=SERVERS[server][2], port=number, machine=server, service=service)
+
+
+def is_tcp(port):
+    return "tcp" in (port.get("appProtocol"), port["name"].split("-")[0])
+
+
+def selects(selector, service, server):
+    ns, _, _, version, _ = SERVERS[server]
+    return service[0] == ns and selector.items() <= {"app": server.split("-")[0], "version": version}.items()
