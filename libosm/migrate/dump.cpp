@@ -190,11 +190,11 @@ class Builder {
                             ": the check takes permissive mode and egress for switched off");
     }
     for (const auto& [key, object] : mesh_.objects) {
-      // A MeshConfig of v1alpha1 is read as one of v1alpha2, which has all its fields.
-      const spec::Kind* kind = key.is(kinds::kMeshConfig)
-                                   ? spec::find_kind(spec::mesh_kinds(), kinds::kMeshConfig)
-                                   : known_kind(*object);
-      if (kind != nullptr) decode(object, *kind, mesh_.decoded);
+      if (const spec::Kind* kind = known_kind(*object)) {
+        decode(object, *kind, mesh_.decoded);
+      } else if (key.is(kinds::kMeshConfig)) {
+        decode_old_config(*object);
+      }
     }
     spec::resolve(mesh_.decoded, mesh_.view);
     note_dangling();
@@ -202,6 +202,14 @@ class Builder {
   }
 
  private:
+  // v1alpha2 has all fields of v1alpha1, so that the other faults show before the version changes.
+  void decode_old_config(const Object& object) {
+    const spec::Kind& kind = *spec::find_kind(spec::mesh_kinds(), kinds::kMeshConfig);
+    auto renewed = std::make_shared<Object>(object);
+    renewed->api_version = kind.api_version();
+    decode(std::move(renewed), kind, mesh_.decoded);
+  }
+
   void find_osm_namespace(const Options& options) {
     std::set<std::string> found;
     for (const auto& object : objects_.all)

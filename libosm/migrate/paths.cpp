@@ -92,10 +92,13 @@ class Shape {
   bool add(char c, std::size_t& at) {
     const char quantifier = at < regex_.size() ? regex_[at] : '\0';
     if (quantifier == '{') {
+      const bool optional = regex_.compare(at, 2, "{0") == 0;
       at = regex_.find('}', at);
       if (at == std::string::npos || c != kOther) return false;
       ++at;
-      return add_optional(c);
+      if (optional) return add_optional(c);
+      text_ += c;
+      return true;
     }
     if (quantifier != '*' && quantifier != '+' && quantifier != '?') {
       text_ += c;
@@ -129,14 +132,15 @@ class Shape {
 }  // namespace
 
 bool may_accept_other_forms(const std::string& regex) {
-  if (PathSet(regex).only() != nullptr) return false;
+  static const RE2 kOtherForms(model::kOtherPathForms, quiet());
+  // A literal without special characters accepts its own text in any form.
+  if (regex.find_first_of("()[]|*+?{}^$.") == std::string::npos) return false;
   Shape shape(regex);
   if (!shape.read()) return true;
   // A class behind '%' may be the digits of an escape.
   const auto& text = shape.text();
   for (std::size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 1))
     if (text.find(kOther, at) < at + 3) return true;
-  static const RE2 kOtherForms(model::kOtherPathForms, quiet());
   return RE2::FullMatch(text, kOtherForms);
 }
 

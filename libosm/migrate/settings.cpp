@@ -79,7 +79,7 @@ void compare_root(const MeshRootCertificate& root, const Object& object, Differe
 
 void compare_settings(const Mesh& mesh, Differences& out) {
   for (const auto& [key, entry] : mesh.decoded.configs.entries)
-    compare_config(*entry.object, entry.problems, out);
+    compare_config(mesh.object(key), entry.problems, out);
   for (const auto& [key, root] : mesh.view.roots) compare_root(*root, mesh.object(key), out);
 }
 
