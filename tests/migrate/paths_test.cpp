@@ -52,7 +52,7 @@ TEST_CASE("no expression that is cleared accepts several texts, one of them in a
     ++cleared;
     for (int k = 0; k < 50; ++k) {
       const std::string path = drawn(rng, texts, 6);
-      if (RE2::FullMatch(path, regex))
+      if (path != expression && RE2::FullMatch(path, regex))
         CHECK_MESSAGE(!RE2::FullMatch(path, other_forms), expression << " accepts " << path);
     }
   }
