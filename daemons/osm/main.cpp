@@ -117,6 +117,7 @@ int main(int argc, char** argv) {
   add_status(app, flags);
   add_certificate(app, flags);
   add_deny(app, flags);
+  add_migrate(app, flags);
   add_version(app, flags);
   try {
     app.parse(argc, argv);

@@ -13,9 +13,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxNameBytes = 253;  // a DNS name
 
-// Reads the common fields of all objects. Fills in as much as it can, so that problems name the
-// object.
-void read_metadata(const json::value& document, Object& object, Findings& findings) {
+void read_common(const json::value& document, Object& object, Findings& findings) {
   const Field root(&document, "", findings);
   if (!document.is_object())
     return root.refuse("not an object; a document starts with apiVersion, kind and metadata");
@@ -44,7 +42,7 @@ void read_object(YamlDocument document, const std::string& path, const Kinds& ki
   auto object = std::make_shared<Object>();
   object->source = {path, document.line, std::move(document.lines)};
   Findings findings;
-  read_metadata(document.value, *object, findings);
+  read_common(document.value, *object, findings);
   if (findings.valid())
     if (auto cause = why_unknown(*object, kinds))
       findings.refuse("kind", *std::move(cause), ErrorCode::kUnknownKind);
@@ -59,6 +57,12 @@ void read_object(YamlDocument document, const std::string& path, const Kinds& ki
 }
 
 }  // namespace
+
+std::vector<Problem> read_metadata(const json::value& document, Object& object) {
+  Findings findings;
+  read_common(document, object, findings);
+  return std::move(findings).take(object.key);
+}
 
 ObjectFile read_object_file(std::string_view text, const std::string& path, const Kinds& kinds) {
   ObjectFile file;

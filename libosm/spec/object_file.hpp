@@ -1,6 +1,7 @@
 // One file of Kubernetes objects: YAML text in, Objects out.
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@ struct ObjectFile {
   // False if one document cannot be parsed; then none of the file's objects count.
   bool readable() const { return broken.empty(); }
 };
+
+// Fills in the common fields of all objects, and as many as it can of a bad one: problems name it.
+// Result: the faults, without path and line.
+std::vector<Problem> read_metadata(const boost::json::value& document, Object& object);
 
 // Problems name `path` as the place of the text. Failure: none.
 ObjectFile read_object_file(std::string_view text, const std::string& path,

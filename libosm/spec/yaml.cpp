@@ -88,7 +88,7 @@ std::size_t depth_of(const json::value& value) {
 // Builds one value from yaml-cpp's events. It throws on refusal; parse_document catches that.
 class Builder final : public YAML::EventHandler {
  public:
-  explicit Builder(int first_line) : first_line_(first_line) {}
+  Builder(int first_line, std::size_t max_nodes) : first_line_(first_line), max_nodes_(max_nodes) {}
 
   YamlDocument take() { return {std::move(root_), line_, std::move(lines_)}; }
   bool empty() const { return line_ == 0; }
@@ -172,9 +172,9 @@ class Builder final : public YAML::EventHandler {
 
   void spend(std::size_t nodes, int line) {
     nodes_ += nodes;
-    if (nodes_ > kMaxNodes)
+    if (nodes_ > max_nodes_)
       throw Refused{{ErrorCode::kTooLarge, line,
-                     "more than " + std::to_string(kMaxNodes) +
+                     "more than " + std::to_string(max_nodes_) +
                          " values, aliases expanded; split the document"}};
   }
 
@@ -251,6 +251,7 @@ class Builder final : public YAML::EventHandler {
   }
 
   const int first_line_;
+  const std::size_t max_nodes_;
   int line_ = 0;
   std::size_t nodes_ = 0;
   std::vector<Frame> frames_;
@@ -259,9 +260,10 @@ class Builder final : public YAML::EventHandler {
   std::map<std::string, int> lines_;
 };
 
-std::optional<YamlResult> parse_document(std::string_view text, int first_line) {
+std::optional<YamlResult> parse_document(std::string_view text, int first_line,
+                                         std::size_t max_nodes) {
   std::istringstream in{std::string(text)};
-  Builder builder(first_line);
+  Builder builder(first_line, max_nodes);
   try {
     YAML::Parser parser(in);
     while (parser.HandleNextDocument(builder)) {
@@ -330,10 +332,12 @@ std::string shortened(std::string_view text, std::size_t bytes) {
   return std::string(text.substr(0, bytes)) + "...";
 }
 
-std::vector<YamlResult> parse_yaml(std::string_view text) {
+std::vector<YamlResult> parse_yaml(std::string_view text, const YamlLimits& limits) {
   std::vector<YamlResult> documents;
-  if (text.size() > kMaxFileBytes) {
-    documents.push_back(YamlError{ErrorCode::kTooLarge, 0, "larger than 3 MB; split the file"});
+  if (text.size() > limits.bytes) {
+    documents.push_back(YamlError{
+        ErrorCode::kTooLarge, 0,
+        "larger than " + std::to_string(limits.bytes / 1024 / 1024) + " MB; split the file"});
     return documents;
   }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -355,7 +359,7 @@ std::vector<YamlResult> parse_yaml(std::string_view text) {
   bool content = false;
   const auto finish = [&](std::size_t end) {
     if (content)
-      if (auto document = parse_document(text.substr(start, end - start), first_line))
+      if (auto document = parse_document(text.substr(start, end - start), first_line, limits.nodes))
         documents.push_back(*std::move(document));
     start = end;
     first_line = line_number;

@@ -20,6 +20,12 @@ inline constexpr std::size_t kMaxFileBytes = 3 * 1024 * 1024;
 inline constexpr std::size_t kMaxDepth = 64;
 inline constexpr std::size_t kMaxNodes = 200'000;  // per document, aliases expanded
 
+// Bounds of one text.
+struct YamlLimits {
+  std::size_t bytes = kMaxFileBytes;
+  std::size_t nodes = kMaxNodes;
+};
+
 struct YamlDocument {
   boost::json::value value;
   int line = 0;                      // line of its first node
@@ -36,7 +42,7 @@ using YamlResult = std::variant<YamlDocument, YamlError>;
 
 // Every document of a text, split at its `---` lines and parsed separately. Documents without
 // content are skipped. Never throws.
-std::vector<YamlResult> parse_yaml(std::string_view text);
+std::vector<YamlResult> parse_yaml(std::string_view text, const YamlLimits& limits = {});
 
 // Path of a field, in the one form for all messages: "a.b[0]", "labels[app.kubernetes.io/name]".
 std::string field_path(std::string_view parent, std::string_view key);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/path_forms.hpp"
 #include "translate/matchers.hpp"
 
 namespace osm::inline v1::translate {
@@ -44,11 +45,6 @@ rbac::Permission method_permission(const std::vector<std::string>& methods) {
   return permission;
 }
 
-// Paths that are not in normal form: an empty, "." or ".." segment, a backslash, or an escaped
-// slash, backslash or unreserved character. The workload may read such a path as another one.
-constexpr const char* kOtherForms =
-    R"(.*(?://|/\.\.?(?:/|$)|\\|%2[D-Fd-f]|%3[0-9]|%4[1-9A-Fa-f]|%5[0-9ACFacf]|%6[1-9A-Fa-f]|%7[0-9AEae]).*)";
-
 void add_path(const std::string& path_regex, MatchedPaths paths,
               std::vector<rbac::Permission>& parts) {
   const Pattern path = pattern_of(path_regex);
@@ -56,7 +52,7 @@ void add_path(const std::string& path_regex, MatchedPaths paths,
   set_string(*parts.emplace_back().mutable_url_path()->mutable_path(), path);
   if (path.kind == Pattern::Kind::kExact || paths == MatchedPaths::kAny) return;
   auto& other = *parts.emplace_back().mutable_not_rule()->mutable_url_path()->mutable_path();
-  other.mutable_safe_regex()->set_regex(kOtherForms);
+  other.mutable_safe_regex()->set_regex(model::kOtherPathForms);
 }
 
 rbac::Permission permission_of(const RoutePolicy& route, MatchedPaths paths) {

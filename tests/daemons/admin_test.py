@@ -23,7 +23,7 @@ class Help(DaemonTest):
                 ["status"], ["certificate"], ["certificate", "list"],
                 ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
                 ["deny"], ["deny", "account"], ["deny", "proxy"], ["deny", "list"],
-                ["deny", "remove"], ["version"]]
+                ["deny", "remove"], ["migrate"], ["migrate", "check"], ["version"]]
 
     DAEMONS = ["osm-controller", "osm-injector"]
 

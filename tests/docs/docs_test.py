@@ -33,7 +33,7 @@ UNSUPPORTED = re.compile(
     r"no effect yet|nothing here obeys|there is no \w+(ing)? yet", re.I)
 MAY_SAY_UNSUPPORTED = ("CHANGELOG.md", "docs/adr/", LIMITATIONS, "docs/cli.md", "docs/internals/style.md")
 
-OPERATORS = ["run", "troubleshoot", "rotate-root", "vm", "kubernetes", "certificates", "mesh-objects",
+OPERATORS = ["run", "migrate-from-osm", "troubleshoot", "rotate-root", "vm", "kubernetes", "certificates", "mesh-objects",
              "metrics", "error-codes", "limitations", "security", "glossary", "cli"]
 # Names of tests and numbers of decision records: no explanation for an operator.
 INTERNAL = re.compile(r"\bADR\b|adr/\d|`(e2e|unit|security|bench|docs|asan|consumer)\.\w")
