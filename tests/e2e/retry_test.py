@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Retries: how often a real Envoy sends a request that fails, by the server's own count."""
+import json
 import pathlib
 import sys
 
+from lib.kube import apps
 from lib.mesh import meshcase, objects
 from lib.net.processes import NotYet, wait_for
 
-APP = pathlib.Path(meshcase.__file__).parent / "flaky_app.py"
+APP = pathlib.Path(apps.__path__[0]) / "http_app.py"
 HOST, OTHER = "server.server", "other.server"
 
 
@@ -34,15 +36,16 @@ class Retry(meshcase.MeshCase):
 
     def start(self):
         self.start_mesh()
-        self.server.run("app", sys.executable, str(APP), str(meshcase.PORT))
+        self.server.run("app", sys.executable, str(APP), "--port", str(meshcase.PORT))
         for host in (HOST, OTHER):
             self.wait_for_status(self.client, 200, host, "/ready")
 
     def ask(self, host, failure):
         """(status, tries that the server saw) of one request."""
         self.keys += 1
-        status = self.client.get(host, meshcase.PORT, f"/{self.keys}?{failure}")[0]
-        return status, int(self.client.get(host, meshcase.PORT, f"/count/{self.keys}")[1])
+        status = self.client.get(host, meshcase.PORT, f"/tries/{self.keys}?{failure}")[0]
+        counted = self.client.get(host, meshcase.PORT, f"/count/{self.keys}")
+        return status, json.loads(counted[1])["tries"]
 
     def wait_for_answer(self, wanted, host=HOST, failure="fail=2"):
         def answered():

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The bookstore on Kubernetes: what its policies say is what happens, while policies, modes and
 namespaces change."""
+import json
 import time
 
 from lib.kube import kubecase
@@ -135,6 +136,44 @@ class BookstoreTest(kubecase.MeshCase):
         pod = self.pod_of(ns, "client")
         self.wait_for_answer(pod, 200, f"{V1}/books-bought")
         self.wait_for_answer(pod, 0, f"bookstore-v2.bookstore:{shop.PORT}/books-bought")
+
+    def test_a_retry_sends_failed_requests_again_and_its_conditions_tell(self):
+        ns = "patient"
+        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", "server")),
+                       k8s.service(ns, "server"), objects.routes(ns, "all", all={}),
+                       objects.target(ns, "server", "server", [(ns, "client")],
+                                      ("HTTPRouteGroup", "all", ["all"])),
+                       objects.retry(ns, "again", "client", [(ns, "server")]),
+                       *(k8s.deployment(ns, a, account=a) for a in ("client", "server")))
+        self.addCleanup(self.api.delete, "Namespace", None, ns)
+        for name in ("client", "server"):
+            self.wait_until_available(ns, name)
+        client, keys = self.pod_of(ns, "client").pod, iter(range(1000))
+
+        def wait_for_tries(wanted):
+            def tried():
+                url = f"http://server.{ns}:{k8s.PORT}"
+                key = next(keys)
+                status, _ = self.fetch_from(client, f"{url}/tries/{key}?fail=2")
+                tries = json.loads(self.fetch_from(client, f"{url}/count/{key}")[1])["tries"]
+                if (status, tries) != wanted:
+                    raise NotYet((status, tries))
+                return True
+
+            wait_for(f"status and tries are {wanted}", tried, 30, retry=(ValueError,))
+
+        wait_for_tries((503, 1))  # MeshConfig does not obey Retries
+        self.api.apply(objects.mesh_config(featureFlags={"enableRetryPolicy": True}))
+        wait_for_tries((200, 3))
+
+        def told():
+            conditions = self.api.get("Retry", ns, "again")["status"]["conditions"]
+            return {c["type"]: c["status"] for c in conditions} == {"Accepted": "True",
+                                                                    "Programmed": "True"}
+
+        wait_for("its conditions tell", told, retry=(KeyError,))
+        self.api.delete("Retry", ns, "again")
+        wait_for_tries((503, 1))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class GrantsTest(kubecase.MeshCase):
                        "spec": {"service": "server", "backends": [{"service": "server",
                                                                    "weight": 100}]}},
                       objects.denylist("nobody", accounts=[(NS, "nobody")]),
+                      objects.retry(NS, "again", "client", [(NS, "server")]),
                       # It names what is not there: an Event says so.
                       objects.target(NS, "lost", "server", [(NS, "client")],
                                      ("HTTPRouteGroup", "nowhere", ["all"])))

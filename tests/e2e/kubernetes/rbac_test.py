@@ -28,6 +28,7 @@ EVERYWHERE = {
         "httproutegroups/status.specs.smi-spec.io": {"patch"},
         "tcproutes/status.specs.smi-spec.io": {"patch"},
         "trafficsplits/status.split.smi-spec.io": {"patch"},
+        "retries/status.policy.openservicemesh.io": {"patch"},
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},

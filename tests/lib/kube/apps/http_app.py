@@ -1,9 +1,15 @@
-"""A small HTTP server for pods: says who it is, fetches for a test from inside of its pod, and
-ends gracefully. It runs with the system's Python, which has nothing but the standard library.
+"""A small HTTP server for pods and machines: says who it is, fetches for a test from inside of its
+pod, fails on request, and ends gracefully. It runs with the system's Python, which has nothing but
+the standard library.
 
     http_app.py [--port N] [--drain SECONDS]
+
+GET /tries/KEY?fail=N   the first N tries of KEY get 503, later ones 200
+GET /tries/KEY?slow=N   the first N tries of KEY get no answer
+GET /count/KEY          {"tries": the number of tries of KEY so far}
 """
 import argparse
+import collections
 import http.server
 import json
 import os
@@ -16,6 +22,9 @@ import urllib.request
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    tries = collections.Counter()
+    lock = threading.Lock()
+    never = threading.Event()
 
     def do_GET(self):
         url = urllib.parse.urlparse(self.path)
@@ -25,6 +34,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif url.path.startswith("/hook/"):
             print(f"hook {self.path}", flush=True)
             self._answer(200, {})
+        elif url.path.startswith("/tries/"):
+            self._try(url.path.removeprefix("/tries/"), query)
+        elif url.path.startswith("/count/"):
+            self._answer(200, {"tries": self.tries[url.path.removeprefix("/count/")]})
         elif url.path == "/file":
             self._answer(200, {"text": open(query["path"]).read()})
         else:
@@ -34,6 +47,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                "headers": dict(self.headers.items())})
 
     do_POST = do_GET
+
+    def _try(self, key, query):
+        with self.lock:
+            self.tries[key] += 1
+            tries = self.tries[key]
+        if tries <= int(query.get("slow", 0)):
+            self.never.wait()
+        self._answer(503 if tries <= int(query.get("fail", 0)) else 200, {"tries": tries})
 
     def _answer(self, status, obj):
         body = (json.dumps(obj) + "\n").encode()
