@@ -148,14 +148,13 @@ class BookstoreTest(kubecase.MeshCase):
         self.addCleanup(self.api.delete, "Namespace", None, ns)
         for name in ("client", "server"):
             self.wait_until_available(ns, name)
-        client, keys = self.pod_of(ns, "client").pod, iter(range(1000))
+        client, keys = self.pod_of(ns, "client"), iter(range(1000))
 
         def wait_for_tries(wanted):
             def tried():
-                url = f"http://server.{ns}:{k8s.PORT}"
-                key = next(keys)
-                status, _ = self.fetch_from(client, f"{url}/tries/{key}?fail=2")
-                tries = json.loads(self.fetch_from(client, f"{url}/count/{key}")[1])["tries"]
+                url, key = f"server.{ns}:{k8s.PORT}", next(keys)
+                status = client.get(f"{url}/tries/{key}?fail=2")[0]
+                tries = json.loads(client.get(f"{url}/count/{key}")[1])["tries"]
                 if (status, tries) != wanted:
                     raise NotYet((status, tries))
                 return True
