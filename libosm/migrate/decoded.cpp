@@ -58,7 +58,7 @@ bool in_ignored_source(const Object& target, std::string_view field) {
 }
 
 // True if OSM v1.2 did the same, or if another comparison reports it.
-bool is_same(const Object& object, const Problem& problem) {
+bool is_same(const Mesh& mesh, const Object& object, const Problem& problem) {
   if (problem.code == ErrorCode::kDanglingReference) return true;
   const ObjectKey& key = object.key;
   if (key.is(kinds::kTrafficTarget))
@@ -73,11 +73,12 @@ bool is_same(const Object& object, const Problem& problem) {
     return field == "spec.type" || field.ends_with(".protocol") ||
            field.ends_with(".appProtocol") || problem.code == ErrorCode::kConflictingProtocol;
   }
+  if (key.is(kinds::kRetry)) return !mesh.before.retry_policy;
   return key.is(kinds::kMeshConfig) && problem.code == ErrorCode::kUnusedField;
 }
 
 bool decides_access(const Mesh& mesh, const ObjectKey& key) {
-  if (key.is(kinds::kTrafficSplit)) return false;
+  if (key.is(kinds::kTrafficSplit) || key.is(kinds::kRetry)) return false;
   const bool smi =
       key.is(kinds::kTrafficTarget) || key.is(kinds::kHttpRouteGroup) || key.is(kinds::kTcpRoute);
   return !smi || !mesh.before.permissive;
@@ -103,7 +104,7 @@ void compare_decoded(const Mesh& mesh, Differences& out) {
   const std::set<ObjectKey> used = kept(mesh);
   for (const Problem& problem : mesh.view.problems) {
     const auto at = mesh.objects.find(problem.object);
-    if (at == mesh.objects.end() || is_same(*at->second, problem)) continue;
+    if (at == mesh.objects.end() || is_same(mesh, *at->second, problem)) continue;
     out.add(*at->second, finding_of(mesh, problem, !used.contains(problem.object)));
   }
 }

@@ -61,13 +61,6 @@ Finding ingress_finding() {
               "openservicemesh.io/inbound-port-exclusion-list: then everybody may call it."};
 }
 
-Finding retry_finding() {
-  return {.verdict = Verdict::kNothing,
-          .field = "spec.retryPolicy",
-          .reason = "no sidecar follows a Retry: failed requests are not sent again",
-          .remedy = "Repeat failed requests in the application, and delete the Retry."};
-}
-
 Finding setting_finding(const Object& setting) {
   const auto& spec = map_at(*setting.document, "spec");
   bool limits = !map_at(spec, "rateLimit").empty();
@@ -97,7 +90,6 @@ void compare_policies(const Mesh& mesh, Differences& out) {
     if (key.is(kinds::kEgress) && mesh.before.egress_policy)
       out.add(*object, egress_finding(mesh, *object));
     if (key.is(kinds::kIngressBackend)) out.add(*object, ingress_finding());
-    if (key.is(kinds::kRetry) && mesh.before.retry_policy) out.add(*object, retry_finding());
     // OSM v1.2 found a setting by the full host name of a Service, or by an Egress.
     const std::string host = text_at(map_at(*object->document, "spec"), "host");
     if (key.is(kinds::kUpstreamTrafficSetting) &&

@@ -274,7 +274,7 @@ class Migrate(DaemonTest):
             self.assertEqual(self.found(backend, edit=edit, code=1),
                              [("IngressBackend shop/web", "nothing", "refused", "spec.backends")])
 
-    def test_a_retry_means_nothing_if_v1_2_obeyed_it(self):
+    def test_a_retry_outside_of_the_mesh_means_nothing_if_v1_2_obeyed_it(self):
         retry = """
             apiVersion: policy.openservicemesh.io/v1alpha1
             kind: Retry
@@ -285,10 +285,11 @@ class Migrate(DaemonTest):
               retryPolicy: {retryOn: 5xx, perTryTimeout: 1s, numRetries: 3, retryBackoffBaseInterval: 25ms}
             """
         self.assertEqual(self.found(retry, code=0), [])
-        self.assertEqual(
-            self.found(retry, edit=[("enableRetryPolicy: false", "enableRetryPolicy: true")], code=0),
-            [(CONFIG, "less", "same", "spec.featureFlags.enableRetryPolicy"),
-             ("Retry outside/again", "nothing", "same", "spec.retryPolicy")])
+        obeyed = [("enableRetryPolicy: false", "enableRetryPolicy: true")]
+        self.assertEqual(self.found(retry, edit=obeyed, code=0),
+                         [("Retry outside/again", "nothing", "same", "spec.source.namespace")])
+        inside = retry.replace("namespace: outside", "namespace: shop")
+        self.assertEqual(self.found(inside, edit=obeyed, code=0), [])
 
     def test_a_rate_limit_that_is_gone_allows_more(self):
         setting = """
