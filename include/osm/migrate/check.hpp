@@ -21,7 +21,7 @@ OSM_API std::string_view verdict_text(Verdict verdict);
 
 // Effect of a difference on calls and connections.
 enum class Access {
-  kSame,
+  kSame,     // the same calls and connections are allowed
   kRefused,  // something is refused here that OSM v1.2 allowed
   kAllowed,  // something is allowed here that OSM v1.2 refused
 };
@@ -41,6 +41,7 @@ struct OSM_API Difference {
   std::string remedy;
 };
 
+// All differences between the cluster of the dumps and a mesh of libosm.
 struct OSM_API Report {
   std::vector<Difference> differences;  // ordered by object
   std::vector<std::string> notes;       // assumptions, because the dump lacks something
@@ -48,6 +49,7 @@ struct OSM_API Report {
   std::size_t same = 0, more = 0, less = 0, nothing = 0;
   std::size_t others = 0;  // objects of other kinds, or outside the mesh
 
+  // True if a difference has another access than kSame.
   bool access_changes() const;
 };
 
@@ -57,6 +59,7 @@ struct Dump {
   std::string text;
 };
 
+// The mesh to look at.
 struct Options {
   // Absent: found in the dump, else "osm" and "osm-system".
   std::optional<std::string> mesh_name{};
