@@ -137,18 +137,57 @@ class BookstoreTest(kubecase.MeshCase):
         self.wait_for_answer(pod, 200, f"{V1}/books-bought")
         self.wait_for_answer(pod, 0, f"bookstore-v2.bookstore:{shop.PORT}/books-bought")
 
+    def start_clients(self, ns, *servers):
+        """A client that may call the servers of its namespace. Result: its pod."""
+        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", *servers)),
+                       objects.routes(ns, "all", all={}),
+                       *(objects.target(ns, a, a, [(ns, "client")],
+                                        ("HTTPRouteGroup", "all", ["all"])) for a in servers),
+                       *(k8s.service(ns, a) for a in servers),
+                       *(k8s.deployment(ns, a, account=a) for a in ("client", *servers)))
+        self.addCleanup(self.api.delete, "Namespace", None, ns)
+        for name in ("client", *servers):
+            self.wait_until_available(ns, name)
+        return self.pod_of(ns, "client")
+
+    def test_a_service_that_is_scaled_to_zero_answers_503_until_it_is_back(self):
+        client, url = self.start_clients("sleepy", "server"), f"server.sleepy:{k8s.PORT}/"
+        self.wait_for_answer(client, 200, url)
+        for replicas, status in ((0, 503), (1, 200)):
+            self.cluster.kubectl("scale", "-n", "sleepy", "deployment/server",
+                                 f"--replicas={replicas}")
+            self.wait_for_answer(client, status, url, timeout=40)
+
+    def test_a_service_of_others_is_reached_past_the_mesh_where_egress_allows_it(self):
+        ns, outside = "reaching", "outside"
+        client = self.start_clients(ns)
+        self.api.apply(objects.namespace(outside, {}), k8s.deployment(outside, "server"))
+        self.addCleanup(self.api.delete, "Namespace", None, outside)
+        self.wait_until_available(outside, "server")
+        server, = self.pods(outside, "server")
+        unselecting = k8s.service(ns, "database")
+        del unselecting["spec"]["selector"]
+        port = unselecting["spec"]["ports"][0]
+        self.api.apply(unselecting, {
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "database-1", "namespace": ns,
+                         "labels": {"kubernetes.io/service-name": "database"}},
+            "addressType": "IPv4", "ports": [{"name": port["name"], "port": k8s.PORT}],
+            "endpoints": [{"addresses": [server["status"]["podIP"]]}]})
+        url = f"database.{ns}:{k8s.PORT}/"
+        for permissive, refusal in ((False, 0), (True, 503)):
+            self.api.apply(objects.mesh_config(permissive))
+            self.wait_for_answer(client, refusal, url)
+            self.api.apply(objects.mesh_config(permissive, egress=True))
+            self.wait_for_answer(client, 200, url)
+        events = self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")["items"]
+        self.assertTrue([e for e in events if e["regarding"]["name"] == "database"
+                         and "egress is off" in e["note"]], events)
+
     def test_a_retry_sends_failed_requests_again_and_its_conditions_tell(self):
         ns = "patient"
-        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", "server")),
-                       k8s.service(ns, "server"), objects.routes(ns, "all", all={}),
-                       objects.target(ns, "server", "server", [(ns, "client")],
-                                      ("HTTPRouteGroup", "all", ["all"])),
-                       objects.retry(ns, "again", "client", [(ns, "server")]),
-                       *(k8s.deployment(ns, a, account=a) for a in ("client", "server")))
-        self.addCleanup(self.api.delete, "Namespace", None, ns)
-        for name in ("client", "server"):
-            self.wait_until_available(ns, name)
-        client, keys = self.pod_of(ns, "client"), iter(range(1000))
+        client, keys = self.start_clients(ns, "server"), iter(range(1000))
+        self.api.apply(objects.retry(ns, "again", "client", [(ns, "server")]))
 
         def wait_for_tries(wanted):
             def tried():
