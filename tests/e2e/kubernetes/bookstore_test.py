@@ -175,14 +175,15 @@ class BookstoreTest(kubecase.MeshCase):
             "addressType": "IPv4", "ports": [{"name": port["name"], "port": k8s.PORT}],
             "endpoints": [{"addresses": [server["status"]["podIP"]]}]})
         url = f"database.{ns}:{k8s.PORT}/"
+        self.wait_for_answer(client, 0, url)
+        wait_for("an Event tells why", lambda: [
+            e for e in self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")[
+                "items"] if e["regarding"]["name"] == "database" and "egress is off" in e["note"]])
         for permissive, refusal in ((False, 0), (True, 503)):
             self.api.apply(objects.mesh_config(permissive))
             self.wait_for_answer(client, refusal, url)
             self.api.apply(objects.mesh_config(permissive, egress=True))
             self.wait_for_answer(client, 200, url)
-        events = self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")["items"]
-        self.assertTrue([e for e in events if e["regarding"]["name"] == "database"
-                         and "egress is off" in e["note"]], events)
 
     def test_a_retry_sends_failed_requests_again_and_its_conditions_tell(self):
         ns = "patient"
