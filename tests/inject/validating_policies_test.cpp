@@ -19,11 +19,6 @@ constexpr const char* kBackend =
     R"({"backends": [{"name": "web", "port": {"number": 80, "protocol": "http"}},
                      {"name": "api", "port": {"number": 80, "protocol": "http"}}],
         "sources": [{"kind": "IPRange", "name": "10.0.0.0/8"}]})";
-constexpr const char* kRetry =
-    R"({"source": {"kind": "ServiceAccount", "name": "web", "namespace": "shop"},
-        "destinations": [{"kind": "Service", "name": "api", "namespace": "shop"}],
-        "retryPolicy": {"retryOn": "5xx", "perTryTimeout": "1s", "numRetries": 3,
-                        "retryBackoffBaseInterval": "25ms"}})";
 constexpr const char* kSetting = R"({"host": "api.shop.svc.cluster.local"})";
 
 struct Fixture : ValidatorFixture {
@@ -46,7 +41,6 @@ TEST_SUITE("inject::Validator of policies") {
   TEST_CASE_FIXTURE(Fixture, "a policy without effect gets a warning and is not refused") {
     for (const Written& written :
          {Written{kPolicyApi, "Egress", kEgress}, Written{kPolicyApi, "IngressBackend", kBackend},
-          Written{kPolicyApi, "Retry", kRetry},
           Written{kPolicyApi, "UpstreamTrafficSetting", kSetting}}) {
       CAPTURE(written.kind);
       const Verdict verdict = create(written);

@@ -56,6 +56,7 @@ std::map<std::string, Kind> all_kinds() {
   kinds["Denylist"].check = [](const Object& object) {
     return spec::decode_denylist(object).problems;
   };
+  kinds["Retry"].check = [](const Object& object) { return spec::decode_retry(object).problems; };
   for (auto& crd : crds()) {
     const std::string kind(crd.at("spec").at("names").at("kind").as_string());
     REQUIRE(kinds.contains(kind));
