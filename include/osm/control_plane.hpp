@@ -123,9 +123,9 @@ class OSM_API ControlPlane {
   // Thread: any. Blocking: no.
   virtual ControlPlaneStatus status() const = 0;
 
-  // Calls `on_change` whenever the mesh or status().problems may have changed. One call may stand
-  // for several changes. Thread: of the executor, one call at a time; must not block. Lifetime:
-  // until the handle dies.
+  // Calls `on_change` whenever the mesh, status().problems, the connected proxies or what they have
+  // acknowledged may have changed. One call may stand for several changes. Thread: of the executor,
+  // one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(std::function<void()> on_change) = 0;
 
   // Subject of the proxy of `workload`. A certificate request for that proxy must name exactly this

@@ -129,6 +129,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   replica_streams_.opened(key, host);
   classify(stream);
   deps_.registry.register_proxy(view(stream).proxy);
+  progressed_.notify(&key);
   note_serving();
   deps_.runtime.log.info("proxy connected", {{"uuid", key.id.str()},
                                              {"workload", stream.workload->workload.name.str()},

@@ -41,8 +41,8 @@ class ProgressHost {
   // Blocking: no.
   virtual void recall(const std::string& issuer_key_id) = 0;
 
-  // Calls `on_progress` when a proxy may have progressed, refused or disconnected; null: any proxy
-  // may have.
+  // Calls `on_progress` when a proxy may have connected, progressed, refused or disconnected; null:
+  // any proxy may have.
   // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe_progress(
       std::function<void(const model::ProxyKey*)> on_progress) = 0;

@@ -84,6 +84,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                        },
                                    .board = options_.board,
                                    .admits = options_.admits}));
+    progress_ = ads_->subscribe_progress([this](const auto*) { problems_.announce(); });
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(
@@ -243,6 +244,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   std::unique_ptr<ProxyRenewals> renewals_;  // and this
   std::unique_ptr<ads::AdsServer> ads_;
   std::unique_ptr<Receipts> receipts_;
+  Subscription progress_;
 };
 
 }  // namespace

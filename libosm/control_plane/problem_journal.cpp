@@ -55,6 +55,14 @@ void ProblemJournal::trigger() {
   if (!triggered_.exchange(true)) strand_.post([this] { refresh(); });
 }
 
+void ProblemJournal::announce() {
+  if (announced_.exchange(true)) return;
+  strand_.post([this] {
+    announced_ = false;
+    changed_.notify();
+  });
+}
+
 void ProblemJournal::refresh() {
   triggered_ = false;
   std::set<Problem> now;

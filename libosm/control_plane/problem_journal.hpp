@@ -39,8 +39,8 @@ class ProblemJournal {
   // The present problems, ordered, each once. Thread: any. Blocking: no.
   std::vector<Problem> list() const;
 
-  // Calls `on_change` whenever the list or the mesh may have changed. One call may stand for
-  // several changes.
+  // Calls `on_change` whenever the list or the mesh may have changed, and after announce(). One call
+  // may stand for several changes.
   Subscription subscribe(std::function<void()> on_change) {
     return changed_.subscribe(std::move(on_change));
   }
@@ -48,6 +48,8 @@ class ProblemJournal {
   // Reads all sources again. Thread: any. Blocking: no.
   void check_again() { trigger(); }
 
+  // Calls the subscribers; the list is as before. Thread: any. Blocking: no.
+  void announce();
   // Ends all subscriptions; the list can still be read. Idempotent.
   void stop();
 
@@ -61,6 +63,7 @@ class ProblemJournal {
   MetricsSink& metrics_;
   Notifier<> changed_;
   std::atomic<bool> triggered_ = false;  // a refresh() is posted
+  std::atomic<bool> announced_ = false;  // a call of the subscribers is posted
   Strand strand_;
   std::set<Problem> logged_;             // used on the strand; without lines, which edits shift
   std::map<ErrorCode, double> counted_;  // used on the strand

@@ -92,8 +92,8 @@ struct IdentityPolicy {
   }
 };
 
-// How the sidecars of one identity call services, in both modes. Only identities that such a policy
-// names have one.
+// Settings of one identity's sidecars for the services that they call, in both modes. Only
+// identities that such a policy names have one.
 struct ClientPolicy {
   ServiceIdentity identity;
   std::map<ServiceName, RetryPolicy> retries;  // by the dialled service

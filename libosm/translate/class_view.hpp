@@ -25,7 +25,7 @@ struct ClassView {
   // The upstream service of this name; null if the class may not send to it.
   const UpstreamService* find(const ServiceName& service) const;
 
-  // How the class repeats requests to the service; null: it does not.
+  // The retries of the class's requests to the service; null: there are none.
   const RetryPolicy* retry_of(const ServiceName& service) const;
 
   // True if any chain of the outbound listener, or of the inbound one, uses HTTP.

@@ -11,7 +11,7 @@
 
 namespace osm::inline v1 {
 
-// How a sidecar repeats a request. Names and meaning are those of Envoy's RetryPolicy.
+// Number and timing of a request's retries. Names and meaning are those of Envoy's RetryPolicy.
 struct RetryPolicy {
   std::string retry_on;  // Envoy's conditions, separated by commas; not empty
   std::uint32_t num_retries = 0;

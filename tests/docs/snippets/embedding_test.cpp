@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <boost/asio/io_context.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -264,6 +265,26 @@ spec: {})")
     REQUIRE(osm::testing::wait_until([&] { return !mesh.status().problems.empty(); }));
     CHECK(mesh.status().problems.front().object == broken);
     CHECK(osm::testing::wait_until([&] { return told > 0; }));
+  }
+
+  TEST_CASE("a subscriber is told when proxies come and go") {
+    Host host;
+    const auto mesh = osm::ControlPlane::start(host.options()).value();
+    REQUIRE(synced(*mesh));
+    std::atomic<int> told = 0;
+    const auto subscription = mesh->subscribe([&] { ++told; });
+    const auto changes = [&](const auto& change) {
+      const int before = told;
+      change();
+      return osm::testing::wait_until([&] { return told > before; });
+    };
+    const osm::Workload machine = host.machines->list_workloads().front();
+    std::unique_ptr<osm::testing::AdsClient> proxy;
+    CHECK(changes([&] {
+      proxy = osm::testing::AdsClient::join(*mesh, *host.certificates, machine).value();
+      REQUIRE(proxy->fetch(osm::XdsType::kListener).ok());
+    }));
+    CHECK(changes([&] { proxy.reset(); }));
   }
 
   TEST_CASE("a resource hook is tested without an Envoy") {
