@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/guarded.hpp"
+#include "catalog/resolve_limits.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -26,6 +27,12 @@ std::string name_of(const WorkloadProvider& provider, std::size_t position) {
                            return named ? named->id() : "";
                          }).value_or("");
   return id.empty() ? '#' + std::to_string(position + 1) : id;
+}
+
+// True if an object of the kind changed.
+bool changes(const SpecChanges& spec, const GroupKind& kind) {
+  return std::any_of(spec.objects.begin(), spec.objects.end(),
+                     [&](const auto& object) { return object.first.is(kind); });
 }
 
 ObjectKey key_of(const Workload& workload) {
@@ -105,10 +112,8 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 // Result: the accounts that a change denies, or no longer denies.
 std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) {
   std::set<ServiceIdentity> turned;
-  const bool touched =
-      std::any_of(spec.objects.begin(), spec.objects.end(),
-                  [](const auto& object) { return object.first.is(kinds::kDenylist); });
-  Denials fresh = touched ? denials_of(spec_.objects().policies) : *next_.denied;
+  Denials fresh =
+      changes(spec, kinds::kDenylist) ? denials_of(spec_.objects().policies) : *next_.denied;
   if (fresh == *next_.denied) return turned;
   for (const auto& [account, denial] : fresh.accounts)
     if (!next_.denied->accounts.contains(account)) turned.insert(account);
@@ -180,7 +185,7 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
 
 void MeshBuilder::refresh_services(const SpecChanges& spec,
                                    const std::set<ServiceName>& endpoints) {
-  bool differ = spec.splits;
+  bool differ = spec.splits || changes(spec, kinds::kUpstreamTrafficSetting);
   std::set<ServiceName> concerned = spec.services;
   concerned.insert(endpoints.begin(), endpoints.end());
   for (const ServiceName& name : concerned) {
@@ -199,6 +204,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec,
 
   SettledServices settled = settle_services(drafts_, spec_.objects().splits);
   service_problems_ = std::move(settled.problems);
+  limit_problems_ = resolve_limits(spec_.objects().policies, settled.services);
   TableEdit edit(next_.services);
   edit.replace_all(std::move(settled.services));
   next_.changes.services = edit.finish();
@@ -273,10 +279,8 @@ void MeshBuilder::refresh_permissive() {
 }
 
 void MeshBuilder::refresh_clients(const SpecChanges& spec) {
-  const bool touched =
-      std::any_of(spec.objects.begin(), spec.objects.end(),
-                  [](const auto& object) { return object.first.is(kinds::kRetry); });
-  if (!touched && !next_.changes.everything && next_.changes.services.empty()) return;
+  if (!changes(spec, kinds::kRetry) && !next_.changes.everything && next_.changes.services.empty())
+    return;
   ResolvedClients resolved =
       resolve_clients(spec_.objects().policies, next_.services, next_.config.proxy.retries);
   client_problems_ = std::move(resolved.problems);
@@ -332,6 +336,7 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
     all.insert(all.end(), some.begin(), some.end());
   };
   add(service_problems_);
+  add(limit_problems_);
   add(entry_problems_);
   add(client_problems_);
   add(provider_problems_);

@@ -113,6 +113,7 @@ class MeshBuilder {
   WorkloadClaims claims_;  // by the last good answers
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
+  std::vector<Problem> limit_problems_;
   std::vector<Problem> entry_problems_;     // of settled entries
   std::vector<Problem> client_problems_;    // of Retries
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw

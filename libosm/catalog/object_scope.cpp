@@ -57,7 +57,13 @@ class ScopeFinder {
     if (!policy) return;
     scope_.everything = policy->reach.everything;
     scope_.identities = policy->reach.accounts;
-    for (const ServiceName& service : policy->reach.services) add_service(service);
+    for (const ServiceName& service : policy->reach.services) {
+      add_service(service);
+      // Backends serve the apex's host names.
+      if (const auto entry = snapshot_.services.find(service); entry && entry->split)
+        for (const WeightedCluster& backend : *entry->split)
+          scope_.services.insert(backend.service);
+    }
   }
 
   // Adds the sources and destinations of targets with such a rule.

@@ -39,8 +39,8 @@ class ProblemJournal {
   // The present problems, ordered, each once. Thread: any. Blocking: no.
   std::vector<Problem> list() const;
 
-  // Calls `on_change` whenever the list or the mesh may have changed, and after announce(). One call
-  // may stand for several changes.
+  // Calls `on_change` whenever the list or the mesh may have changed, and after announce(). One
+  // call may stand for several changes.
   Subscription subscribe(std::function<void()> on_change) {
     return changed_.subscribe(std::move(on_change));
   }

@@ -151,7 +151,7 @@ class MeshValidator final : public Validator {
     std::vector<Problem> problems =
         kind->check != nullptr ? kind->check(object) : kind->decode(object).problems;
     add_conflicts(object, problems);
-    if (!kind->obeyed) add_claim_conflicts(object, problems);
+    add_claim_conflicts(object, problems);
     add_root_conflicts(request, problems);
     AdmissionResponse response;
     std::vector<Problem> refusals;
@@ -263,14 +263,13 @@ class MeshValidator final : public Validator {
   // they are few.
   void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
     if (store_ == nullptr) return;
-    const auto policy = spec::decode_policy(object).value;
-    if (!policy || policy->claims.empty()) return;
+    const auto claims = spec::claims_of(object);
+    if (claims.empty()) return;
     for (const auto& stored : store_->list(object.key.group_kind())) {
       if (stored->key.ns != object.key.ns || stored->key == object.key) continue;
-      const auto other = spec::decode_policy(*stored).value;
-      if (!other) continue;
-      for (const auto& claim : policy->claims)
-        if (std::ranges::any_of(other->claims,
+      const auto others = spec::claims_of(*stored);
+      for (const auto& claim : claims)
+        if (std::ranges::any_of(others,
                                 [&](const auto& theirs) { return theirs.what == claim.what; }))
           problems.push_back(spec::duplicate_claim(object.key, claim, stored->key));
     }

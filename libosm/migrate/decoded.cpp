@@ -78,7 +78,9 @@ bool is_same(const Mesh& mesh, const Object& object, const Problem& problem) {
 }
 
 bool decides_access(const Mesh& mesh, const ObjectKey& key) {
-  if (key.is(kinds::kTrafficSplit) || key.is(kinds::kRetry)) return false;
+  if (key.is(kinds::kTrafficSplit) || key.is(kinds::kRetry) ||
+      key.is(kinds::kUpstreamTrafficSetting))
+    return false;
   const bool smi =
       key.is(kinds::kTrafficTarget) || key.is(kinds::kHttpRouteGroup) || key.is(kinds::kTcpRoute);
   return !smi || !mesh.before.permissive;

@@ -1,6 +1,4 @@
-// OSM's own policies of kinds that libosm checks and stores, and that nothing obeys.
-#include <set>
-
+// OSM's own policies: kinds that nothing obeys here, and host names of limits.
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
 #include "osm/values/service.hpp"
@@ -9,17 +7,6 @@ namespace osm::inline v1::migrate {
 namespace {
 
 namespace json = boost::json;
-
-// The UpstreamTrafficSettings that Egresses name.
-std::set<ObjectKey> settings_of_egress(const Mesh& mesh) {
-  std::set<ObjectKey> out;
-  for (const auto& [key, object] : mesh.objects)
-    if (key.is(kinds::kEgress))
-      for (const json::value& match : list_at(map_at(*object->document, "spec"), "matches"))
-        if (text_at(match, "kind") == kinds::kUpstreamTrafficSetting.kind)
-          out.insert({kinds::kUpstreamTrafficSetting, key.ns, text_at(match, "name")});
-  return out;
-}
 
 Finding egress_finding(const Mesh& mesh, const Object& egress) {
   Finding finding{.verdict = Verdict::kNothing,
@@ -61,40 +48,34 @@ Finding ingress_finding() {
               "openservicemesh.io/inbound-port-exclusion-list: then everybody may call it."};
 }
 
-Finding setting_finding(const Object& setting) {
-  const auto& spec = map_at(*setting.document, "spec");
-  bool limits = !map_at(spec, "rateLimit").empty();
-  for (const json::value& route : list_at(spec, "httpRoutes"))
-    limits = limits || !map_at(route, "rateLimit").empty();
-  if (!limits)
-    return {.verdict = Verdict::kNothing,
-            .field = "spec.connectionSettings",
-            .reason = "no sidecar follows an UpstreamTrafficSetting: Envoy's limits are in force",
-            .remedy = "Delete the object."};
-  return {.verdict = Verdict::kNothing,
-          .access = Access::kAllowed,
-          .field = member(spec, "rateLimit") != nullptr ? "spec.rateLimit" : "spec.httpRoutes",
+// OSM v1.2 found a setting by the full name of a Service only, and here every form counts.
+bool has_short_host(const Object& setting) {
+  const std::string host = text_at(map_at(*setting.document, "spec"), "host");
+  const std::string ns = "." + setting.key.ns;
+  return host.ends_with(ns) || host.ends_with(ns + ".svc");
+}
+
+Finding short_host_finding() {
+  return {.verdict = Verdict::kMore,
+          .access = Access::kRefused,
+          .field = "spec.host",
           .reason =
-              "no sidecar follows an UpstreamTrafficSetting: requests and connections above "
-              "the rate limit are allowed",
-          .remedy = "Limit rates in the application or at a gateway, and delete the object."};
+              "the Service is limited: OSM v1.2 found it by the form "
+              "<name>.<namespace>.svc.cluster.local only, so nothing was limited",
+          .remedy = "Delete the object, or write the full host name if the limits are meant."};
 }
 
 }  // namespace
 
 void compare_policies(const Mesh& mesh, Differences& out) {
-  const auto of_egress = settings_of_egress(mesh);
   for (const auto& [key, object] : mesh.objects) {
     const spec::Kind* kind = known_kind(*object);
+    if (key.is(kinds::kUpstreamTrafficSetting) && has_short_host(*object))
+      out.add(*object, short_host_finding());
     if (kind == nullptr || kind->obeyed) continue;
     if (key.is(kinds::kEgress) && mesh.before.egress_policy)
       out.add(*object, egress_finding(mesh, *object));
     if (key.is(kinds::kIngressBackend)) out.add(*object, ingress_finding());
-    // OSM v1.2 found a setting by the full host name of a Service, or by an Egress.
-    const std::string host = text_at(map_at(*object->document, "spec"), "host");
-    if (key.is(kinds::kUpstreamTrafficSetting) &&
-        (host.ends_with("." + key.ns + ".svc.cluster.local") || of_egress.contains(key)))
-      out.add(*object, setting_finding(*object));
   }
 }
 

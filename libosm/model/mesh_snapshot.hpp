@@ -22,6 +22,7 @@
 #include "osm/values/retry.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/traffic_policy.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
 #include "osm/values/workload.hpp"
 
 namespace osm::inline v1::model {
@@ -51,6 +52,7 @@ struct ServiceEntry {
   // none has a weight.
   std::optional<std::vector<WeightedCluster>> split;
   std::vector<ServiceName> apexes;  // apexes that split to this service, ordered
+  std::optional<UpstreamLimits> limits;
 
   const ServiceName& key() const { return name; }
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;

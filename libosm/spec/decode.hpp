@@ -51,6 +51,12 @@ Decoded<CheckedPolicy> decode_policy(const Object& object);
 DecodedPolicy decode_denylist(const Object& object);
 // Decodes a Retry. An invalid destination is left out.
 DecodedPolicy decode_retry(const Object& object);
+// Decodes an UpstreamTrafficSetting.
+DecodedPolicy decode_upstream_traffic_setting(const Object& object);
+
+// What no second object of the kind and namespace may claim: backends of an IngressBackend, the
+// Service of an UpstreamTrafficSetting. Empty for an invalid object.
+std::vector<CheckedPolicy::Claim> claims_of(const Object& object);
 
 // The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,

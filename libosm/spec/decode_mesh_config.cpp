@@ -11,28 +11,15 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostPathBytes = 1024;
 
-struct DurationRule {
-  milliseconds least, most;
-  std::string_view text;
-};
 constexpr DurationRule kValidity{std::chrono::seconds(10), std::chrono::hours(24 * 365 * 10),
-                                 "must be a duration from 10s to 87600h, such as 48h or 1h30m"};
+                                 "from 10s to 87600h, such as 48h or 1h30m"};
 constexpr DurationRule kTimeout{milliseconds(1), std::chrono::minutes(1),
-                                "must be a duration from 1ms to 1m, such as 500ms or 1s"};
+                                "from 1ms to 1m, such as 500ms or 1s"};
 
 template <class Duration>
 void read_duration(const Field& field, const DurationRule& rule, Duration& duration) {
-  const auto text = field.text();
-  if (!text) return;
-  const auto seconds = seconds_of(*text);
-  const auto bound = [](milliseconds limit) {
-    return std::chrono::duration<double>(limit).count();
-  };
-  if (!seconds || *seconds < bound(rule.least) || *seconds > bound(rule.most)) {
-    field.refuse(std::string(rule.text));
-    return;
-  }
-  duration = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
+  if (const auto read = duration_of(field, rule))
+    duration = std::chrono::duration_cast<Duration>(*read);
 }
 
 void read_key(const Field& certificate, MeshConfig& config) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "osm/values/upstream_traffic_setting.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -154,9 +155,19 @@ Decoded<CheckedPolicy> decode_policy(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (object.key.is(kinds::kEgress)) policy = check_egress(spec);
   if (object.key.is(kinds::kIngressBackend)) policy = check_ingress_backend(spec);
-  if (object.key.is(kinds::kUpstreamTrafficSetting)) policy = check_upstream_traffic_setting(spec);
   if (reader.findings().valid()) reader.findings().note("", why_unobeyed(object.key));
   return std::move(reader).finish(std::move(policy));
+}
+
+std::vector<CheckedPolicy::Claim> claims_of(const Object& object) {
+  if (object.key.is(kinds::kUpstreamTrafficSetting)) {
+    const auto policy = decode_upstream_traffic_setting(object).value;
+    if (!policy) return {};
+    return {{"spec.host", "Service " + policy->get<UpstreamTrafficSetting>()->service.str()}};
+  }
+  if (!object.key.is(kinds::kIngressBackend)) return {};
+  const auto policy = decode_policy(object).value;
+  return policy ? policy->claims : std::vector<CheckedPolicy::Claim>();
 }
 
 Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,

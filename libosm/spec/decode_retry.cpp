@@ -10,7 +10,8 @@ namespace osm::inline v1::spec {
 namespace {
 
 constexpr std::int64_t kMostRetries = 1024;
-constexpr std::chrono::hours kLongest{1};
+constexpr DurationRule kTime{std::chrono::milliseconds(1), std::chrono::hours(1),
+                             "from 1ms to 1h, such as 25ms or 1s"};
 
 // Envoy's retry conditions, separated by commas.
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
@@ -36,17 +37,8 @@ std::string retry_on_of(const Field& field) {
   return text;
 }
 
-std::chrono::milliseconds duration_of(const Field& field) {
-  using namespace std::chrono;
-  const auto text = field.required().text();
-  if (!text) return {};
-  const auto seconds = seconds_of(*text);
-  const auto rounded = [&] { return duration_cast<milliseconds>(duration<double>(*seconds)); };
-  if (!seconds || *seconds > duration<double>(kLongest).count() || rounded() < 1ms) {
-    field.refuse("must be a duration from 1ms to 1h, such as 25ms or 1s");
-    return {};
-  }
-  return rounded();
+std::chrono::milliseconds required_time(const Field& field) {
+  return duration_of(field.required(), kTime).value_or(std::chrono::milliseconds(0));
 }
 
 RetryPolicy retry_policy_of(const Field& field) {
@@ -54,10 +46,10 @@ RetryPolicy retry_policy_of(const Field& field) {
   if (!field.required_map({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"}))
     return policy;
   policy.retry_on = retry_on_of(field["retryOn"]);
-  policy.per_try_timeout = duration_of(field["perTryTimeout"]);
+  policy.per_try_timeout = required_time(field["perTryTimeout"]);
   policy.num_retries = static_cast<std::uint32_t>(
       field["numRetries"].required().integer(0, kMostRetries).value_or(0));
-  policy.back_off_base_interval = duration_of(field["retryBackoffBaseInterval"]);
+  policy.back_off_base_interval = required_time(field["retryBackoffBaseInterval"]);
   return policy;
 }
 

@@ -113,10 +113,18 @@ std::optional<double> seconds_of(std::string_view text) {
   return sum;
 }
 
-void check_duration(const Field& field) {
+std::optional<std::chrono::milliseconds> duration_of(const Field& field, const DurationRule& rule) {
+  using std::chrono::duration;
   const auto text = field.text();
-  if (text && seconds_of(*text).value_or(0) <= 0)
-    field.refuse("must be a duration above 0, such as 25ms or 1s");
+  if (!text) return std::nullopt;
+  const auto seconds = seconds_of(*text);
+  const auto bound = [](std::chrono::milliseconds limit) {
+    return duration<double>(limit).count();
+  };
+  if (seconds && *seconds >= bound(rule.least) && *seconds <= bound(rule.most))
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration<double>(*seconds));
+  field.refuse("must be a duration " + std::string(rule.text));
+  return std::nullopt;
 }
 
 bool consists_of(std::string_view text, std::string_view marks) {

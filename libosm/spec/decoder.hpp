@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/json/value.hpp>
+#include <chrono>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -71,8 +72,12 @@ T choice_of(const Field& field, std::initializer_list<std::pair<std::string_view
 // Parses Go's duration text: "48h", "1h30m", "1.5h". Nullopt: invalid or negative.
 // https://pkg.go.dev/time#ParseDuration
 std::optional<double> seconds_of(std::string_view text);
-// Refuses all but durations above 0.
-void check_duration(const Field& field);
+struct DurationRule {
+  std::chrono::milliseconds least{}, most{};
+  std::string_view text;  // "from 1ms to 1m, such as 500ms"
+};
+// The duration in `field`; nullopt if it is absent or refused: "must be a duration <text>".
+std::optional<std::chrono::milliseconds> duration_of(const Field& field, const DurationRule& rule);
 // True if the text consists of ASCII letters, digits and `marks`.
 bool consists_of(std::string_view text, std::string_view marks);
 // An IP address or a DNS name.
@@ -87,9 +92,7 @@ inline constexpr int kMaxObjectProgram = 50'000;
 // cost, since finding that out takes time.
 void check_regex(const Field& field, const std::string& regex, int& cost);
 
-// Parts of other files: of decode_policy(), and of decode_mesh_config() the sections that affect
-// sidecars.
-CheckedPolicy check_upstream_traffic_setting(const Field& spec);
+// Parts of decode_mesh_config() in another file: the sections that affect sidecars.
 SidecarConfig sidecar_of(const Field& sidecar);         // spec.sidecar
 TlsSettings tls_settings_of(const Field& sidecar);      // the TLS fields of spec.sidecar
 TrafficExclusions exclusions_of(const Field& traffic);  // spec.traffic

@@ -229,7 +229,14 @@ std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
   std::set<ServiceName> services;
   const auto upstreams = snapshot.upstreams_of(proxy_class.identity);
   for (const model::Upstream& upstream : *upstreams) services.insert(upstream.service);
-  for (const MeshService& port : proxy_class.own_ports) services.insert(port.name);
+  const auto add_served = [&](const std::vector<ServedPort>& ports) {
+    for (const ServedPort& served : ports) {
+      services.insert(served.port.name);
+      services.insert(served.apexes.begin(), served.apexes.end());  // their limits
+    }
+  };
+  add_served(served_ports(snapshot, proxy_class.own_ports));
+  add_served(proxy_class.leaving);
   return {services.begin(), services.end()};
 }
 

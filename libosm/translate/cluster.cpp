@@ -45,8 +45,12 @@ void set_protocol(cluster::Cluster& out, const HttpProtocolOptions& options) {
 }
 
 // Uses the downstream protocol upstream: HTTP/1.1, HTTP/2 and gRPC pass unchanged.
-void set_http(cluster::Cluster& out) {
+void set_http(cluster::Cluster& out, const ConnectionSettings& limits = {}) {
   HttpProtocolOptions options;
+  if (limits.max_requests_per_connection)
+    options.mutable_common_http_protocol_options()
+        ->mutable_max_requests_per_connection()
+        ->set_value(*limits.max_requests_per_connection);
   auto& same = *options.mutable_use_downstream_protocol_config();
   same.mutable_http_protocol_options();
   same.mutable_http2_protocol_options();
@@ -54,14 +58,16 @@ void set_http(cluster::Cluster& out) {
 }
 
 // Envoy's default limit of 1024 would cut busy services. Limits are the operator's decision.
-void set_no_limits(cluster::Cluster& out) {
+void set_limits(cluster::Cluster& out, const ConnectionSettings& limits = {}) {
   constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
   auto& threshold = *out.mutable_circuit_breakers()->add_thresholds();
-  threshold.mutable_max_connections()->set_value(kMax);
-  threshold.mutable_max_pending_requests()->set_value(kMax);
-  threshold.mutable_max_requests()->set_value(kMax);
-  threshold.mutable_max_retries()->set_value(kMax);
+  threshold.mutable_max_connections()->set_value(limits.max_connections.value_or(kMax));
+  threshold.mutable_max_pending_requests()->set_value(limits.max_pending_requests.value_or(kMax));
+  threshold.mutable_max_requests()->set_value(limits.max_requests.value_or(kMax));
+  threshold.mutable_max_retries()->set_value(limits.max_retries.value_or(kMax));
   threshold.set_track_remaining(true);
+  if (limits.connect_timeout)
+    set_milliseconds(*out.mutable_connect_timeout(), limits.connect_timeout->count());
 }
 
 enum class Reach {
@@ -100,9 +106,10 @@ struct UpstreamClusterValues {
   Reach reach = Reach::kAnyEndpoint;
   Port target_port{};   // kDialledOnTarget only
   bool probed = false;  // HTTP and kAnyEndpoint only
+  ConnectionSettings limits{};
 
   auto fields() const {
-    return std::tie(domains, tls, service, http, identities, reach, target_port, probed);
+    return std::tie(domains, tls, service, http, identities, reach, target_port, probed, limits);
   }
 
   Encoding encode(const std::string& name) const {
@@ -122,8 +129,8 @@ struct UpstreamClusterValues {
     if (reach == Reach::kDialledOnTarget)
       out.mutable_original_dst_lb_config()->mutable_upstream_port_override()->set_value(
           number(target_port));
-    set_no_limits(out);
-    if (http) set_http(out);
+    set_limits(out, limits);
+    if (http) set_http(out, limits);
     if (probed) set_probes(out, service_fqdn(service));
     out.mutable_transport_socket()->set_name(name);
     *out.mutable_transport_socket()->mutable_typed_config() =
@@ -145,7 +152,7 @@ struct LocalClusterValues {
   Encoding encode(const std::string& name) const {
     // A literal address needs no resolver.
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
-    set_no_limits(out);
+    set_limits(out);
     if (http) set_http(out);
     out.mutable_load_assignment()->set_cluster_name(name);
     set_endpoint(out, "127.0.0.1", target_port);
@@ -162,7 +169,7 @@ struct PassthroughClusterValues {
 
   Encoding encode(const std::string& name) const {
     auto out = cluster_of(name, cluster::Cluster::ORIGINAL_DST, cluster::Cluster::CLUSTER_PROVIDED);
-    set_no_limits(out);
+    set_limits(out);
     return {deterministic_bytes(pack_any(out)), {}};
   }
 };
@@ -197,7 +204,7 @@ struct OutsideClusterValues {
 
   // Removes request limits, and detects a server that stopped answering.
   static void set_grpc(cluster::Cluster& out) {
-    set_no_limits(out);
+    set_limits(out);
     HttpProtocolOptions options;
     auto& keepalive = *options.mutable_explicit_http_config()
                            ->mutable_http2_protocol_options()
@@ -230,14 +237,16 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
   const ProxySettings& settings = view.snapshot.config.proxy;
   std::map<std::string, UpstreamClusterValues> clusters;
   const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
-    const UpstreamClusterValues fresh{view.snapshot.accepted_domains,
-                                      settings.tls,
-                                      entry->name,
-                                      false,
-                                      entry->identities,
-                                      reach,
-                                      {},
-                                      false};
+    const UpstreamClusterValues fresh{
+        view.snapshot.accepted_domains,
+        settings.tls,
+        entry->name,
+        false,
+        entry->identities,
+        reach,
+        {},
+        false,
+        entry->limits ? entry->limits->connections : ConnectionSettings()};
     auto& values = clusters.try_emplace(name, fresh).first->second;
     values.http |= is_http(port.protocol);
     values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks;

@@ -8,6 +8,7 @@
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "translate/access_log.hpp"
 #include "translate/class_view.hpp"
+#include "translate/limits.hpp"
 #include "translate/pack_any.hpp"
 
 namespace osm::inline v1::translate {
@@ -79,8 +80,7 @@ void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& autho
   ext_authz::ExtAuthz check;
   auto& service = *check.mutable_grpc_service();
   service.mutable_envoy_grpc()->set_cluster_name(kAuthorizationCluster);
-  service.mutable_timeout()->set_seconds(authorizer.timeout / 1000);
-  service.mutable_timeout()->set_nanos(static_cast<int>(authorizer.timeout % 1000) * 1'000'000);
+  set_milliseconds(*service.mutable_timeout(), authorizer.timeout);
   check.set_transport_api_version(core::ApiVersion::V3);
   check.set_stat_prefix(authorizer.stat_prefix);
   check.set_failure_mode_allow(authorizer.failure_mode_allow);
@@ -140,6 +140,7 @@ envoy::config::listener::v3::Filter inbound_http_manager(const std::string& rout
   out.mutable_set_current_client_cert_details()->set_uri(true);
   if (settings.answers_probes) add_probe_answer(out);
   add_closed_rbac(out);
+  add_open_rate_limit(out);  // after RBAC: refused requests consume nothing
   if (settings.authorizer) add_authorizer(out, *settings.authorizer, protocol);
   add_router(out);
   return filter_of(out);

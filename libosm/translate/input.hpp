@@ -13,6 +13,8 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/pfr/core.hpp>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "osm/values/upstream_traffic_setting.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::translate {
@@ -57,6 +60,25 @@ template <class T>
   requires requires(const T& value) { value.fields(); }
 void feed(DigestBuilder& digest, const T& value);
 
+// The values of a policy, member by member.
+template <class T>
+concept Limits = std::is_same_v<T, ConnectionSettings> || std::is_same_v<T, LocalRateLimit> ||
+                 std::is_same_v<T, HttpLocalRateLimit> || std::is_same_v<T, HttpRouteRateLimit>;
+
+template <Limits T>
+void feed(DigestBuilder& digest, const T& value);
+
+template <class Rep, class Period>
+void feed(DigestBuilder& digest, std::chrono::duration<Rep, Period> value) {
+  digest.add(static_cast<std::uint64_t>(value.count()));
+}
+
+template <class A, class B>
+void feed(DigestBuilder& digest, const std::pair<A, B>& pair) {
+  feed(digest, pair.first);
+  feed(digest, pair.second);
+}
+
 template <class T>
 void feed(DigestBuilder& digest, const std::optional<T>& value) {
   digest.add(static_cast<std::uint64_t>(value.has_value()));
@@ -67,6 +89,11 @@ template <class T>
 void feed(DigestBuilder& digest, const std::vector<T>& values) {
   digest.add(static_cast<std::uint64_t>(values.size()));
   for (const T& value : values) feed(digest, value);
+}
+
+template <Limits T>
+void feed(DigestBuilder& digest, const T& value) {
+  boost::pfr::for_each_field(value, [&](const auto& field) { feed(digest, field); });
 }
 
 inline void feed(DigestBuilder& digest, const smi::HttpMatch& match) {

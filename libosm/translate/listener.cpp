@@ -12,6 +12,7 @@
 #include "translate/class_view.hpp"
 #include "translate/http_manager.hpp"
 #include "translate/input.hpp"
+#include "translate/limits.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/rbac.hpp"
 #include "translate/tls.hpp"
@@ -239,10 +240,11 @@ struct InboundChain {
   // HTTP: its routes deny requests, and this ends open streams. The chain changes with it, so that
   // all its connections drain.
   std::vector<ServiceIdentity> denied{};
+  std::optional<LocalRateLimit> limit{};
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
   auto fields() const {
-    return std::tie(service, target_port, protocol, authorization, routes, paths, denied);
+    return std::tie(service, target_port, protocol, authorization, routes, paths, denied, limit);
   }
 };
 
@@ -292,6 +294,7 @@ struct InboundListenerValues {
     if (is_http(chain.protocol)) {
       if (!chain.denied.empty())
         *filter_chain.add_filters() = network_rbac(rbac_denials(allowed_domains, chain.denied));
+      add_limit(chain, filter_chain);
       *filter_chain.add_filters() =
           inbound_http_manager(chain.routes, chain.protocol, chain.paths, http);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
@@ -302,9 +305,14 @@ struct InboundListenerValues {
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
     const std::string cluster = served.local_cluster_name().str();
     *filter_chain.add_filters() = network_rbac(rbac_rules(chain.authorization));
+    add_limit(chain, filter_chain);
     *filter_chain.add_filters() =
         tcp_proxy("inbound-mesh-tcp-proxy." + cluster, {{cluster}}, Direction::kInbound);
     encoding.references.push_back({XdsType::kCluster, cluster});
+  }
+
+  static void add_limit(const InboundChain& chain, listener::FilterChain& out) {
+    if (chain.limit) *out.add_filters() = connection_rate_limit(chain.name(), *chain.limit);
   }
 };
 
@@ -322,6 +330,8 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
       continue;
     }
     at->second = {own.name, own.target_port, own.protocol, {}, {}, {}, {}};
+    if (const auto entry = view.snapshot.services.find(own.name); entry && entry->limits)
+      at->second.limit = entry->limits->tcp;
     if (is_http(own.protocol)) {
       at->second.routes = inbound_route_name(served);
       at->second.denied = denied;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <google/protobuf/any.pb.h>
+#include <google/protobuf/duration.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/message.h>
 
+#include <cstdint>
 #include <string>
 
 namespace osm::inline v1::translate {
@@ -28,6 +30,11 @@ inline google::protobuf::Any pack_any(const google::protobuf::Message& message) 
   any.set_type_url("type.googleapis.com/" + message.GetTypeName());
   any.set_value(deterministic_bytes(message));
   return any;
+}
+
+inline void set_milliseconds(google::protobuf::Duration& out, std::int64_t milliseconds) {
+  out.set_seconds(milliseconds / 1000);
+  out.set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
 }
 
 // Sets the name and the configuration of a filter, a log or another extension.

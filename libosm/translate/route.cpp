@@ -10,6 +10,7 @@
 #include "translate/class_view.hpp"
 #include "translate/http_manager.hpp"
 #include "translate/input.hpp"
+#include "translate/limits.hpp"
 #include "translate/matchers.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/rbac.hpp"
@@ -80,11 +81,6 @@ struct OutboundHost {
 
   auto fields() const { return std::tie(service, short_names, destinations, retries); }
 };
-
-void set_milliseconds(google::protobuf::Duration& out, std::int64_t milliseconds) {
-  out.set_seconds(milliseconds / 1000);
-  out.set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
-}
 
 // The longest pause is Envoy's own: ten times the base interval.
 void set_retries(route::RouteAction& action, const std::optional<Retries>& retries) {
@@ -214,8 +210,12 @@ struct InboundHost {
   std::vector<Port> ports;
   std::string cluster;
   bool checks_paths = true;  // false: HttpPaths::kUnchecked
+  std::optional<HttpLocalRateLimit> limit{};
+  std::vector<HttpRouteRateLimit> path_limits{};
 
-  auto fields() const { return std::tie(service, ports, cluster, checks_paths); }
+  auto fields() const {
+    return std::tie(service, ports, cluster, checks_paths, limit, path_limits);
+  }
 };
 
 // Key of one Envoy route. Routes cannot match alternatives, so every method gets its own route.
@@ -257,6 +257,14 @@ route::Route inbound_route(const RouteKey& key, const std::string& cluster) {
   return out;
 }
 
+// One route of a path that has its own limit, whatever else policies match: RBAC authorizes, and
+// copies for each of their matches would have a bucket each.
+route::Route limited_route(const HttpRouteRateLimit& path, const std::string& cluster) {
+  route::Route out = inbound_route({path.path_regex, "", {}}, cluster);
+  (*out.mutable_typed_per_filter_config())[kHttpRateLimitFilter] = request_rate_limit(path.limit);
+  return out;
+}
+
 // Requests without any policy get 404. RBAC is off on this one route, which answers by itself and
 // leads nowhere; otherwise the virtual host's rules would turn the answer into 403.
 route::Route not_found_route() {
@@ -293,10 +301,19 @@ struct InboundRouteValues {
         out.add_domains("*");
       else if (!claim_domains(taken, hostnames(host.service, host.ports, true), out))
         continue;
+      if (!keys.empty())
+        for (const HttpRouteRateLimit& path : host.path_limits)
+          *out.add_routes() = limited_route(path, host.cluster);
       for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host.cluster);
       *out.add_routes() = not_found_route();
       (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] =
           host.checks_paths ? checked : rbac(MatchedPaths::kAny);
+      if (host.limit) {
+        (*out.mutable_typed_per_filter_config())[kHttpRateLimitFilter] =
+            request_rate_limit(*host.limit);
+        auto& not_found = *out.mutable_routes(out.routes_size() - 1);
+        (*not_found.mutable_typed_per_filter_config())[kHttpRateLimitFilter] = no_rate_limit();
+      }
       clusters.insert(host.cluster);
       *configuration.add_virtual_hosts() = std::move(out);
     }
@@ -321,6 +338,14 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
 }
 
+// The limits of the Service that the host names: of an apex its own, whichever backend serves it.
+void set_limits(const ClassView& view, InboundHost& host) {
+  const auto entry = view.snapshot.services.find(host.service);
+  if (!entry || !entry->limits) return;
+  host.limit = entry->limits->http;
+  host.path_limits = entry->limits->paths;
+}
+
 void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   std::map<Port, std::map<ServiceName, InboundHost>> by_target;
   for (const ServedPort& served : view.served) {
@@ -329,6 +354,7 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
     const bool checks_paths = served.http_paths != HttpPaths::kUnchecked;
     if (served.headless) {
       InboundHost host{own.name, {}, own.local_cluster_name().str(), checks_paths};
+      set_limits(view, host);
       inputs.push_back(make_input(
           inbound_route_name(served),
           InboundRouteValues{{std::move(host)}, http_authorization(view, own.target_port), true}));
@@ -340,7 +366,10 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   }
   for (auto& [target, hosts] : by_target) {
     InboundRouteValues values{{}, http_authorization(view, target), false};
-    for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
+    for (auto& [service, host] : hosts) {
+      set_limits(view, host);
+      values.hosts.push_back(std::move(host));
+    }
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }
 }

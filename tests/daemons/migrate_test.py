@@ -291,26 +291,18 @@ class Migrate(DaemonTest):
         inside = retry.replace("namespace: outside", "namespace: shop")
         self.assertEqual(self.found(inside, edit=obeyed, code=0), [])
 
-    def test_a_rate_limit_that_is_gone_allows_more(self):
+    def test_limits_are_obeyed_as_before(self):
         setting = """
             apiVersion: policy.openservicemesh.io/v1alpha1
             kind: UpstreamTrafficSetting
             metadata: {name: api, namespace: shop}
-            spec: {host: %s, %s}
+            spec: {host: %s, rateLimit: {local: {http: {requests: 3, unit: minute}}}}
             """
-        name = "UpstreamTrafficSetting shop/api"
-        full = "api.shop.svc.cluster.local"
-        limit = "rateLimit: {local: {http: {requests: 3, unit: minute}}}"
-        route = "httpRoutes: [{path: /x, rateLimit: {local: {requests: 1, unit: second}}}]"
-        connections = "connectionSettings: {tcp: {maxConnections: 5}}"
-        for content, access, field, code in ((limit, "allowed", "spec.rateLimit", 1),
-                                             (route, "allowed", "spec.httpRoutes", 1),
-                                             (connections, "same", "spec.connectionSettings", 0)):
-            with self.subTest(content):
-                self.assertEqual(self.found(setting % (full, content), code=code),
-                                 [(name, "nothing", access, field)])
-        with self.subTest("OSM v1.2 found it by the full name only"):
-            self.assertEqual(self.found(setting % ("api", limit), code=0), [])
+        self.assertEqual(self.found(setting % "api.shop.svc.cluster.local", code=0), [])
+        with self.subTest("OSM v1.2 found it by the full name only, so it limited nothing"):
+            self.assertEqual(self.found(setting % "api.shop", code=1),
+                             [("UpstreamTrafficSetting shop/api", "more", "refused", "spec.host")])
+            self.assertEqual(self.found(setting % "api", code=0), [])
 
     # ---- access
 

@@ -384,7 +384,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(problems, unobeyed)
         kinds = {p["object"].split()[0] for p in unobeyed}
         self.assertEqual(len(unobeyed), len(kinds))
-        self.assertEqual(kinds, {"Egress", "IngressBackend", "UpstreamTrafficSetting"})
+        self.assertEqual(kinds, {"Egress", "IngressBackend"})
         listed = (ROOT / LIMITATIONS).read_text()
         for kind in kinds:
             self.assertIn(f"| `{kind}` objects |", listed)

@@ -39,9 +39,8 @@ struct Fixture : ValidatorFixture {
 
 TEST_SUITE("inject::Validator of policies") {
   TEST_CASE_FIXTURE(Fixture, "a policy without effect gets a warning and is not refused") {
-    for (const Written& written :
-         {Written{kPolicyApi, "Egress", kEgress}, Written{kPolicyApi, "IngressBackend", kBackend},
-          Written{kPolicyApi, "UpstreamTrafficSetting", kSetting}}) {
+    for (const Written& written : {Written{kPolicyApi, "Egress", kEgress},
+                                   Written{kPolicyApi, "IngressBackend", kBackend}}) {
       CAPTURE(written.kind);
       const Verdict verdict = create(written);
       CHECK_MESSAGE(verdict.allowed, verdict.message);
@@ -86,7 +85,12 @@ TEST_SUITE("inject::Validator of policies") {
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", R"({"host": "web.shop.svc"})", "second"})
               .allowed);
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "first"}).allowed);
-    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second", "other"}).allowed);
+    const char* const short_form = R"({"host": "api.shop"})";
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", short_form, "second"}).fields ==
+          Fields{"spec.host"});
+    const Verdict other =
+        create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "first", "other"});
+    CHECK(other.message.find("own namespace, other") != std::string::npos);
   }
 
   TEST_CASE_FIXTURE(Fixture, "a stored invalid policy does not block others") {

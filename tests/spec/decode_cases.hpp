@@ -63,6 +63,31 @@ void check_wrong(const std::string& api_version, const std::string& kind,
 }
 
 inline constexpr auto kField = ErrorCode::kInvalidField;
+
+struct RefusedSpec {
+  std::string spec;
+  std::string field;
+  std::string cause;
+  ErrorCode code = kField;
+};
+
+// Each is wrong for one reason.
+template <class Decode>
+void check_refused(Decode decode, const std::string& api, std::string_view kind,
+                   const std::vector<RefusedSpec>& rows) {
+  for (const RefusedSpec& row : rows) {
+    CAPTURE(row.spec);
+    const auto decoded = decode(object_of(api, std::string(kind), row.spec));
+    CHECK_FALSE(decoded.value);
+    REQUIRE(decoded.problems.size() == 1);
+    CAPTURE(decoded.problems[0].text());
+    CHECK(decoded.problems[0].code == row.code);
+    CHECK(decoded.problems[0].field == row.field);
+    CHECK(decoded.problems[0].cause.find(row.cause) != std::string::npos);
+  }
+}
+
+inline const std::string kPolicyApi = "policy.openservicemesh.io/v1alpha1";
 inline const std::string kSplitApi = "split.smi-spec.io/v1alpha2";
 inline const std::string kTargetApi = "access.smi-spec.io/v1alpha3";
 inline const std::string kSpecsApi = "specs.smi-spec.io/v1alpha4";

@@ -9,8 +9,6 @@ using namespace osm::spec;
 
 namespace {
 
-const std::string kPolicyApi = "policy.openservicemesh.io/v1alpha1";
-
 CheckedPolicy policy_of(std::string_view kind, std::string_view spec) {
   const Decoded<CheckedPolicy> decoded =
       decode_policy(object_of(kPolicyApi, std::string(kind), spec));
@@ -21,27 +19,6 @@ CheckedPolicy policy_of(std::string_view kind, std::string_view spec) {
   CHECK(decoded.problems[0].cause ==
         std::string(kind) + " is checked and stored, but nothing here obeys it yet");
   return *decoded.value;
-}
-
-struct Refused {
-  std::string spec;
-  std::string field;
-  std::string cause;
-  ErrorCode code = kField;
-};
-
-// Each is wrong for one reason.
-void check_refused(std::string_view kind, const std::vector<Refused>& rows) {
-  for (const Refused& row : rows) {
-    CAPTURE(row.spec);
-    const auto decoded = decode_policy(object_of(kPolicyApi, std::string(kind), row.spec));
-    CHECK_FALSE(decoded.value);
-    REQUIRE(decoded.problems.size() == 1);
-    CAPTURE(decoded.problems[0].text());
-    CHECK(decoded.problems[0].code == row.code);
-    CHECK(decoded.problems[0].field == row.field);
-    CHECK(decoded.problems[0].cause.find(row.cause) != std::string::npos);
-  }
 }
 
 const std::string kFrom = "sources: [{kind: ServiceAccount, name: web, namespace: shop}]\n";
@@ -56,12 +33,6 @@ const std::string kHttp = "backends: [{name: api, port: {number: 80, protocol: h
 
 std::string https_with(const std::string& tls) {
   return "backends: [{name: api, port: {number: 443, protocol: https}" + tls + "}]\n";
-}
-
-const std::string kHost = "host: api.shop.svc.cluster.local\n";
-
-std::string http_limit(const std::string& more) {
-  return kHost + "rateLimit: {local: {http: {requests: 1, unit: second" + more + "}}}";
 }
 
 }  // namespace
@@ -81,7 +52,7 @@ TEST_SUITE("spec::decode_policy") {
 
   TEST_CASE("faults of an Egress are refused with their fields") {
     check_refused(
-        kinds::kEgress.kind,
+        decode_policy, kPolicyApi, kinds::kEgress.kind,
         {
             {kPorts, "spec.sources", "required"},
             {kFrom, "spec.ports", "required"},
@@ -149,7 +120,7 @@ TEST_SUITE("spec::decode_policy") {
                   "10.0.0.0/8}]");
     policy_of(kinds::kIngressBackend.kind, kHttp + kAnyone);  // no TLS, no certificate
     check_refused(
-        kinds::kIngressBackend.kind,
+        decode_policy, kPolicyApi, kinds::kIngressBackend.kind,
         {
             {https_with("") + kAnyone, "spec.backends[0]", "add an AuthenticatedPrincipal"},
             {https_with(", tls: {skipClientCertValidation: false}") + kAnyone, "spec.backends[0]",
@@ -159,7 +130,7 @@ TEST_SUITE("spec::decode_policy") {
 
   TEST_CASE("faults of an IngressBackend are refused with their fields") {
     check_refused(
-        kinds::kIngressBackend.kind,
+        decode_policy, kPolicyApi, kinds::kIngressBackend.kind,
         {
             {kAnyone, "spec.backends", "required"},
             {kHttp, "spec.sources", "required"},
@@ -199,91 +170,10 @@ TEST_SUITE("spec::decode_policy") {
         });
   }
 
-  TEST_CASE("an UpstreamTrafficSetting claims its host") {
-    const CheckedPolicy policy =
-        policy_of(kinds::kUpstreamTrafficSetting.kind, kHost + R"(connectionSettings:
-  tcp: {maxConnections: 0, connectTimeout: 5s}
-  http: {maxRequests: 1, maxRequestsPerConnection: 2, maxPendingRequests: 3, maxRetries: 4}
-rateLimit:
-  local:
-    tcp: {connections: 1, unit: hour, burst: 0}
-    http:
-      requests: 1
-      unit: minute
-      burst: 9
-      responseStatusCode: 503
-      responseHeadersToAdd: [{name: x-limited, value: ''}]
-httpRoutes:
-- path: /books/.*
-  rateLimit: {local: {requests: 1, unit: second}}
-- path: /)");
-    CHECK(policy.claims ==
-          std::vector<CheckedPolicy::Claim>{{"spec.host", "host api.shop.svc.cluster.local"}});
-  }
-
-  TEST_CASE("faults of an UpstreamTrafficSetting are refused with their fields") {
-    const std::string http = "spec.rateLimit.local.http.";
-    check_refused(
-        kinds::kUpstreamTrafficSetting.kind,
-        {
-            {"connectionSettings: {}", "spec.host", "required"},
-            {"host: api", "spec.host", "with its namespace"},
-            {"host: Api.shop", "spec.host", "with its namespace"},
-            {kHost + "hosts: []", "spec.hosts", "no such field"},
-            {kHost + "connectionSettings: {tcp: {maxConnections: -1}}",
-             "spec.connectionSettings.tcp.maxConnections", "from 0 to"},
-            {kHost + "connectionSettings: {tcp: {connectTimeout: 5}}",
-             "spec.connectionSettings.tcp.connectTimeout", "must be a string"},
-            {kHost + "connectionSettings: {tcp: {connectTimeout: 0s}}",
-             "spec.connectionSettings.tcp.connectTimeout", "above 0"},
-            {kHost + "connectionSettings: {http: {maxRequests: -1}}",
-             "spec.connectionSettings.http.maxRequests", "from 0 to"},
-            {kHost + "connectionSettings: {http: {maxRequestsPerConnection: -1}}",
-             "spec.connectionSettings.http.maxRequestsPerConnection", "from 0 to"},
-            {kHost + "connectionSettings: {http: {maxPendingRequests: -1}}",
-             "spec.connectionSettings.http.maxPendingRequests", "from 0 to"},
-            {kHost + "connectionSettings: {http: {maxRetries: 4294967296}}",
-             "spec.connectionSettings.http.maxRetries", "from 0 to"},
-            {kHost + "rateLimit: {global: {}}", "spec.rateLimit.global", "known here: local"},
-            {kHost + "rateLimit: {local: {tcp: {connections: 0, unit: second}}}",
-             "spec.rateLimit.local.tcp.connections", "from 1 to"},
-            {kHost + "rateLimit: {local: {tcp: {unit: second}}}",
-             "spec.rateLimit.local.tcp.connections", "required"},
-            {kHost + "rateLimit: {local: {tcp: {connections: 1}}}", "spec.rateLimit.local.tcp.unit",
-             "required"},
-            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: day}}}",
-             "spec.rateLimit.local.tcp.unit", "second, minute, hour"},
-            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: hour, burst: -1}}}",
-             "spec.rateLimit.local.tcp.burst", "from 0 to"},
-            {kHost + "rateLimit: {local: {http: {requests: 0, unit: hour}}}", http + "requests",
-             "from 1 to"},
-            {http_limit(", responseStatusCode: 399"), http + "responseStatusCode",
-             "from 400 to 599"},
-            {http_limit(", responseStatusCode: 600"), http + "responseStatusCode",
-             "from 400 to 599"},
-            {http_limit(", responseStatusCode: 418"), http + "responseStatusCode",
-             "no status code"},
-            {http_limit(", responseHeadersToAdd: [{value: a}]"),
-             http + "responseHeadersToAdd[0].name", "required"},
-            {http_limit(", responseHeadersToAdd: [{name: 'a b', value: a}]"),
-             http + "responseHeadersToAdd[0].name", "not an HTTP header name"},
-            {http_limit(", responseHeadersToAdd: [{name: a}]"),
-             http + "responseHeadersToAdd[0].value", "required"},
-            {http_limit(", responseHeadersToAdd: [{name: a, value: \"b\\r\\nc: d\"}]"),
-             http + "responseHeadersToAdd[0].value", "one line"},
-            {kHost + "httpRoutes: [{rateLimit: {}}]", "spec.httpRoutes[0].path", "required"},
-            {kHost + "httpRoutes: [{path: ''}]", "spec.httpRoutes[0].path", "must not be empty"},
-            {kHost + "httpRoutes: [{path: '('}]", "spec.httpRoutes[0].path", "not an RE2 regex",
-             ErrorCode::kInvalidRegex},
-            {kHost + "httpRoutes: [{path: /, rateLimit: {local: {requests: 1, unit: day}}}]",
-             "spec.httpRoutes[0].rateLimit.local.unit", "second, minute, hour"},
-        });
-  }
-
   TEST_CASE("a mistyped field is refused at every depth") {
     const std::string x = "no such field";
     check_refused(
-        kinds::kEgress.kind,
+        decode_policy, kPolicyApi, kinds::kEgress.kind,
         {
             {"sources: [{kind: ServiceAccount, name: a, namespace: b, x: 1}]\n" + kPorts,
              "spec.sources[0].x", x},
@@ -292,7 +182,7 @@ httpRoutes:
              "spec.matches[0].x", x},
         });
     check_refused(
-        kinds::kIngressBackend.kind,
+        decode_policy, kPolicyApi, kinds::kIngressBackend.kind,
         {
             {kHttp + "sources: [{kind: IPRange, name: 10.0.0.0/8, x: 1}]", "spec.sources[0].x", x},
             {"backends: [{name: a, port: {number: 1, protocol: http}, x: 1}]\n" + kAnyone,
@@ -301,21 +191,6 @@ httpRoutes:
              "spec.backends[0].port.x", x},
             {https_with(", tls: {skipClientCertValidation: true, x: 1}") + kAnyone,
              "spec.backends[0].tls.x", x},
-        });
-    const std::string http = "spec.rateLimit.local.http.";
-    check_refused(
-        kinds::kUpstreamTrafficSetting.kind,
-        {
-            {kHost + "connectionSettings: {x: 1}", "spec.connectionSettings.x", x},
-            {kHost + "connectionSettings: {tcp: {x: 1}}", "spec.connectionSettings.tcp.x", x},
-            {kHost + "connectionSettings: {http: {x: 1}}", "spec.connectionSettings.http.x", x},
-            {kHost + "rateLimit: {local: {x: 1}}", "spec.rateLimit.local.x", x},
-            {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: hour, x: 1}}}",
-             "spec.rateLimit.local.tcp.x", x},
-            {http_limit(", x: 1"), http + "x", x},
-            {http_limit(", responseHeadersToAdd: [{name: a, value: b, x: 1}]"),
-             http + "responseHeadersToAdd[0].x", x},
-            {kHost + "httpRoutes: [{path: /, x: 1}]", "spec.httpRoutes[0].x", x},
         });
   }
 
@@ -332,7 +207,7 @@ httpRoutes:
   TEST_CASE("a policy of unbounded length is refused as too large") {
     std::string spec = kFrom + kPorts + "hosts: [";
     for (int i = 0; i < 1025; ++i) spec += "a.b,";
-    check_refused(kinds::kEgress.kind,
+    check_refused(decode_policy, kPolicyApi, kinds::kEgress.kind,
                   {{spec + "]", "spec.hosts", "at most 1024", ErrorCode::kTooLarge}});
   }
 }

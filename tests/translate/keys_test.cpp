@@ -113,7 +113,7 @@ void mutate(Random& random, Mesh& mesh) {
     change(entry);
     mesh.put(std::move(entry));
   };
-  switch (random() % 18) {
+  switch (random() % 19) {
     case 0:
       mesh.put(random_entry(random, service));
       break;
@@ -133,6 +133,17 @@ void mutate(Random& random, Mesh& mesh) {
     case 5:
       mesh.snapshot.config.proxy.permissive ? void(mesh.snapshot.config.proxy.permissive = false)
                                             : void(mesh.permissive());
+      break;
+    case 18:
+      change_entry([&](auto& entry) {
+        const auto amount = static_cast<std::uint32_t>(random() % 3);
+        const HttpLocalRateLimit limit{{amount, std::chrono::seconds(1), 0}, 429, {}};
+        entry.limits = UpstreamLimits{};
+        if (random() % 2) entry.limits->connections.max_connections = amount;
+        if (random() % 2) entry.limits->tcp = limit.rate;
+        if (random() % 2) entry.limits->http = limit;
+        if (random() % 2) entry.limits->paths = {{"/a", limit}};
+      });
       break;
     case 14:
       mesh.snapshot.config.proxy.tls.minimum =

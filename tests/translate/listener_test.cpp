@@ -260,7 +260,7 @@ TEST_SUITE("translate::listener") {
   TEST_CASE("the inbound connection manager is closed but for what virtual hosts open") {
     const auto listener = worked_example().listener(server_class(), "inbound-listener");
     const auto manager = manager_of(listener.filter_chains(0));
-    REQUIRE(manager.http_filters_size() == 2);
+    REQUIRE(manager.http_filters_size() == 3);
     const auto rbac = unpack<http_rbac::RBAC>(manager.http_filters(0).typed_config());
     CHECK(rbac.has_rules());  // without rules the filter lets everything through
     CHECK(rbac.rules().policies().empty());

@@ -29,6 +29,7 @@ EVERYWHERE = {
         "tcproutes/status.specs.smi-spec.io": {"patch"},
         "trafficsplits/status.split.smi-spec.io": {"patch"},
         "retries/status.policy.openservicemesh.io": {"patch"},
+        "upstreamtrafficsettings/status.policy.openservicemesh.io": {"patch"},
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},

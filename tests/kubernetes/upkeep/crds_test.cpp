@@ -56,6 +56,9 @@ std::map<std::string, Kind> all_kinds() {
   kinds["Denylist"].check = [](const Object& object) {
     return spec::decode_denylist(object).problems;
   };
+  kinds["UpstreamTrafficSetting"].check = [](const Object& object) {
+    return spec::decode_upstream_traffic_setting(object).problems;
+  };
   kinds["Retry"].check = [](const Object& object) { return spec::decode_retry(object).problems; };
   for (auto& crd : crds()) {
     const std::string kind(crd.at("spec").at("names").at("kind").as_string());
@@ -290,20 +293,20 @@ TEST_SUITE("kubernetes::crds") {
               "spec.retryPolicy.perTryTimeout"},
              {"UpstreamTrafficSetting", "{host: api}", "spec.host"},
              {"UpstreamTrafficSetting",
-              "{host: a.b, connectionSettings: {tcp: {maxConnections: -1}}}",
+              "{host: a.shop, connectionSettings: {tcp: {maxConnections: -1}}}",
               "spec.connectionSettings.tcp.maxConnections"},
              {"UpstreamTrafficSetting",
-              "{host: a.b, rateLimit: {local: {tcp: {connections: 1, unit: day}}}}",
+              "{host: a.shop, rateLimit: {local: {tcp: {connections: 1, unit: day}}}}",
               "spec.rateLimit.local.tcp.unit"},
              {"UpstreamTrafficSetting",
-              "{host: a.b, rateLimit: {local: {http: {requests: 1, unit: hour, "
+              "{host: a.shop, rateLimit: {local: {http: {requests: 1, unit: hour, "
               "responseStatusCode: 399}}}}",
               "spec.rateLimit.local.http.responseStatusCode"},
              {"UpstreamTrafficSetting",
-              "{host: a.b, rateLimit: {local: {http: {requests: 1, unit: hour, "
+              "{host: a.shop, rateLimit: {local: {http: {requests: 1, unit: hour, "
               "responseStatusCode: 499}}}}",
               ""},
-             {"UpstreamTrafficSetting", "{host: a.b, httpRoutes: [{path: ''}]}",
+             {"UpstreamTrafficSetting", "{host: a.shop, httpRoutes: [{path: ''}]}",
               "spec.httpRoutes[0].path"},
              {"MeshRootCertificate", "{}", "spec.provider"},
              {"MeshRootCertificate", "{provider: {}}", ""},

@@ -76,6 +76,11 @@ def retry(ns, name, source, destinations, **policy):
                         "retryBackoffBaseInterval": "5ms", **policy}})
 
 
+def upstream_setting(ns, name, host, **spec):
+    return _object("policy.openservicemesh.io/v1alpha1", "UpstreamTrafficSetting", ns, name,
+                   spec={"host": host, **spec})
+
+
 def mesh_config(permissive=False, egress=False, **sections):
     """`sections` of the spec, beside or in place of `traffic`."""
     return _object("config.openservicemesh.io/v1alpha2", "MeshConfig", "osm-system",

@@ -1,0 +1,72 @@
+#include "catalog/resolve_limits.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "osm/values/upstream_traffic_setting.hpp"
+
+namespace osm::inline v1::catalog {
+namespace {
+
+model::ServiceEntry* find(std::vector<model::ServiceEntry>& services, const ServiceName& name) {
+  const auto at = std::lower_bound(
+      services.begin(), services.end(), name,
+      [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
+  return at != services.end() && at->name == name ? &*at : nullptr;
+}
+
+bool has_http(const model::ServiceEntry& service) {
+  return std::any_of(service.ports.begin(), service.ports.end(),
+                     [](const MeshService& port) { return is_http(port.protocol); });
+}
+
+}  // namespace
+
+std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
+                                    std::vector<model::ServiceEntry>& services) {
+  std::vector<Problem> problems;
+  std::map<ServiceName, ObjectKey> owners;
+  for (const auto& policy : policies) {
+    const auto* setting = policy->get<UpstreamTrafficSetting>();
+    if (setting == nullptr) continue;
+    const auto report = [&](ErrorCode code, std::string field, std::string cause) {
+      problems.push_back({.code = code,
+                          .object = policy->key,
+                          .path = {},
+                          .field = std::move(field),
+                          .cause = std::move(cause)});
+    };
+    const std::string name = setting->service.str();
+    const auto [owner, first] = owners.emplace(setting->service, policy->key);
+    if (!first) {
+      report(
+          ErrorCode::kDuplicateObject, "spec.host",
+          owner->second.str() + " already limits Service " + name + " and is used; merge the two");
+      continue;
+    }
+    model::ServiceEntry* const service = find(services, setting->service);
+    if (service == nullptr) {
+      report(ErrorCode::kDanglingReference, "spec.host",
+             "Service " + name + " is not there, or is invalid and left out");
+      continue;
+    }
+    service->limits = setting->limits;
+    const UpstreamLimits& limits = setting->limits;
+    if (service->split && (limits.tcp || limits.connections != ConnectionSettings()))
+      report(ErrorCode::kUnusedField,
+             limits.tcp ? "spec.rateLimit.local.tcp" : "spec.connectionSettings",
+             "Service " + name +
+                 " is the apex of a TrafficSplit, so its connections are those of its backends; "
+                 "limit the backends");
+    if ((limits.http || !limits.paths.empty()) && !has_http(*service))
+      report(ErrorCode::kUnusedField, limits.http ? "spec.rateLimit.local.http" : "spec.httpRoutes",
+             "Service " + name +
+                 " has no HTTP port, and only requests are counted; limit its connections with "
+                 "spec.rateLimit.local.tcp");
+  }
+  return problems;
+}
+
+}  // namespace osm::inline v1::catalog

@@ -1,0 +1,124 @@
+// Limits of Services: each change concerns the Service alone.
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "catalog/mesh_builder.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+using namespace std::chrono_literals;
+
+namespace {
+
+UpstreamLimits of_requests(std::uint32_t amount) {
+  UpstreamLimits limits;
+  limits.http = HttpLocalRateLimit{{amount, 60s, 0}, 429, {}};
+  return limits;
+}
+
+// A store, and a Service that speaks TCP only.
+struct Shop {
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider vm{"vm"};
+  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
+  Subscription subscription =
+      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
+  std::shared_ptr<const model::MeshSnapshot> last;
+
+  explicit Shop(bool permissive = false) {
+    MeshConfig config;
+    config.proxy.permissive = permissive;
+    spec.set_mesh_config(config);
+    spec.put_namespace(kNs);
+    spec.put(service("store", "10.1.0.1"));
+    spec.put(service("ledger", "10.1.0.2", {service_port("raw", 99, 99, Protocol::kTcp)}));
+    next();
+  }
+  const model::MeshSnapshot& next() {
+    last = builder.build();
+    REQUIRE(last);
+    return *last;
+  }
+  const model::MeshSnapshot& put(const std::string& name, const std::string& service,
+                                 UpstreamLimits limits) {
+    spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name},
+                    {false, {}, {service_name(service)}},
+                    UpstreamTrafficSetting{service_name(service), std::move(limits)}));
+    return next();
+  }
+  std::optional<UpstreamLimits> limits(const std::string& service) const {
+    return last->services.find(service_name(service))->limits;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("catalog.limits") {
+  TEST_CASE("limits are their Service's in both modes, and concern nothing else") {
+    for (const bool permissive : {false, true}) {
+      CAPTURE(permissive);
+      Shop shop(permissive);
+      const auto& added = shop.put("slow", "store", of_requests(3));
+      CHECK(added.problems->empty());
+      CHECK(shop.limits("store") == of_requests(3));
+      CHECK(shop.limits("ledger") == std::nullopt);
+      CHECK(added.changes.services == std::set{service_name("store")});
+      CHECK(added.changes.identities.empty());
+      CHECK_FALSE(added.changes.everything);
+      const std::string hash = added.hash;
+      CHECK(shop.put("slow", "store", of_requests(4)).hash != hash);
+      shop.spec.remove({kinds::kUpstreamTrafficSetting, kNs, "slow"});
+      CHECK(shop.next().changes.services == std::set{service_name("store")});
+      CHECK(shop.limits("store") == std::nullopt);
+    }
+  }
+
+  TEST_CASE("of several settings of one Service the first by name counts") {
+    Shop shop;
+    shop.put("b", "store", of_requests(7));
+    const auto& after = shop.put("a", "store", of_requests(1));
+    CHECK(shop.limits("store") == of_requests(1));
+    REQUIRE(after.problems->size() == 1);
+    CHECK(after.problems->front().code == ErrorCode::kDuplicateObject);
+    CHECK(after.problems->front().object == ObjectKey{kinds::kUpstreamTrafficSetting, kNs, "b"});
+    CHECK(after.problems->front().cause.find("UpstreamTrafficSetting shop/a already limits") == 0);
+  }
+
+  TEST_CASE("the apex of a split has requests of its own, and no connections") {
+    Shop shop;
+    shop.spec.put(smi::TrafficSplit{{kNs, "half"}, service_name("store"), {{"ledger", 1}}});
+    shop.next();
+    CHECK(shop.put("slow", "store", of_requests(3)).problems->empty());
+    UpstreamLimits limits = of_requests(3);
+    limits.connections.max_connections = 5;
+    const auto& after = shop.put("slow", "store", limits);
+    REQUIRE(after.problems->size() == 1);
+    CHECK(after.problems->front().field == "spec.connectionSettings");
+    CHECK(after.problems->front().cause.find("limit the backends") != std::string::npos);
+  }
+
+  TEST_CASE("a missing Service and one without HTTP are reported until they change") {
+    Shop shop;
+    const auto& dangling = shop.put("a", "nothing", of_requests(1));
+    REQUIRE(dangling.problems->size() == 1);
+    CHECK(dangling.problems->front().code == ErrorCode::kDanglingReference);
+    CHECK(dangling.problems->front().field == "spec.host");
+    shop.spec.put(service("nothing", "10.1.0.3"));
+    CHECK(shop.next().problems->empty());
+    CHECK(shop.limits("nothing") == of_requests(1));
+
+    const auto& raw = shop.put("b", "ledger", of_requests(1));
+    REQUIRE(raw.problems->size() == 1);
+    CHECK(raw.problems->front().code == ErrorCode::kUnusedField);
+    CHECK(raw.problems->front().field == "spec.rateLimit.local.http");
+    UpstreamLimits connections;
+    connections.tcp = LocalRateLimit{1, 1s, 0};
+    CHECK(shop.put("b", "ledger", connections).problems->empty());
+  }
+}

@@ -1,0 +1,250 @@
+#!/usr/bin/python3
+"""UpstreamTrafficSettings: rate limits of a server's sidecar, and connection limits of a client's,
+with real Envoys. Each limit has numbers of its own, since an equal limit keeps its bucket."""
+import contextlib
+import http.client
+import json
+import pathlib
+import sys
+
+from lib.kube import apps
+from lib.mesh import meshcase, objects
+from lib.mesh.rig import REFUSED
+from lib.net.processes import wait_for
+
+APP = pathlib.Path(apps.__path__[0]) / "http_app.py"
+HTTP, TCP = meshcase.PORT, 7000
+HOST, APEX, ADDRESS = "server.server", "apex.server", "10.96.0.12"
+CLUSTER = f"server/server|{HTTP}"
+
+
+def hourly(requests, **more):
+    """An HTTP limit that gives no token back while a test runs."""
+    return {"requests": requests, "unit": "hour", **more}
+
+
+def local(**limits):
+    return {"rateLimit": {"local": limits}}
+
+
+class Limits(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.client, self.server = self.add_client_and_server()
+        service = objects.service("server", "server", ADDRESS, HTTP)
+        service["spec"]["ports"].append({"name": "tcp-ledger", "port": TCP, "targetPort": TCP})
+        self.rig.mesh.write(
+            "server.yaml", service,
+            objects.service("server", "apex", "10.96.0.13", HTTP, selector={"app": "server"}),
+            objects.split("server", "apex", "apex.server.svc.cluster.local", server=1),
+            objects.routes("server", "routes", own={"pathRegex": "/own"},
+                           work={"pathRegex": "/(work|lane|tries/.*)"}),
+            objects.tcp_route("server", "ledger", TCP),
+            *(objects.target("server", name, "server", [(source, source)], rule)
+              for name, source, rule in (("work", "client", ("HTTPRouteGroup", "routes", ["work"])),
+                                         ("own", "server", ("HTTPRouteGroup", "routes", ["own"])),
+                                         ("ledger", "client", ("TCPRoute", "ledger", None)))))
+        self.start_mesh()
+        self.server.run("app", sys.executable, str(APP), "--port", str(HTTP))
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
+                        f"127.0.0.1:{TCP}")
+        for host in (HOST, APEX):
+            self.wait_for_status(self.client, 200, host, "/work")
+        self.wait_for_ledger()
+
+    def switch(self, permissive):
+        """Changes the mode while no request is limited, so that the mode shows."""
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
+        self.wait_for_status(self.client, 200 if permissive else 404, HOST, "/private")
+
+    def wait_until_applied(self, kind, name):
+        self.rig.osm("status", kind, f"server/{name}", "--wait", "--timeout", "20s")
+
+    def set(self, name="limits", host=HOST, **spec):
+        self.rig.mesh.write(f"{name}.yaml", objects.upstream_setting("server", name, host, **spec))
+        self.wait_until_applied("upstreamtrafficsetting", name)
+
+    def unset(self):
+        self.rig.mesh.remove("limits.yaml")
+        self.wait_for_status(self.client, 200, HOST, "/work")
+        self.wait_for_ledger()
+
+    def problems(self, name):
+        return [(p["code"], p["severity"], p["field"])
+                for p in self.rig.osm_json("problems")["problems"]
+                if p["object"] == f"UpstreamTrafficSetting server/{name}"]
+
+    def send(self, path, host=HOST):
+        """A connection to the client's sidecar with a request, whose answer is not read."""
+        connection = http.client.HTTPConnection(host, HTTP, timeout=5)
+        connection.auto_open = 0  # a connection that the sidecar closed is a failure
+        connection.sock = self.client.namespace.connect(self.client.resolve(host), HTTP)
+        connection.sock.settimeout(5)
+        self.addCleanup(connection.close)
+        connection.request("GET", path)
+        return connection
+
+    @staticmethod
+    def receive(connection):
+        """(status, headers) of the answer."""
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers
+
+    def repeat(self, connection, times):
+        """Statuses of so many requests on one connection, which stays open."""
+        statuses = []
+        for _ in range(times):
+            connection.request("GET", "/work")
+            statuses.append(self.receive(connection)[0])
+        return statuses
+
+    def ask(self, path, host=HOST):
+        with contextlib.closing(self.send(path, host)) as connection:
+            return self.receive(connection)
+
+    def assert_limited(self, path, allowed, status=429, host=HOST):
+        """So many requests are answered by the application, and further ones by the sidecar."""
+        got = [self.ask(path, host)[0] for _ in range(allowed + 3)]
+        self.assertEqual(got, [200] * allowed + [status] * 3)
+
+    def assert_overloaded(self):
+        status, headers = self.ask("/work")
+        self.assertEqual((status, headers["x-envoy-overloaded"]), (503, "true"))
+
+    def wait_for_one(self, gauge):
+        wait_for(f"{gauge} is 1", lambda: self.stat(gauge) == 1)
+
+    def stat(self, name):
+        """Statistic of the Service's cluster in the client's Envoy."""
+        return self.client.stats(f"{HTTP}.{name}$").get(f"cluster.{CLUSTER}.{name}")
+
+    def kept(self):
+        """Updates of the server's listeners, and connections that the client's sidecar opened."""
+        return self.server.updates()["LDS"], self.stat("upstream_cx_total")
+
+    def note(self):
+        """An open connection to the ledger that it answered on, or REFUSED."""
+        connection = self.client.namespace.connect(ADDRESS, TCP)
+        self.addCleanup(connection.close)
+        try:
+            connection.sendall(b"x\n")
+            if connection.recv(100):
+                return connection
+        except ConnectionError as closed:
+            self.client.assert_live(closed)
+        connection.close()
+        return REFUSED
+
+    def wait_for_ledger(self):
+        wait_for("the ledger answers", lambda: self.ask_ledger(self.client, ADDRESS, TCP))
+
+    def test_requests_beyond_a_rate_are_answered_by_the_servers_sidecar(self):
+        for permissive, requests, status, added in ((False, 3, 429, {}),
+                                                    (True, 5, 507, {"x-limited": "yes"})):
+            self.switch(permissive)
+            with self.subTest("as many as rate and burst say", permissive=permissive):
+                answer = {"responseStatusCode": status, "responseHeadersToAdd": [
+                    {"name": n, "value": v} for n, v in added.items()]} if added else {}
+                self.set(**local(http=hourly(requests, burst=1, **answer)))
+                if not permissive:  # none of these takes a token
+                    self.assertEqual({self.ask("/private")[0] for _ in range(9)}, {404})
+                    self.assertEqual({self.ask("/own")[0] for _ in range(9)}, {403})
+                self.assert_limited("/work", requests + 1, status)
+                self.assertEqual({n: self.ask("/work")[1][n] for n in added}, added)
+            with self.subTest("a path has a bucket beside the Service's", permissive=permissive):
+                self.set(httpRoutes=[
+                    {"path": "/lane", **local(**hourly(requests - 1))},
+                    {"path": "/private", **local(**hourly(requests))},
+                    {"path": "/la.*", **local(**hourly(1))}], **local(http=hourly(requests + 4)))
+                self.assert_limited("/lane", requests - 1)
+                self.assert_limited("/work", requests + 4)
+                if not permissive:
+                    self.assertEqual({self.ask("/private?x=1")[0] for _ in range(9)}, {403})
+                    self.rig.mesh.write(
+                        "all.yaml", objects.routes("server", "all", all={"pathRegex": ".*"}),
+                        objects.target("server", "all", "server", [("client", "client")],
+                                       ("HTTPRouteGroup", "all", ["all"])))
+                    self.wait_until_applied("traffictarget", "all")
+                self.assert_limited("/private?x=1", requests)
+            with self.subTest("a change and the end keep open connections", permissive=permissive):
+                self.set(**local(http=hourly(100 + requests)))
+                open_one = self.send("/work")
+                self.assertEqual(self.receive(open_one)[0], 200)
+                before = self.kept()
+                self.set(**local(http=hourly(2, burst=requests)))
+                self.assertEqual(self.repeat(open_one, requests + 3),
+                                 [200] * (requests + 2) + [429])
+                self.unset()
+                self.assertEqual(self.repeat(open_one, 2), [200] * 2)
+                self.assertEqual(self.kept(), before)
+            if not permissive:
+                self.rig.mesh.remove("all.yaml")
+                self.wait_for_status(self.client, 404, HOST, "/private")
+        with self.subTest("each host name of a Service has its own bucket"):
+            self.set("apex", "apex.server.svc.cluster.local", **local(http=hourly(2)))
+            self.set(**local(http=hourly(6)))
+            self.assert_limited("/work", 2, host=APEX)
+            self.assert_limited("/work", 6)
+        with self.subTest("a setting without effect is told"):
+            self.rig.mesh.write("nobody.yaml", objects.upstream_setting(
+                "server", "nobody", "nobody.server", **local(http=hourly(1))))
+            self.set(rateLimit={"global": {"http": {"domain": "server"}}},
+                     httpRoutes=[{"path": "/lane", "rateLimit": {"global": {"domain": "s"}}}])
+            self.assertEqual(sorted(self.problems("limits")), [
+                ("unused-field", "notice", "spec.httpRoutes[0].rateLimit.global"),
+                ("unused-field", "notice", "spec.rateLimit.global")])
+            self.assertEqual([(p[0], p[2]) for p in self.problems("nobody")],
+                             [("dangling-reference", "spec.host")])
+            self.assertEqual(self.ask("/work")[0], 200)
+
+    def test_connections_beyond_a_rate_are_closed_by_the_servers_sidecar(self):
+        for permissive, connections in ((False, 2), (True, 3)):
+            with self.subTest(permissive=permissive):
+                self.switch(permissive)
+                self.set(**local(tcp={"connections": connections, "unit": "hour", "burst": 1}))
+                notes = [self.note() != REFUSED for _ in range(connections + 3)]
+                self.assertEqual(notes, [True] * (connections + 1) + [False] * 2)
+                self.unset()
+        with self.subTest("of an HTTP port too, here with a connection for each request"):
+            self.set(connectionSettings={"http": {"maxRequestsPerConnection": 1}},
+                     **local(tcp={"connections": 4, "unit": "hour"}))
+            self.assert_limited("/work", 4, status=503)
+
+    def test_a_clients_sidecar_bounds_what_it_has_open(self):
+        with self.subTest("TCP connections"):
+            self.set(connectionSettings={"tcp": {"maxConnections": 2, "connectTimeout": "3s"}})
+            held = [self.note() for _ in range(2)]
+            self.assertNotIn(REFUSED, held)
+            self.assertEqual(self.note(), REFUSED)
+            held.pop().close()
+            self.wait_for_ledger()
+        with self.subTest("time to connect"):
+            dump = json.loads(self.client.admin(
+                "/config_dump?resource=dynamic_active_clusters")[1])["configs"]
+            waits = {c["cluster"]["name"]: c["cluster"]["connect_timeout"] for c in dump}
+            self.assertEqual({waits[CLUSTER], waits[f"server/server|{TCP}"]}, {"3s"})
+        for permissive in (False, True):
+            with self.subTest("requests", permissive=permissive):
+                self.unset()
+                self.switch(permissive)
+                self.set(connectionSettings={"http": {"maxRequests": 1}})
+                held = self.send(f"/tries/{permissive}?slow=1")
+                self.wait_for_one("upstream_rq_active")
+                self.assert_overloaded()
+                held.close()
+                self.wait_for_status(self.client, 200, HOST, "/work")
+        with self.subTest("requests that wait for a connection"):
+            self.set(connectionSettings={"tcp": {"maxConnections": 1},
+                                         "http": {"maxPendingRequests": 1}})
+            held = self.send("/tries/held?slow=1")
+            self.wait_for_one("upstream_rq_active")
+            waiting = self.send("/work")
+            self.wait_for_one("upstream_rq_pending_active")
+            self.assert_overloaded()
+            held.close()
+            self.assertEqual(self.receive(waiting)[0], 200)
+
+
+if __name__ == "__main__":
+    meshcase.main()
