@@ -74,6 +74,8 @@ bool is_same(const Mesh& mesh, const Object& object, const Problem& problem) {
            field.ends_with(".appProtocol") || problem.code == ErrorCode::kConflictingProtocol;
   }
   if (key.is(kinds::kRetry)) return !mesh.before.retry_policy;
+  if (key.is(kinds::kUpstreamTrafficSetting))  // OSM v1.2 found it by the full name only
+    return !text_at(map_at(*object.document, "spec"), "host").ends_with(".svc.cluster.local");
   return key.is(kinds::kMeshConfig) && problem.code == ErrorCode::kUnusedField;
 }
 
