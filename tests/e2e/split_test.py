@@ -86,8 +86,13 @@ class Split(meshcase.MeshCase):
             self.note_until_taken("shop-v2")
             self.assert_taken("shop-v2")
         with self.subTest("both get their part"):
-            self.write_split(shop_v1=1, shop_v2=1)
-            self.note_until_taken("shop-v1", "shop-v2")
+            self.write_split(shop_v1=1, shop_v2=3)
+            self.rig.osm("status", "trafficsplit", "shop/shop", "--wait", "--timeout", "20s")
+            before = self.taken()
+            self.assertNotIn(REFUSED, [self.note() for _ in range(80)])
+            parts = {s: n - before[s] for s, n in self.taken().items() if n > before[s]}
+            self.assertEqual(sum(parts.values()), 80)
+            self.assertTrue(5 <= parts.get("shop-v1", 0) <= 40, parts)  # 20, by more than 3 sigma
         with self.subTest("without a weight nobody gets anything, and that is reported"):
             self.write_split(shop_v1=0, shop_v2=0)
             self.wait_for_status(self.client, 503, "shop.shop")
