@@ -157,6 +157,11 @@ class BookstoreTest(kubecase.MeshCase):
             self.cluster.kubectl("scale", "-n", "sleepy", "deployment/server",
                                  f"--replicas={replicas}")
             self.wait_for_answer(client, status, url, timeout=40)
+            wait_for("the pods are what was asked for", lambda: replicas == len(
+                [p for p in self.pods("sleepy") if "server" in p["metadata"]["name"]]), 40)
+            for _ in range(20):  # also once the controller has forgotten the last pod
+                self.assertEqual(status, client.get(url)[0])
+                time.sleep(0.1)
 
     def test_a_service_of_others_is_reached_past_the_mesh_where_egress_allows_it(self):
         ns, outside = "reaching", "outside"
