@@ -38,6 +38,7 @@ class GrantsTest(kubecase.MeshCase):
                                                                    "weight": 100}]}},
                       objects.denylist("nobody", accounts=[(NS, "nobody")]),
                       objects.retry(NS, "again", "client", [(NS, "server")]),
+                      objects.upstream_setting(NS, "limits", f"server.{NS}"),
                       # It names what is not there: an Event says so.
                       objects.target(NS, "lost", "server", [(NS, "client")],
                                      ("HTTPRouteGroup", "nowhere", ["all"])))
