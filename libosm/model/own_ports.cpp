@@ -26,7 +26,7 @@ bool claims_before(const MeshService& a, const MeshService& b) {
 
 }  // namespace
 
-bool can_share_port(Protocol a, Protocol b) { return a == b || (is_http(a) && is_http(b)); }
+bool can_share_port(Protocol a, Protocol b) { return is_http(a) == is_http(b); }
 
 OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workload) {
   std::vector<MeshService> claims;

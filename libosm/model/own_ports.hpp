@@ -28,7 +28,7 @@ struct OwnPorts {
   friend bool operator==(const OwnPorts&, const OwnPorts&) = default;
 };
 
-// True for equal protocols, and for HTTP with gRPC: one HTTP connection manager serves both.
+// True for HTTP and gRPC, which one HTTP connection manager serves, and for the two kinds of TCP.
 bool can_share_port(Protocol a, Protocol b);
 
 // Looks up named target ports in `workload.ports`; leaves out those that the workload lacks, and

@@ -118,6 +118,8 @@ InboundHttp InboundHttp::of(const ProxySettings& settings) {
 envoy::config::listener::v3::Filter outbound_http_manager(
     const std::string& route_name, const std::optional<HttpTracing>& tracing) {
   auto out = manager(route_name, Direction::kOutbound);
+  // Else an application that speaks HTTP/1.0 gets 426.
+  out.mutable_http_protocol_options()->set_accept_http_10(true);
   set_tracing(out, tracing);
   add_router(out);
   return filter_of(out);

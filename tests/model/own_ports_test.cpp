@@ -62,9 +62,11 @@ TEST_SUITE("model::own_ports") {
   TEST_CASE("two service ports on one target port are both served when their protocols agree") {
     const Table<ServiceEntry> services(
         {entry({port("a", "one", 80, 8080), port("a", "two", 81, 8080)}),
-         entry({port("b", "rpc", 90, 8080, Protocol::kGrpc)})});
+         entry({port("b", "rpc", 90, 8080, Protocol::kGrpc),
+                port("b", "raw", 91, 9090, Protocol::kTcp),
+                port("b", "mail", 92, 9090, Protocol::kTcpServerFirst)})});
     const auto own = own_ports_of(services, workload({"a", "b"}));
-    CHECK(own.ports.size() == 3);
+    CHECK(own.ports.size() == 5);
     CHECK(own.conflicts.empty());
   }
 
@@ -79,7 +81,7 @@ TEST_SUITE("model::own_ports") {
   }
 
   TEST_CASE("with equal port names the first service wins") {
-    const MeshService kept = port("a", "p", 80, 8080, Protocol::kTcp);
+    const MeshService kept = port("a", "p", 80, 8080, Protocol::kHttp);
     const MeshService lost = port("b", "p", 80, 8080, Protocol::kTcpServerFirst);
     const Table<ServiceEntry> services({entry({lost}), entry({kept})});
     const auto own = own_ports_of(services, workload({"b", "a"}));

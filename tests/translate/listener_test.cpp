@@ -74,7 +74,9 @@ TEST_SUITE("translate::listener") {
     REQUIRE(match.prefix_ranges_size() == 1);
     CHECK(match.prefix_ranges(0).address_prefix() == "10.96.10.7");
     CHECK(match.prefix_ranges(0).prefix_len().value() == 32);
-    CHECK(manager_of(listener.filter_chains(0)).rds().route_config_name() == "rds-outbound.80");
+    const auto manager = manager_of(listener.filter_chains(0));
+    CHECK(manager.rds().route_config_name() == "rds-outbound.80");
+    CHECK(manager.http_protocol_options().accept_http_10());
     CHECK_FALSE(listener.has_default_filter_chain());
   }
 

@@ -15,8 +15,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CLOSED = (ConnectionError, ssl.SSLError)
 
 
-def request_headers(path, scheme="https"):
-    return [(":method", "POST"), (":scheme", scheme), (":path", path), (":authority", "test"),
+def request_headers(path, scheme="https", authority="test"):
+    return [(":method", "POST"), (":scheme", scheme), (":path", path), (":authority", authority),
             ("content-type", "application/grpc"), ("te", "trailers")]
 
 
@@ -51,9 +51,9 @@ def client_context(roots=None, identity=None, alpn="h2"):
 class Ended(ConnectionError):
     """The stream has no more messages. `status`: gRPC's, or None if it was reset."""
 
-    def __init__(self, status, why):
+    def __init__(self, status, why, trailers=None):
         super().__init__(f"the stream ended with status {status}: {why}")
-        self.status = status
+        self.status, self.trailers = status, trailers or {}
 
 
 class Connection:
@@ -86,11 +86,11 @@ class Connection:
         """Bytes past the library: it knows nothing of what they do."""
         self.socket.sendall(data)
 
-    def open(self, path, body=None, end=False):
+    def open(self, path, body=None, end=False, authority="test"):
         """A new stream's number, with its first message if there is one."""
         stream = self.h2.get_next_available_stream_id()
         self.streams[stream] = b"", None
-        self.h2.send_headers(stream, request_headers(path, self.scheme))
+        self.h2.send_headers(stream, request_headers(path, self.scheme, authority))
         self._flush()
         if body is not None:
             self.write(stream, body, end)
@@ -161,7 +161,7 @@ class Connection:
         elif isinstance(event, (h2.events.ResponseReceived, h2.events.TrailersReceived)):
             headers = dict(event.headers)
             if "grpc-status" in headers:
-                ended = Ended(int(headers["grpc-status"]), headers.get("grpc-message", ""))
+                ended = Ended(int(headers["grpc-status"]), headers.get("grpc-message", ""), headers)
             elif headers.get(":status", "200") != "200":
                 ended = Ended(None, f"HTTP {headers[':status']}")
         elif isinstance(event, h2.events.StreamEnded):
