@@ -116,4 +116,21 @@ std::uint64_t bytes_per_added_service(const MeshSize& size, XdsVariant variant) 
   return bytes;
 }
 
+OneProxyBytes bytes_to_one_proxy(const MeshSize& size, XdsVariant variant) {
+  BuiltMesh mesh(size);
+  CountingMetrics metrics;
+  ads::ResourceCache cache(metrics);
+  const auto before = mesh.snapshot();
+  const auto after = mesh.after(Change::kService);
+  const auto sets = [&](const auto& snapshot) {
+    return sets_of(snapshot, translate::class_of(*snapshot, mesh.workload(0)), cache);
+  };
+  Proxy proxy(variant);
+  OneProxyBytes bytes;
+  bytes.first = proxy.take_all(sets(before));
+  bytes.added = proxy.take_all(sets(after));
+  bytes.removed = proxy.take_all(sets(before));
+  return bytes;
+}
+
 }  // namespace osm::bench

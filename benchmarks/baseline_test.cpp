@@ -66,6 +66,19 @@ TEST_SUITE("bench::Baseline") {
     CHECK(worse[0] == "smi-100x10: start.responses rose from 500 to 501");
   }
 
+  TEST_CASE("an added or removed Service has a limit that no new baseline lifts") {
+    for (const char* what : {"added", "removed"}) {
+      const std::string count = std::string("one_proxy_of_1000.delta.") + what + "_service.bytes";
+      const Baseline raised{.counts = {{"m", {{count, 4097}}}}};
+      CHECK(regressions("m", {{count, 4096}}, raised).empty());
+      CHECK(regressions("m", {{count, 4097}}, raised) ==
+            std::vector<std::string>{"m: " + count +
+                                     " is 4097, above 4096, whatever the baseline says"});
+    }
+    const std::string first = "one_proxy_of_1000.delta.first.bytes";
+    CHECK(regressions("m", {{first, 5000}}, {.counts = {{"m", {{first, 5000}}}}}).empty());
+  }
+
   TEST_CASE("bytes may vary as signatures do, and no more") {
     CHECK(judge(100, {{"start.responses", 500}, {"start.bytes", 102'000}}).empty());
     CHECK(judge(100, {{"start.responses", 500}, {"start.bytes", 103'000}}).size() == 1);

@@ -66,6 +66,17 @@ class Experiment {
     for (XdsVariant variant : {XdsVariant::kSotw, XdsVariant::kDelta})
       result_.counts[fmt::format("added_service.{}.bytes", xds_variant_text(variant))] =
           bytes_per_added_service(size_, variant);
+    // Only the first may grow with the number of Services.
+    for (const int services : {200, 1000}) {
+      const OneProxyBytes bytes =
+          bytes_to_one_proxy({size_.permissive, services, services}, XdsVariant::kDelta);
+      const auto count = [&](const char* what, std::uint64_t value) {
+        result_.counts[fmt::format("one_proxy_of_{}.delta.{}.bytes", services, what)] = value;
+      };
+      count("first", bytes.first);
+      count("added_service", bytes.added);
+      count("removed_service", bytes.removed);
+    }
     return result_;
   }
 

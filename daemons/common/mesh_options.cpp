@@ -140,6 +140,17 @@ void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& na
       ->default_str(options.trust_domain.str());
 }
 
+void add_shutdown_delay(CLI::App& app, MeshOptions& options, const std::string& note) {
+  app.add_option_function<int>(
+         "--shutdown-delay",
+         [&options](int seconds) { options.shutdown_delay = std::chrono::seconds(seconds); },
+         "Seconds for which the webhook still answers after SIGTERM, until the API server asks "
+         "other replicas" +
+             note)
+      ->check(CLI::Range(0, 60))
+      ->default_str(std::to_string(options.shutdown_delay.count()));
+}
+
 void add_log_options(CLI::App& app, MeshOptions& options) {
   app.add_option_function<std::string>(
          "-v,--log-level",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,10 @@ struct MeshOptions {
   std::string osm_namespace = "osm-system";
   std::string mesh_name = "osm";
   TrustDomain trust_domain{"cluster.local"};
+  bool beside_osm_v1 = false;
   LogLevel log_level = LogLevel::kInfo;
+  // The webhooks still answer for so long after SIGTERM. Nothing without webhooks.
+  std::chrono::seconds shutdown_delay{5};
   std::string audit_log;  // a file, or "-" for stdout; empty: none
 };
 
@@ -60,6 +64,8 @@ void add_address(CLI::App& app, const std::string& flag, net::Address& address,
 void add_http_address(CLI::App& app, MeshOptions& options);
 // The CA, the namespace, the mesh's name and its trust domain.
 void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& namespace_text);
+// The time that webhooks go on after SIGTERM.
+void add_shutdown_delay(CLI::App& app, MeshOptions& options, const std::string& note = "");
 // The log's level and the audit log.
 void add_log_options(CLI::App& app, MeshOptions& options);
 

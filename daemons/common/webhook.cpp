@@ -27,6 +27,7 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
   });
   return net::HttpServer::start({.listen = options.address,
                                  .max_body_bytes = kMaxReviewBytes,
+                                 .keep_alive = false,
                                  .tls = [&kept = options.certificate] { return kept.load(); },
                                  .client_ca_pem = options.client_ca_pem},
                                 options.runtime.asio(), options.handlers, std::move(router),

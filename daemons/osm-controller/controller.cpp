@@ -77,7 +77,7 @@ class Controller final : public daemon::Daemon {
   ~Controller() override {
     if (roots_) roots_->stop();
     // The source's upkeep uses the control plane, which is destroyed first.
-    if (mesh_) mesh_->stop({});
+    if (mesh_) mesh_->stop_upkeep();
   }
 
   Status start() {
@@ -96,11 +96,13 @@ class Controller final : public daemon::Daemon {
   }
 
   void shutdown(std::chrono::milliseconds deadline) override {
+    const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
     stopping_ = true;  // not ready, while streams end
     roots_->stop();
-    mesh_->stop(deadline / 4);
+    mesh_->stop_upkeep();
     daemon::report(runtime_.log, control_plane_->shutdown(deadline / 2));
     daemon::report(runtime_.log, admin_->stop(deadline / 8));
+    mesh_->stop_webhook(ask_others, deadline / 4);
     daemon::report(runtime_.log, http_->stop(deadline / 8));
   }
 
@@ -167,6 +169,7 @@ class Controller final : public daemon::Daemon {
                                  .workload_providers = mesh_->workload_providers(),
                                  .certificates = *manager_,
                                  .runtime = runtime_,
+                                 .accept_osm_v1_identities = options_.beside_osm_v1,
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
                                  .ads_connections = options_.ads_connections,

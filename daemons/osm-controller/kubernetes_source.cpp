@@ -1,5 +1,7 @@
+#include <chrono>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "daemon.hpp"
@@ -30,6 +32,7 @@ class KubernetesSource final : public MeshSource {
   using MeshSource::MeshSource;
 
   Status start() {
+    announce_osm_v1();
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
@@ -70,6 +73,7 @@ class KubernetesSource final : public MeshSource {
                  .osm_namespace = options_.osm_namespace,
                  .kinds_repair = kubernetes::Repair::kReport,
                  .validating_webhook = kubernetes::WebhookUpkeep{&manager},
+                 .beside_osm_v1 = options_.beside_osm_v1,
                  .follow_preset = true,
                  .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
                  .secrets = kubernetes::SecretUpkeep{*store_,
@@ -92,17 +96,28 @@ class KubernetesSource final : public MeshSource {
     return certificate_->change_subject(validator_subject(trust_domains));
   }
 
-  void stop(std::chrono::milliseconds deadline) override {
-    set_upkeep(nullptr);
-    if (!webhook_) return;
-    if (Status stopped = webhook_->stop(deadline); !stopped.ok())
-      runtime_.log.warning("the validating webhook", {{"cause", stopped.error().message}});
+  void stop_upkeep() override { set_upkeep(nullptr); }
+
+  void stop_webhook(std::chrono::steady_clock::time_point ask_others,
+                    std::chrono::milliseconds deadline) override {
+    std::this_thread::sleep_until(ask_others);
+    daemon::report(runtime_.log, webhook_->stop(deadline));
   }
 
  private:
   void set_upkeep(std::unique_ptr<kubernetes::Upkeep> upkeep) {
     const std::lock_guard lock(upkeep_mutex_);
     upkeep_.swap(upkeep);
+  }
+
+  // Somebody has to turn it off when the move is over: each start says that it is on.
+  void announce_osm_v1() {
+    runtime_.metrics.set("osm_v1_identities_accepted", {}, options_.beside_osm_v1 ? 1 : 0);
+    if (options_.beside_osm_v1)
+      runtime_.log.warning(
+          "workloads of OSM v1.2 are accepted by the DNS names in their certificates; remove "
+          "--beside-osm-v1 when no pod has a sidecar of OSM v1.2 any more",
+          {});
   }
 
   Runtime waiting_runtime() {

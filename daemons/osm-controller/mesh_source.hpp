@@ -52,7 +52,7 @@ class MeshSource {
   virtual std::optional<std::size_t> kept_lag() const { return 0; }
 
   // Starts the work beside the control plane: webhooks, custom resources, statuses,
-  // certificates in Secrets. All three outlive it; it ends with stop(), which is idempotent.
+  // certificates in Secrets. All three outlive it; it ends with stop_upkeep(), which is idempotent.
   // Blocking: until certificates are issued.
   virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) {
     return {};
@@ -62,7 +62,11 @@ class MeshSource {
   virtual std::vector<Problem> problems() const { return {}; }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
   virtual Status set_trust_domains(const TrustDomains&) { return {}; }
-  virtual void stop(std::chrono::milliseconds) {}
+  virtual void stop_upkeep() {}
+  // Waits until other replicas are asked, and ends the webhook within `deadline` after it. Without
+  // a webhook it does not wait.
+  virtual void stop_webhook(std::chrono::steady_clock::time_point /*ask_others*/,
+                            std::chrono::milliseconds /*deadline*/) {}
 
  protected:
   // Reads the mesh from `store`. `last_config` has the last valid MeshConfig.

@@ -50,10 +50,15 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--secrets-by-namespace", options.secrets_by_namespace,
                "Read Secrets in the mesh's namespaces only, with a RoleBinding in each (Kubernetes "
                "only; deploy/kubernetes-secret-roles)");
+  app.add_flag("--beside-osm-v1", options.beside_osm_v1,
+               "OSM v1.2 serves the same mesh: accept its workloads by the DNS names in their "
+               "certificates, and review only policies of namespaces labelled "
+               "openservicemesh.io/ignore=moved (Kubernetes only; docs/migrate-from-osm.md)");
   // Not Option::excludes(): --help would list the two in the order of their addresses.
   app.callback([&options] {
     if (options.mesh_dir.empty()) return;
     if (options.reconcile_only) throw CLI::ExcludesError("--reconcile-only", "--mesh-dir");
+    if (options.beside_osm_v1) throw CLI::ExcludesError("--beside-osm-v1", "--mesh-dir");
     if (options.secrets_by_namespace)
       throw CLI::ExcludesError("--secrets-by-namespace", "--mesh-dir");
   });
@@ -80,6 +85,7 @@ int parse_options(int argc, char** argv, Options& options) {
   daemon::add_http_address(app, options);
   daemon::add_address(app, "--validator-address", options.validator_address, "0.0.0.0:9093",
                       "HOST:PORT for the API server: the validating webhook (Kubernetes only)");
+  daemon::add_shutdown_delay(app, options, " (Kubernetes only)");
   daemon::add_mesh_options(app, options, "Namespace of the MeshConfig object");
   auto recall = options.proxy_recall_interval.count();
   app.add_option("--proxy-recall-interval", recall,

@@ -35,7 +35,8 @@ class Reconciling final : public daemon::Daemon {
                                       .osm_namespace = options.osm_namespace,
                                       .kinds_repair = kubernetes::Repair::kCreate,
                                       .mutating_webhook = webhook,
-                                      .validating_webhook = webhook}));
+                                      .validating_webhook = webhook,
+                                      .beside_osm_v1 = options.beside_osm_v1}));
     OSM_TRY(http_, daemon::start_http_side({.address = options.http_address,
                                             .runtime = runtime_,
                                             .missing = [] { return std::vector<std::string>(); },

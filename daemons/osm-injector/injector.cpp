@@ -1,7 +1,9 @@
 // The wiring of osm-injector. Constructed top to bottom, destroyed bottom to top.
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "audit_log.hpp"
@@ -55,13 +57,14 @@ class Injector final : public daemon::Daemon {
   }
 
   void shutdown(std::chrono::milliseconds deadline) override {
+    const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
     stopping_ = true;
+    std::unique_lock lock(upkeep_mutex_);
+    upkeep_ = nullptr;
+    lock.unlock();
+    std::this_thread::sleep_until(ask_others);
     daemon::report(runtime_.log, webhook_->stop(deadline / 2));
     roots_->stop();
-    {
-      const std::lock_guard lock(upkeep_mutex_);
-      upkeep_ = nullptr;
-    }
     daemon::report(runtime_.log, http_->stop(deadline / 4));
   }
 
@@ -126,13 +129,12 @@ class Injector final : public daemon::Daemon {
         {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
     OSM_TRY(certificate_, certificate::KeptCertificate::issue(
                               *manager_, webhook_subject(roots_->trust_domains())));
+    const auto follow = [this](const TrustDomains& trust_domains) {
+      return certificate_->change_subject(webhook_subject(trust_domains));
+    };
     // Steps are taken by a controller, which serves proxies.
-    roots_->follow({.manager = *manager_,
-                    .leads = [] { return false; },
-                    .on_trust_domains =
-                        [this](const TrustDomains& trust_domains) {
-                          return certificate_->change_subject(webhook_subject(trust_domains));
-                        }});
+    roots_->follow(
+        {.manager = *manager_, .leads = [] { return false; }, .on_trust_domains = follow});
     return {};
   }
 
@@ -155,6 +157,7 @@ class Injector final : public daemon::Daemon {
          .trust_domains = [this] { return roots_->trust_domains(); },
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
+         .beside_osm_v1 = options_.beside_osm_v1,
          .version = kVersion,
          .envoy_image = options_.envoy_image,
          .init_container_image = options_.init_container_image,
@@ -164,13 +167,12 @@ class Injector final : public daemon::Daemon {
   }
 
   Status start_servers() {
+    const auto review = [this](const net::Request& request) {
+      return injector_->review(request.body, request.client);
+    };
     OSM_TRY(webhook_, daemon::start_webhook({.address = options_.listen,
                                              .path = "/mutate-pod-creation",
-                                             .review =
-                                                 [this](const net::Request& request) {
-                                                   return injector_->review(request.body,
-                                                                            request.client);
-                                                 },
+                                             .review = review,
                                              .certificate = *certificate_,
                                              .client_ca_pem = options_.client_ca_pem,
                                              .runtime = runtime_,
@@ -182,7 +184,8 @@ class Injector final : public daemon::Daemon {
                           .replica = replica_,
                           .mesh_name = options_.mesh_name,
                           .osm_namespace = options_.osm_namespace,
-                          .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()}}));
+                          .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()},
+                          .beside_osm_v1 = options_.beside_osm_v1}));
     OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
                                             .runtime = runtime_,
                                             .missing = [this] { return missing(); },
@@ -203,12 +206,10 @@ class Injector final : public daemon::Daemon {
   Result<inject::InjectionNamespace> find_namespace(const std::string& name) {
     const ObjectKey key{kinds::kNamespace, "", name};
     auto found = store_->get(key);
-    if (!found) {
-      if (!store_->catch_up(kCatchUp))
-        return Error{ErrorCode::kUnavailable,
-                     "Namespace " + name + ": the API server does not say what it is: try again"};
-      found = store_->get(key);
-    }
+    if (!found && !store_->catch_up(kCatchUp))
+      return Error{ErrorCode::kUnavailable,
+                   "Namespace " + name + ": the API server does not say what it is: try again"};
+    if (!found) found = store_->get(key);
     if (!found) return inject::InjectionNamespace{name, {}, {}};
     return inject::InjectionNamespace{name, found->labels, found->annotations};
   }
@@ -279,9 +280,8 @@ class Injector final : public daemon::Daemon {
   std::unique_ptr<net::HttpServer> http_;
 };
 
-// Starts everything; pods are injected once namespaces and MeshConfig have been read, which
-// readiness tells. Failure: what is wrong and what to do. Blocking: until the API server has
-// answered.
+// Starts everything; it is ready once pods can be injected. Failure: what is wrong and what to do.
+// Blocking: until the API server has answered.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
   auto injector = std::make_unique<Injector>(options, runtime);
   OSM_TRY(injector->start());

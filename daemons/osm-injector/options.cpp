@@ -38,9 +38,13 @@ void add_mesh_options(CLI::App& app, Options& options, std::string& client_ca_fi
                  "PEM file: CA of the client certificate that the webhook requires; the API server "
                  "shows one if its admission configuration names it");
   add_limits(app, options.limits);
+  daemon::add_shutdown_delay(app, options);
   daemon::add_http_address(app, options);
   daemon::add_mesh_options(app, options,
                            "Namespace of the control plane and of the MeshConfig object");
+  app.add_flag("--beside-osm-v1", options.beside_osm_v1,
+               "OSM v1.2 serves the same mesh: inject only pods of namespaces labelled "
+               "openservicemesh.io/ignore=moved (docs/migrate-from-osm.md)");
 }
 
 void add_sidecar_options(CLI::App& app, Options& options) {
@@ -73,7 +77,7 @@ int parse_options(int argc, char** argv, Options& options) {
       "Examples:\n"
       "  osm-injector --in-cluster --http-address 0.0.0.0:9091 --audit-log -\n"
       "  osm-injector --kubeconfig ~/.kube/config --envoy-image envoy:v1.40.0\n"
-      "It keeps its webhook osm-webhook-<mesh name> in the API server as it must be. It writes "
+      "It keeps its webhook libosm-webhook-<mesh name> in the API server as it must be. It writes "
       "JSON\n"
       "log lines to stderr and ends on SIGTERM or SIGINT.");
   app.set_version_flag("--version", std::string("osm-injector ") + kVersionText);

@@ -37,7 +37,8 @@ Error refusal(int status, const json::value& answer) {
   const std::string message = text_at(error, "message");
   if (code.empty() || message.empty())
     return {ErrorCode::kUnavailable, "the controller answered HTTP " + std::to_string(status)};
-  return {ErrorCode::kUnavailable, message + " [" + code + ']'};
+  return {status == 400 ? ErrorCode::kInvalidArgument : ErrorCode::kUnavailable,
+          message + " [" + code + ']'};
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ inline std::string printable(std::string_view text) { return escape_controls(tex
 // The commands with files of their own.
 void add_vm_bootstrap(CLI::App& vm, Flags& flags);
 void add_vm_renew(CLI::App& vm, Flags& flags);
+void add_policy(CLI::App& root, Flags& flags);
 void add_status(CLI::App& root, Flags& flags);
 void add_certificate(CLI::App& root, Flags& flags);
 void add_deny(CLI::App& root, Flags& flags);

@@ -37,28 +37,6 @@ void add_proxy(CLI::App& root, Flags& flags) {
   });
 }
 
-void add_policy(CLI::App& root, Flags& flags) {
-  struct Options {
-    std::string source, destination;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* policy = root.add_subcommand("policy", "Access policy")->require_subcommand(1);
-  CLI::App* app =
-      command(*policy, flags, "check",
-              "Check if an account may call another, and name the object that decides;\n"
-              "exit code 1 if it may not",
-              "osm policy check bookbuyer/bookbuyer bookstore/bookstore");
-  app->add_option("SOURCE", options->source, "NAMESPACE/ACCOUNT that calls")->required();
-  app->add_option("DESTINATION", options->destination, "NAMESPACE/ACCOUNT that is called")
-      ->required();
-  app->callback([&flags, options] {
-    const auto answer = flags.client().get(
-        "/v1/policy/check", {{"source", options->source}, {"destination", options->destination}});
-    flags.exit_code = print(flags, answer, show_policy);
-    if (answer.ok() && !osm::bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kFailed;
-  });
-}
-
 void add_version(CLI::App& root, Flags& flags) {
   auto client_only = std::make_shared<bool>(false);
   CLI::App* app = command(root, flags, "version", "Versions of this command and the controller",

@@ -1,6 +1,7 @@
 #include "show.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <string_view>
 
@@ -100,6 +101,30 @@ std::string problem_line(const json::value& problem) {
   return line + ": " + cell(problem, "cause") + " [" + cell(problem, "code") + "]\n";
 }
 
+std::string show_problems_that_matter(const json::value& answer) {
+  std::string out;
+  for (const json::value& problem : list_at(answer, "problems"))
+    out += (out.empty() ? "Problems that may matter here:\n  " : "  ") + problem_line(problem);
+  return out;
+}
+
+// A step's row; a denial says where its object is written.
+std::vector<Row> step_rows(const json::value& steps_of) {
+  std::vector<Row> rows;
+  for (const json::value& step : list_at(steps_of, "steps")) {
+    Row row{cell(step, "step"), cell(step, "effect"), cell(step, "object"), cell(step, "reason")};
+    const std::string place = where(step);
+    if (row[1] == "denies" && !place.empty())
+      row[3] += " (" + place + ", " + cell(step, "field") + ')';
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string step_table(const std::vector<Row>& rows) {
+  return rows.empty() ? "" : table({"STEP", "EFFECT", "OBJECT", "REASON"}, rows);
+}
+
 // Proxies that this controller made a certificate for and that have not come to it yet.
 std::string expected_proxies(const json::value& answer) {
   std::string out;
@@ -149,11 +174,27 @@ std::string show_policy(const json::value& answer) {
       out += "    " + text(route) + '\n';
     }
   }
-  if (const json::array& problems = list_at(answer, "problems"); !problems.empty()) {
-    out += "Problems that may matter here:\n";
-    for (const json::value& problem : problems) out += "  " + problem_line(problem);
-  }
-  return out;
+  return out + show_problems_that_matter(answer);
+}
+
+std::string show_explanation(const json::value& answer) {
+  const json::array& ways = list_at(answer, "ways");
+  std::string verdict = cell(answer, "verdict");
+  for (char& c : verdict) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const bool one = ways.size() == 1;
+  std::string out = verdict + ": " +
+                    (one ? cell(ways.front(), "answer")
+                         : "each call takes one of " + std::to_string(ways.size()) + " ways") +
+                    " (" + cell(answer, "mode") + " mode)\n";
+  std::vector<Row> rows = step_rows(answer);
+  if (one)
+    for (Row& row : step_rows(ways.front())) rows.push_back(std::move(row));
+  out += step_table(rows);
+  if (!one)
+    for (const json::value& way : ways)
+      out += "Service " + cell(way, "service") + ", port " + cell(way, "port") + ", account " +
+             cell(way, "account") + ": " + cell(way, "answer") + '\n' + step_table(step_rows(way));
+  return out + show_problems_that_matter(answer);
 }
 
 std::string show_problems(const json::value& answer) {

@@ -8,6 +8,7 @@ namespace osm::cli {
 
 std::string show_proxies(const boost::json::value& answer);
 std::string show_policy(const boost::json::value& answer);
+std::string show_explanation(const boost::json::value& answer);
 std::string show_problems(const boost::json::value& answer);
 std::string show_certificates(const boost::json::value& answer);
 std::string show_roots(const boost::json::value& answer);

@@ -119,7 +119,7 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
   if (object.name.empty() || object.name.find('/') != std::string::npos)
     return invalid("'" + name + "' is no name; write NAMESPACE/NAME");
   if (known->scope == spec::Scope::kCluster) object.ns.clear();
-  if (known->scope == spec::Scope::kMesh && object.ns.empty())
+  if (spec::counts_in_mesh(known->scope) && object.ns.empty())
     return invalid("in which namespace is " + object.kind + " '" + name +
                    "'? Write NAMESPACE/NAME, or use -n");
   return object;

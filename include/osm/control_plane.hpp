@@ -62,6 +62,9 @@ struct ControlPlaneOptions {
   Runtime runtime;
   // With `root_rotation`, the rotation's trust domains count instead.
   TrustDomain trust_domain{"cluster.local"};
+  // True: proxies also accept workloads of OSM v1.2, by the DNS names in their certificates, which
+  // the same CA signs (docs/migrate-from-osm.md).
+  bool accept_osm_v1_identities = false;
   std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
   std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
   ConnectionLimits ads_connections{};
@@ -72,7 +75,7 @@ struct ControlPlaneOptions {
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
   // Replicas tell each other of new proxies on it, to notice a certificate that is in use at two of
-  // them. Null: this is the only replica.
+  // them, and which objects proxies refused, to find them sooner. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
   // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh that it was
   // made from as its control_plane.identifier.

@@ -46,6 +46,14 @@ class OSM_API EndpointsProvider {
   // endpoints. Thread: any. Blocking: no.
   virtual bool served_outside(const ServiceName& /*service*/) const { return false; }
 
+  // Addresses of everybody behind the service, with or without a sidecar, in any order: the callers
+  // that an IngressBackend with this source admits. Also of a service outside of the mesh's
+  // namespaces. Empty: the provider knows none, so nobody is admitted. A change is announced like
+  // one of endpoints. Thread: any. Blocking: no.
+  virtual std::vector<std::string> list_source_addresses(const ServiceName& /*service*/) const {
+    return {};
+  }
+
   // Calls `on_change` with the services that changed; their new endpoints can be read by then. An
   // empty list: has_synced() or healthy() changed. Duplicates and any order are harmless. The
   // provider holds no lock meanwhile.

@@ -10,6 +10,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/result.hpp"
 #include "osm/values/endpoint.hpp"
+#include "osm/values/explanation.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/traffic_policy.hpp"
@@ -44,8 +45,8 @@ class OSM_API MeshReader {
   virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
-  // Policies for traffic that enters a service from outside the mesh. Empty: IngressBackend is not
-  // supported.
+  // Identities that may call a service from outside the mesh. Empty: an IngressBackend admits
+  // addresses and names of gateways, which are no identities.
   virtual Result<std::vector<InboundTrafficPolicy>> get_ingress_policies_for_service(
       const ServiceName& service) const = 0;
 };
@@ -78,6 +79,10 @@ class OSM_API MeshCataloger : public MeshReader, public ProxyRegistry {
   // MeshReader's.
   virtual Result<PolicyDecision> check_policy(const ServiceIdentity& source,
                                               const ServiceIdentity& destination) const = 0;
+  // Explains what happens to one call, and names every object that decides about it or is missing.
+  // An unknown destination is no failure: the call to it is denied. Failure: as MeshReader's (the
+  // source), and kInvalidArgument for a question that cannot be read, as one without a port.
+  virtual Result<Explanation> explain(const CallQuestion& question) const = 0;
   // Participants of the mesh: proxies with an issued certificate that are connected and whose
   // workloads have endpoints. For reports only; never a filter.
   virtual std::vector<ProxyId> list_participants() const = 0;

@@ -64,6 +64,10 @@ class OSM_API MeshSpec : public SmiReader, public ServiceReader {
   // last valid value. Empty: the controller's flags say which CA signs.
   virtual SharedList<MeshRootCertificate> list_root_certificates() const = 0;
 
+  // The control plane's own namespace: policies in it may concern the whole mesh. Empty: no
+  // namespace is special.
+  virtual std::string control_plane_namespace() const { return {}; }
+
   // The policies of all kinds that no other function lists, ordered by key.
   virtual SharedList<Policy> list_policies() const { return {}; }
 

@@ -19,7 +19,7 @@ enum class ErrorCode {
   kInvalidSyntax,        // the file is not YAML or JSON
   kUnknownKind,          // an apiVersion/kind the mesh does not know
   kInvalidField,         // a field is missing, of the wrong type, or out of its range
-  kUnusedField,          // a field is understood but has no effect yet
+  kUnusedField,          // a field is understood but has no effect
   kDuplicateObject,      // the same kind, namespace and name twice
   kDanglingReference,    // names an object that is not there
   kCrossNamespace,       // affects a namespace that it may not affect

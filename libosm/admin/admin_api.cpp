@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "admin/admin_json.hpp"
+#include "admin/explain.hpp"
 #include "admin/vm_bootstrap.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
@@ -177,6 +178,7 @@ Handler make_admin_api(const AdminApiOptions& options) {
       .get("/v1/proxies", plain(list_proxies))
       .get("/v1/proxies/config_dump", route(config_dump))
       .get("/v1/policy/check", route(check_policy))
+      .get("/v1/policy/explain", route(explain_call))
       .get("/v1/problems", plain(list_problems))
       .get("/v1/status", route(object_status))
       .get("/v1/certificates", plain(list_certificates))

@@ -29,7 +29,53 @@ std::string route_text(const RoutePolicy& route) {
   return text;
 }
 
+// A mesh has one MeshConfig, whatever its name is.
+std::string object_text(const ObjectKey& object) {
+  return object.name.empty() ? object.kind : object.str();
+}
+
+using SourceOf = std::function<ObjectSource(const ObjectKey&)>;
+
+json::array to_json(const std::vector<ExplainedStep>& steps, const SourceOf& source_of) {
+  json::array out;
+  for (const ExplainedStep& step : steps) {
+    const bool named = !step.object.kind.empty();
+    const ObjectSource source = named ? source_of(step.object) : ObjectSource{};
+    out.push_back(
+        json::object{{"step", step.stage},
+                     {"effect", step_effect_text(step.effect)},
+                     {"object", named ? object_text(step.object) : ""},
+                     {"field", step.field},
+                     {"path", source.path},
+                     {"line", step.field.empty() ? source.line : source.line_of(step.field)},
+                     {"reason", step.text}});
+  }
+  return out;
+}
+
+json::object to_json(const ExplainedWay& way, const SourceOf& source_of) {
+  return {{"service", way.service.empty() ? "" : way.service.str()},
+          {"port", number(way.port)},
+          {"account", way.account.empty() ? "" : way.account.str()},
+          {"addresses", json::array(way.addresses.begin(), way.addresses.end())},
+          {"allowed", way.answer.allowed},
+          {"status", way.answer.status},
+          {"answer", way.answer.text()},
+          {"steps", to_json(way.steps, source_of)}};
+}
+
 }  // namespace
+
+json::object to_json(const Explanation& explanation, const SourceOf& source_of) {
+  json::array ways;
+  for (const ExplainedWay& way : explanation.ways) ways.push_back(to_json(way, source_of));
+  return {{"verdict", call_verdict_text(explanation.verdict())},
+          {"mode", explanation.permissive ? "permissive" : "SMI"},
+          {"source", explanation.source.empty() ? "" : explanation.source.str()},
+          {"steps", to_json(explanation.steps, source_of)},
+          {"ways", std::move(ways)},
+          {"problems", list(explanation.problems)}};
+}
 
 json::object to_json(const Proxy& proxy, SteadyTime now) {
   json::array services;

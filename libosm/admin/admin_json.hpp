@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <functional>
 #include <vector>
 
 #include "osm/certificate/manager.hpp"
@@ -12,6 +13,7 @@
 #include "osm/clock.hpp"
 #include "osm/net/http.hpp"
 #include "osm/object.hpp"
+#include "osm/values/explanation.hpp"
 #include "osm/values/object_status.hpp"
 #include "osm/values/proxy.hpp"
 #include "osm/values/traffic_policy.hpp"
@@ -27,6 +29,10 @@ boost::json::object to_json(const DistrustEffect& effect);
 boost::json::object to_json(const ObjectStatus& status);
 // One TrafficTarget that allows, with where it is written.
 boost::json::object to_json(const TrafficPolicy& policy, const ObjectSource& source);
+
+// `source_of`: where an object is written.
+boost::json::object to_json(const Explanation& explanation,
+                            const std::function<ObjectSource(const ObjectKey&)>& source_of);
 
 template <class T>
 boost::json::array list(const std::vector<T>& values) {

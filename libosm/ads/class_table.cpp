@@ -38,6 +38,9 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
     for (const ServiceIdentity& identity : changes.identities)
       if (const Identity* state = find_in(identities_, identity))
         touched.insert(state->classes.begin(), state->classes.end());
+    for (const TelemetryName& telemetry : changes.telemetries)
+      for (const auto& [key, entry] : classes_)
+        if (key.telemetry == telemetry) touched.insert(entry);
   }
   for (const ProxyClassPtr& entry : building_) {
     entry->missed_services_.insert(changes.services.begin(), changes.services.end());

@@ -56,14 +56,17 @@ struct Trial {
   std::uint64_t number = 0;          // a build for an earlier trial is dropped
   std::optional<ResourceSets> sets;  // none: the sets of the proxy's class
   bool building = false;
+  bool without_clusters = false;   // `sets` has those that the proxy was sent before, not judged
+  bool without_listeners = false;  // likewise, with their routes
   std::function<void(const TrialResult&)> done;  // null: it has been called
   SteadyTime deadline{};
   std::optional<std::uint64_t> ends_with;  // the generation to wait for before the trial ends
 };
 
-// True if the proxy has acknowledged everything that its resources name. A proxy asks for listeners
-// after clusters, and for routes after listeners.
-bool holds_what_it_names(const Session& session);
+// True if the proxy has acknowledged everything that its clusters name, or its listeners. A proxy
+// asks for listeners after clusters, and for routes after listeners.
+bool holds_what_clusters_name(const Session& session);
+bool holds_what_listeners_name(const Session& session);
 
 // Roles of the resources of `whole` that `part` does not have, or has with other content; for one
 // type. The role of a route configuration is its direction; other resources are each a role.

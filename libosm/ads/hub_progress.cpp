@@ -62,7 +62,8 @@ bool Hub::is_whole(Stream& stream) {
   const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
   if (!clusters || !listeners) return false;
   if (clusters == stream.whole_clusters && listeners == stream.whole_listeners) return true;
-  if (!holds_what_it_names(*stream.session)) return false;
+  if (!holds_what_clusters_name(*stream.session) || !holds_what_listeners_name(*stream.session))
+    return false;
   stream.whole_clusters = clusters;
   stream.whole_listeners = listeners;
   return true;

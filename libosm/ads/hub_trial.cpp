@@ -11,10 +11,12 @@ namespace {
 // Limit of classes that are built for one answer of ask_others().
 constexpr std::size_t kMaxClasses = 64;
 
-// "rds-inbound.14001" → "rds-inbound": ports differ between proxies in the same role.
+// "rds-inbound.14001" → "rds-inbound", "outbound_10.96.0.1_80" → "outbound": ports and addresses
+// differ between proxies in the same role.
 std::string role_of(const EncodedResource& resource) {
-  return resource.type == XdsType::kRoute ? resource.name.substr(0, resource.name.find('.'))
-                                          : resource.name;
+  if (resource.type == XdsType::kRoute) return resource.name.substr(0, resource.name.find('.'));
+  if (resource.type == XdsType::kListener) return resource.name.substr(0, resource.name.find('_'));
+  return resource.name;
 }
 
 template <class T>
@@ -33,18 +35,23 @@ struct Comparison {
   }
 };
 
+bool holds_what_it_names(const Session& session, XdsType parent, XdsType type) {
+  const ResourceSetPtr named_by = session.acknowledged(parent);
+  if (!named_by) return false;
+  const ResourceSetPtr held = session.acknowledged(type);
+  for (const std::string& name : references(named_by->resources(), type))
+    if (!held || !held->find(name)) return false;
+  return true;
+}
+
 }  // namespace
 
-bool holds_what_it_names(const Session& session) {
-  for (const auto& [parent, type] :
-       {std::pair{XdsType::kCluster, XdsType::kEndpoint}, {XdsType::kListener, XdsType::kRoute}}) {
-    const ResourceSetPtr named_by = session.acknowledged(parent);
-    if (!named_by) return false;
-    const ResourceSetPtr held = session.acknowledged(type);
-    for (const std::string& name : references(named_by->resources(), type))
-      if (!held || !held->find(name)) return false;
-  }
-  return true;
+bool holds_what_clusters_name(const Session& session) {
+  return holds_what_it_names(session, XdsType::kCluster, XdsType::kEndpoint);
+}
+
+bool holds_what_listeners_name(const Session& session) {
+  return holds_what_it_names(session, XdsType::kListener, XdsType::kRoute);
 }
 
 std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceSetPtr& part) {
@@ -90,13 +97,17 @@ void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
 }
 
 void Hub::begin_trial(Stream& stream, ResourceSets sets) {
+  Trial& trial = trials_.at(stream.id);
   // An empty set is never pushed, since there is nothing in it to refuse.
-  for (XdsType type : {XdsType::kCluster, XdsType::kListener}) {
+  const auto keep_if_empty = [&](XdsType type) {
     ResourceSetPtr& set = sets[index_of(type)];
     const ResourceSetPtr held = stream.session->sent(type);
-    if (held && (!set || set->empty())) set = held;
-  }
-  Trial& trial = trials_.at(stream.id);
+    const bool empty = held && (!set || set->empty());
+    if (empty) set = held;
+    return empty;
+  };
+  trial.without_clusters = keep_if_empty(XdsType::kCluster);
+  trial.without_listeners = keep_if_empty(XdsType::kListener);
   trial.sets = std::move(sets);
   trial.building = false;
   give_sets(stream, std::nullopt);
@@ -124,14 +135,24 @@ void Hub::judge_trial(const Stream& stream) {
   const Session& session = *stream.session;
   if (session.unanswered()) return;
   if (!trial->sets && !stream.proxy_class->current()) return;
+  const bool clusters = !trial->sets || !trial->without_clusters;
+  const bool listeners = !trial->sets || !trial->without_listeners;
+  const auto judged = [&](XdsType type) {
+    if (type == XdsType::kCluster || type == XdsType::kEndpoint) return clusters;
+    // Secrets do not depend on objects, and are no part of a trial.
+    return type != XdsType::kSecret && listeners;
+  };
   for (XdsType type : kXdsTypes) {
     const ProxyTypeState state = session.state(type);
-    // Secrets do not depend on objects, and are no part of a trial.
-    if (state.state == SyncState::kStale && type != XdsType::kSecret)
-      return tell_trial(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail, 0});
+    if (state.state == SyncState::kStale && judged(type))
+      return tell_trial(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail});
   }
-  if (holds_what_it_names(session))
-    tell_trial(stream, {TrialResult::Outcome::kAccepted, {}, {}, 0});
+  if ((!clusters || holds_what_clusters_name(session)) &&
+      (!listeners || holds_what_listeners_name(session)))
+    tell_trial(stream, {.outcome = TrialResult::Outcome::kAccepted,
+                        .type = {},
+                        .detail = {},
+                        .kept = !clusters || !listeners});
 }
 
 void Hub::tell_trial(const Stream& stream, TrialResult result) {
@@ -179,7 +200,7 @@ void Hub::tick_trials(SteadyTime now) {
     const bool answered = !trial.building && !stream.session->unanswered();
     const auto outcome =
         answered ? TrialResult::Outcome::kAccepted : TrialResult::Outcome::kTimedOut;
-    tell_trial(stream, {outcome, {}, {}, 0});
+    tell_trial(stream, {outcome, {}, {}});
   }
 }
 

@@ -120,12 +120,22 @@ ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
   return merged(base, std::move(leaving));
 }
 
+// Envoy keeps a route configuration for its draining listeners only, and its removal cannot be
+// sent. So a route counts while a listener that the proxy holds, or may hold, names it.
 NameSet Session::clusters_in_use() const {
-  NameSet names;
-  for (XdsType type : {XdsType::kListener, XdsType::kRoute}) {
-    const TypeState& s = of(type);
-    for (const ResourceSetPtr& set : {s.acked, s.sent, s.good, s.lingering})
-      if (set) names = joined(names, references(set->resources(), XdsType::kCluster));
+  const TypeState& listeners = of(XdsType::kListener);
+  NameSet names, routes;
+  for (const ResourceSetPtr& set : {listeners.acked, listeners.sent, listeners.good}) {
+    if (!set) continue;
+    names = joined(names, references(set->resources(), XdsType::kCluster));
+    routes = joined(routes, references(set->resources(), XdsType::kRoute));
+  }
+  const bool all = !listeners.subscribed || listeners.claim || listeners.uncertain;
+  const TypeState& s = of(XdsType::kRoute);
+  for (const ResourceSetPtr& set : {s.acked, s.sent, s.good, s.lingering}) {
+    if (!set) continue;
+    const ResourceSetPtr used = all ? set : only(set, routes);
+    names = joined(names, references(used->resources(), XdsType::kCluster));
   }
   return names;
 }

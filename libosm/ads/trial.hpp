@@ -23,7 +23,7 @@ struct Refusal {
 
 struct TrialResult {
   enum class Outcome {
-    kAccepted,
+    kAccepted,  // also a configuration without listeners or clusters: see `kept`
     kRefused,
     kGone,      // the proxy is not connected, or its stream ended
     kTimedOut,  // it did not answer
@@ -33,6 +33,9 @@ struct TrialResult {
   std::string detail;  // kRefused: the proxy's text
   std::uint64_t applied_generation =
       0;  // generation of the real mesh, acknowledged before; 0: unknown
+  // kAccepted: true if the proxy keeps its listeners or clusters, because the trial has none. They
+  // are not removed for a trial.
+  bool kept = false;
 };
 
 // The answer of the other proxies to resources that one proxy refuses.

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "base/guarded.hpp"
+#include "catalog/resolve_egress.hpp"
+#include "catalog/resolve_ingress.hpp"
 #include "catalog/resolve_limits.hpp"
+#include "endpoint/source_addresses.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -45,6 +48,7 @@ MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> provid
                          std::vector<WorkloadProvider*> workload_providers,
                          const TrustDomains& trust_domains)
     : spec_(spec),
+      source_addresses_(providers),
       endpoints_(std::move(providers)),
       workload_providers_(std::move(workload_providers)),
       claims_(workload_providers_.size()) {
@@ -55,9 +59,11 @@ MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> provid
 
 void MeshBuilder::trust_domains_changed(const TrustDomains& trust_domains) {
   other_domains_ |= next_.accepted_domains != trust_domains.accepted ||
-                    next_.allowed_domains != trust_domains.allowed;
+                    next_.allowed_domains != trust_domains.allowed ||
+                    next_.osm_v1_names != trust_domains.osm_v1_names;
   next_.accepted_domains = trust_domains.accepted;
   next_.allowed_domains = trust_domains.allowed;
+  next_.osm_v1_names = trust_domains.osm_v1_names;
 }
 
 std::vector<std::string> MeshBuilder::waiting_for() const {
@@ -78,6 +84,8 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   next_.changes = {};
   const model::MeshSnapshot before = next_;  // pointers to its tables
   const auto index_before = index_;
+  const std::set<ServiceName> announced = stale_endpoints_;
+  const bool resync = resync_endpoints_;
   std::set<ServiceName> endpoints = read_announced();
   const SpecChanges spec = spec_.refresh();
   if (!published_ || !spec.objects.empty())
@@ -91,14 +99,16 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   const std::set<ServiceIdentity> turned = refresh_denials(spec);
   const ServiceTable services_before = next_.services;
   refresh_endpoints(spec, !turned.empty(), endpoints);
-  refresh_services(spec, endpoints);
+  refresh_telemetry(spec);
+  refresh_workloads(spec);
+  const bool ingress = refresh_sources(spec, announced, resync);
+  refresh_services(spec, endpoints, ingress || config.proxy.ingress != next_.config.proxy.ingress);
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
   for (const ServiceIdentity& source : turned)
     for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
   refresh_policies(std::move(concerned), services_before, mode_changed);
   refresh_permissive();
   refresh_clients(spec);
-  refresh_workloads(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
   refresh_problems(spec);
   note_objects(spec.objects, before, *index_before);
@@ -183,9 +193,22 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
   next_.changes.endpoints = edit.finish();
 }
 
-void MeshBuilder::refresh_services(const SpecChanges& spec,
-                                   const std::set<ServiceName>& endpoints) {
-  bool differ = spec.splits || changes(spec, kinds::kUpstreamTrafficSetting);
+// Result: an IngressBackend changed, or the callers that one admits.
+bool MeshBuilder::refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced,
+                                  bool all) {
+  const bool policies = changes(spec, kinds::kIngressBackend);
+  if (policies) source_services_ = endpoint::source_services(spec_.objects().policies);
+  const bool moved = source_addresses_.read(source_services_, announced, all);
+  if (!moved && (source_services_.empty() || next_.changes.workloads.empty())) return policies;
+  Sources sources = resolve_sources(source_addresses_.addresses(), next_.workloads);
+  return std::exchange(sources_, sources) != sources || policies;
+}
+
+// `ingress`: callers from outside of the mesh may have changed.
+void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
+                                   bool ingress) {
+  bool differ = ingress || spec.splits || changes(spec, kinds::kUpstreamTrafficSetting) ||
+                changes(spec, kinds::kEgress);
   std::set<ServiceName> concerned = spec.services;
   concerned.insert(endpoints.begin(), endpoints.end());
   for (const ServiceName& name : concerned) {
@@ -205,6 +228,8 @@ void MeshBuilder::refresh_services(const SpecChanges& spec,
   SettledServices settled = settle_services(drafts_, spec_.objects().splits);
   service_problems_ = std::move(settled.problems);
   limit_problems_ = resolve_limits(spec_.objects().policies, settled.services);
+  ingress_problems_ = resolve_ingress(spec_.objects().policies, sources_,
+                                      next_.config.proxy.ingress, settled.services);
   TableEdit edit(next_.services);
   edit.replace_all(std::move(settled.services));
   next_.changes.services = edit.finish();
@@ -279,14 +304,30 @@ void MeshBuilder::refresh_permissive() {
 }
 
 void MeshBuilder::refresh_clients(const SpecChanges& spec) {
-  if (!changes(spec, kinds::kRetry) && !next_.changes.everything && next_.changes.services.empty())
-    return;
+  const bool named = changes(spec, kinds::kRetry) || changes(spec, kinds::kEgress) ||
+                     changes(spec, kinds::kHttpRouteGroup) ||
+                     changes(spec, kinds::kUpstreamTrafficSetting);
+  if (!named && !next_.changes.everything && next_.changes.services.empty()) return;
   ResolvedClients resolved =
       resolve_clients(spec_.objects().policies, next_.services, next_.config.proxy.retries);
   client_problems_ = std::move(resolved.problems);
+  for (Problem& problem : resolve_egress(spec_.objects(), next_.services, resolved.clients))
+    client_problems_.push_back(std::move(problem));
   TableEdit edit(next_.clients);
   edit.replace_all(std::move(resolved.clients));
   next_.changes.identities.merge(edit.finish());
+}
+
+void MeshBuilder::refresh_telemetry(const SpecChanges& spec) {
+  if (!spec.namespaces && !changes(spec, kinds::kTelemetry) &&
+      !changes(spec, kinds::kExtensionService))
+    return;
+  ResolvedTelemetry resolved = resolve_telemetry(spec_.objects());
+  claims_.set_telemetry(std::move(resolved.selectors));
+  telemetry_problems_ = std::move(resolved.problems);
+  TableEdit edit(next_.telemetries);
+  edit.replace_all(std::move(resolved.entries));
+  next_.changes.telemetries = edit.finish();
 }
 
 // Reads the provider's workloads: all of them if `all`, else those in `names`.
@@ -323,6 +364,21 @@ void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
   next_.changes.workloads = edit.finish();
 }
 
+std::vector<Problem> MeshBuilder::source_problems() const {
+  std::vector<Problem> out;
+  const std::vector<std::string> failures = source_addresses_.failures();
+  const std::vector<ProviderStatus> providers = endpoints_.providers();
+  for (std::size_t i = 0; i < failures.size(); ++i)
+    if (!failures[i].empty())
+      out.push_back({.code = ErrorCode::kInternal,
+                     .object = {},
+                     .path = "endpoints provider " + providers[i].id,
+                     .field = {},
+                     .cause = "failed to list addresses of an IngressBackend's source: " +
+                              failures[i] + "; its last ones are kept and it is asked again"});
+  return out;
+}
+
 void MeshBuilder::refresh_problems(const SpecChanges& spec) {
   // Settings of the mode and of egress change everything.
   if (spec.splits || next_.changes.everything || !next_.changes.services.empty()) {
@@ -337,9 +393,12 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
   };
   add(service_problems_);
   add(limit_problems_);
+  add(ingress_problems_);
   add(entry_problems_);
   add(client_problems_);
+  add(telemetry_problems_);
   add(provider_problems_);
+  add(source_problems());
   claims_.add_problems(all);
   port_conflicts_.add_problems(next_.workloads, all);
 

@@ -1,7 +1,7 @@
 // Builds MeshSnapshots incrementally from changed keys, without threads or timers.
 //
 // Events only mark inputs as outdated. build() reads those again by key and recomputes everything
-// that depends on them, stage by stage: endpoints → services → policies, workloads, problems. Equal
+// that depends on them, stage by stage: endpoints, workloads → services → policies, problems. Equal
 // results keep their pointer and stay out of `changes`. For any order of events, the content equals
 // that of a fresh build from the same inputs.
 //
@@ -18,12 +18,14 @@
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
 #include "catalog/resolve_clients.hpp"
+#include "catalog/resolve_ingress.hpp"
 #include "catalog/resolve_policies.hpp"
 #include "catalog/resolve_services.hpp"
 #include "catalog/resolve_workloads.hpp"
 #include "catalog/spec_view.hpp"
 #include "catalog/table_edit.hpp"
 #include "endpoint/endpoint_table.hpp"
+#include "endpoint/source_table.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
@@ -71,7 +73,10 @@ class MeshBuilder {
   const std::shared_ptr<const model::SpecObjects>& objects() const { return next_.objects; }
 
   // True if a provider threw; then build() is worth another try later.
-  bool has_failures() const { return endpoints_.has_failures() || !provider_problems_.empty(); }
+  bool has_failures() const {
+    return endpoints_.has_failures() || source_addresses_.has_failures() ||
+           !provider_problems_.empty();
+  }
 
   const endpoint::EndpointTable& endpoints() const { return endpoints_; }
 
@@ -82,13 +87,17 @@ class MeshBuilder {
   std::set<ServiceIdentity> refresh_denials(const SpecChanges& spec);
   std::set<ServiceName> read_announced();
   void refresh_endpoints(const SpecChanges& spec, bool all, std::set<ServiceName>& changed);
-  void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints);
+  bool refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced, bool all);
+  void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
+                        bool ingress);
   std::set<ServiceIdentity> refresh_targets(const SpecChanges& spec);
   void refresh_policies(std::set<ServiceIdentity> concerned, const ServiceTable& services_before,
                         bool mode_changed);
   void refresh_permissive();
   void refresh_clients(const SpecChanges& spec);
+  void refresh_telemetry(const SpecChanges& spec);
   void refresh_workloads(const SpecChanges& spec);
+  std::vector<Problem> source_problems() const;
   void refresh_problems(const SpecChanges& spec);
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
                     const PolicyIndex& index_before);
@@ -98,6 +107,7 @@ class MeshBuilder {
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
   SpecView spec_;
+  endpoint::SourceTable source_addresses_;
   endpoint::EndpointTable endpoints_;
   std::vector<WorkloadProvider*> workload_providers_;
 
@@ -109,13 +119,17 @@ class MeshBuilder {
 
   // State of the stages between builds.
   ServiceDrafts drafts_;
+  std::set<ServiceName> source_services_;  // of IngressBackends
+  Sources sources_;
   std::shared_ptr<const PolicyIndex> index_ = std::make_shared<const PolicyIndex>();
   WorkloadClaims claims_;  // by the last good answers
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
   std::vector<Problem> limit_problems_;
-  std::vector<Problem> entry_problems_;     // of settled entries
-  std::vector<Problem> client_problems_;    // of Retries
+  std::vector<Problem> ingress_problems_;
+  std::vector<Problem> entry_problems_;   // of settled entries
+  std::vector<Problem> client_problems_;  // of Retries and Egresses
+  std::vector<Problem> telemetry_problems_;
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;
 

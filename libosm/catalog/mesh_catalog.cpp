@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "catalog/explain.hpp"
 #include "catalog/policy_check.hpp"
 #include "catalog/proxy_registry.hpp"
 #include "model/own_ports.hpp"
@@ -144,6 +145,16 @@ class MeshCatalog final : public MeshCataloger {
     OSM_TRY(const auto source_known, known_to(*snapshot, source));
     OSM_TRY(const auto destination_known, known_to(*snapshot, destination));
     return catalog::check_policy(*snapshot, source, destination, spec_.list_problems());
+  }
+
+  Result<Explanation> explain(const CallQuestion& question) const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    std::set<ServiceIdentity> accounts = known_identities(*snapshot);
+    for (const ServiceAccount& account : spec_.list_all_service_accounts())
+      accounts.insert(identity_of(account));
+    std::vector<Problem> left_out = spec_.list_problems();
+    left_out.insert(left_out.end(), snapshot->problems->begin(), snapshot->problems->end());
+    return catalog::explain(*snapshot, question, accounts, left_out);
   }
 
   std::vector<ProxyId> list_participants() const override {

@@ -56,6 +56,7 @@ std::string_view name_of(const model::ServiceEndpoints&) { return "endpoints"; }
 std::string_view name_of(const model::IdentityPolicy&) { return "policy"; }
 std::string_view name_of(const model::WorkloadEntry&) { return "workload"; }
 std::string_view name_of(const model::ClientPolicy&) { return "client"; }
+std::string_view name_of(const model::TelemetryEntry&) { return "telemetry"; }
 
 }  // namespace
 
@@ -83,11 +84,13 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
   replace(policies_, snapshot.policies);
   replace(workloads_, snapshot.workloads);
   replace(clients_, snapshot.clients);
+  replace(telemetries_, snapshot.telemetries);
   DigestBuilder digest;
   digest.add(sum_);
   feed(digest, snapshot.config);
   feed(digest, snapshot.accepted_domains);
   feed(digest, snapshot.allowed_domains);
+  feed(digest, snapshot.osm_v1_names);
   feed(digest, *snapshot.denied);
   return digest.finish().hex().substr(0, 16);
 }

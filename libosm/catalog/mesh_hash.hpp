@@ -25,6 +25,7 @@ class MeshHash {
   model::Table<model::IdentityPolicy> policies_;
   model::Table<model::WorkloadEntry> workloads_;
   model::Table<model::ClientPolicy> clients_;
+  model::Table<model::TelemetryEntry> telemetries_;
 };
 
 }  // namespace osm::inline v1::catalog

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "catalog/resolve_egress.hpp"
+
 namespace osm::inline v1::catalog {
 namespace {
 
@@ -17,6 +19,7 @@ class ScopeFinder {
       if (const auto target = snapshot_.targets.find(name)) add_parties(*target, scope_.identities);
     } else if (object.is(kinds::kHttpRouteGroup)) {
       add_users(smi::RouteKind::kHttpRouteGroup, name);
+      add_egress_sources(object);
     } else if (object.is(kinds::kTcpRoute)) {
       add_users(smi::RouteKind::kTcpRoute, name);
     } else if (object.is(kinds::kTrafficSplit)) {
@@ -27,6 +30,10 @@ class ScopeFinder {
       for (const auto& entry : snapshot_.workloads)
         if (entry->workload.name == WorkloadName{object.ns, object.name})
           scope_.merge(scope_of(entry->workload, snapshot_, index_));
+    } else if (object.is(kinds::kTelemetry)) {
+      add_logging({{object.ns, object.name}});
+    } else if (object.is(kinds::kExtensionService)) {
+      add_exporting({object.ns, object.name});
     } else if (object.is(kinds::kMeshConfig) || object.is(kinds::kNamespace)) {
       scope_.everything = true;
     } else {
@@ -51,12 +58,23 @@ class ScopeFinder {
       add_service({object.ns, backend.service});
   }
 
+  // Adds the sources of Egresses that name the object.
+  void add_egress_sources(const ObjectKey& object) {
+    if (!snapshot_.objects) return;
+    for (const auto& policy : snapshot_.objects->policies) {
+      const std::vector<ObjectKey> named = named_by_egress(*policy);
+      if (std::find(named.begin(), named.end(), object) == named.end()) continue;
+      scope_.identities.insert(policy->reach.accounts.begin(), policy->reach.accounts.end());
+    }
+  }
+
   void add_policy(const ObjectKey& object) {
     const auto policy =
         snapshot_.objects ? model::find(snapshot_.objects->policies, object) : nullptr;
     if (!policy) return;
     scope_.everything = policy->reach.everything;
     scope_.identities = policy->reach.accounts;
+    add_egress_sources(object);
     for (const ServiceName& service : policy->reach.services) {
       add_service(service);
       // Backends serve the apex's host names.
@@ -64,6 +82,20 @@ class ScopeFinder {
         for (const WeightedCluster& backend : *entry->split)
           scope_.services.insert(backend.service);
     }
+  }
+
+  // Adds the workloads with one of these Telemetries in effect.
+  void add_logging(const std::set<TelemetryName>& telemetries) {
+    for (const auto& entry : snapshot_.workloads)
+      if (entry->telemetry && telemetries.contains(*entry->telemetry))
+        scope_.workloads.insert(entry->workload.name);
+  }
+
+  void add_exporting(const ExtensionServiceName& server) {
+    std::set<TelemetryName> telemetries;
+    for (const auto& entry : snapshot_.telemetries)
+      if (entry->collector && entry->collector->name == server) telemetries.insert(entry->name);
+    add_logging(telemetries);
   }
 
   // Adds the sources and destinations of targets with such a rule.

@@ -5,6 +5,7 @@
 //   - Service: identities that run it, may call it, or may call an apex that splits to it
 //   - TrafficSplit: the same for its apex and its backends
 //   - Workload: its own proxy, and identities that may call its services
+//   - Telemetry, ExtensionService: workloads that it is in effect for
 //   - MeshConfig, Namespace: all; in permissive mode also for a Service, split or workload
 //   - any other policy: its PolicyReach
 #pragma once

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "catalog/resolve_egress.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::catalog {
@@ -15,6 +17,13 @@ model::ServiceEntry* find(std::vector<model::ServiceEntry>& services, const Serv
       services.begin(), services.end(), name,
       [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
   return at != services.end() && at->name == name ? &*at : nullptr;
+}
+
+std::set<ObjectKey> named_by_egresses(const SharedList<Policy>& policies) {
+  std::set<ObjectKey> out;
+  for (const auto& policy : policies)
+    for (ObjectKey& key : named_by_egress(*policy)) out.insert(std::move(key));
+  return out;
 }
 
 bool has_http(const model::ServiceEntry& service) {
@@ -28,6 +37,7 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services) {
   std::vector<Problem> problems;
   std::map<ServiceName, ObjectKey> owners;
+  const std::set<ObjectKey> named = named_by_egresses(policies);
   for (const auto& policy : policies) {
     const auto* setting = policy->get<UpstreamTrafficSetting>();
     if (setting == nullptr) continue;
@@ -38,6 +48,13 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
                           .field = std::move(field),
                           .cause = std::move(cause)});
     };
+    if (setting->service == ServiceName()) {
+      if (!named.contains(policy->key))
+        report(ErrorCode::kCrossNamespace, "spec.host",
+               "must be the host of a Service of the object's own namespace, " + policy->key.ns +
+                   "; or name the object in spec.matches of an Egress, whose hosts it then limits");
+      continue;
+    }
     const std::string name = setting->service.str();
     const auto [owner, first] = owners.emplace(setting->service, policy->key);
     if (!first) {
@@ -54,14 +71,20 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
     }
     service->limits = setting->limits;
     const UpstreamLimits& limits = setting->limits;
-    if (service->split && (limits.tcp || limits.connections != ConnectionSettings()))
+    if (service->split &&
+        (limits.tcp || limits.global_tcp || limits.connections != ConnectionSettings()))
       report(ErrorCode::kUnusedField,
-             limits.tcp ? "spec.rateLimit.local.tcp" : "spec.connectionSettings",
+             limits.tcp          ? "spec.rateLimit.local.tcp"
+             : limits.global_tcp ? "spec.rateLimit.global.tcp"
+                                 : "spec.connectionSettings",
              "Service " + name +
                  " is the apex of a TrafficSplit, so its connections are those of its backends; "
                  "limit the backends");
-    if ((limits.http || !limits.paths.empty()) && !has_http(*service))
-      report(ErrorCode::kUnusedField, limits.http ? "spec.rateLimit.local.http" : "spec.httpRoutes",
+    if ((limits.http || limits.global_http || !limits.paths.empty()) && !has_http(*service))
+      report(ErrorCode::kUnusedField,
+             limits.http          ? "spec.rateLimit.local.http"
+             : limits.global_http ? "spec.rateLimit.global.http"
+                                  : "spec.httpRoutes",
              "Service " + name +
                  " has no HTTP port, and only requests are counted; limit its connections with "
                  "spec.rateLimit.local.tcp");

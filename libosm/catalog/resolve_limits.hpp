@@ -11,8 +11,9 @@ namespace osm::inline v1::catalog {
 
 // Sets the limits of `services`, which are ordered by name. `policies`: ordered by key; of several
 // settings of one Service the first counts. Result: settings without effect, in full or in part:
-// another one counts, the Service is missing, it has no HTTP port to limit requests on, or it is
-// an apex, which has no connections of its own.
+// another one counts, the host is no Service of its namespace and no Egress names the setting, the
+// Service is missing, it has no HTTP port to limit requests on, or it is an apex, which has no
+// connections of its own.
 std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services);
 

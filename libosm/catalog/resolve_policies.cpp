@@ -21,9 +21,10 @@ void add_matches(const smi::TrafficTargetRule& rule, const smi::HttpRouteGroup& 
     const auto match =
         std::find_if(group.matches.begin(), group.matches.end(),
                      [&](const smi::HttpMatch& candidate) { return candidate.name == name; });
-    if (match != group.matches.end() &&
-        std::find(routes.begin(), routes.end(), *match) == routes.end())
-      routes.push_back(*match);
+    if (match == group.matches.end()) continue;
+    RoutePolicy route = route_policy(group.name, *match);
+    if (std::find(routes.begin(), routes.end(), route) == routes.end())
+      routes.push_back(std::move(route));
   }
 }
 
@@ -46,6 +47,10 @@ const typename Map::mapped_type& at_or_none(const Map& map, const typename Map::
 }
 
 }  // namespace
+
+RoutePolicy route_policy(const smi::ObjectName& group, const smi::HttpMatch& match) {
+  return {match.name, match.path_regex, match.methods, match.headers, group};
+}
 
 TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes) {
   InboundTrafficPolicy policy;

@@ -19,6 +19,9 @@ struct RouteObjects {
   std::map<smi::ObjectName, std::shared_ptr<const smi::TcpRoute>> tcp;
 };
 
+// The requests of one match of a group.
+RoutePolicy route_policy(const smi::ObjectName& group, const smi::HttpMatch& match);
+
 // The routes and ports that a target's rules grant, in written order, each once. A rule whose
 // HTTPRouteGroup or match is missing grants nothing; a target with a missing TCPRoute grants
 // nothing at all. The specification reports what is missing.

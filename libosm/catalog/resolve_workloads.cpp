@@ -77,6 +77,12 @@ void WorkloadClaims::set_denials(std::shared_ptr<const Denials> denials) {
   touch_all();
 }
 
+void WorkloadClaims::set_telemetry(TelemetrySelectors selectors) {
+  if (selectors == telemetry_) return;
+  telemetry_ = std::move(selectors);
+  touch_all();
+}
+
 void WorkloadClaims::touch_all() {
   for (const auto& [claim, claimants] : claims_) touched_.insert(claim);
 }
@@ -84,6 +90,20 @@ void WorkloadClaims::touch_all() {
 std::string WorkloadClaims::why_denied(const Workload& workload) const {
   const Denial* denial = denials_->find(workload.proxy_id, identity_of(workload.account));
   return denial != nullptr ? denial->text() : "";
+}
+
+model::WorkloadEntry WorkloadClaims::entry_of(const model::ProxyKey& key,
+                                              const Workload& workload) {
+  auto selecting = telemetry_.selecting(workload);
+  model::WorkloadEntry entry{.proxy = key,
+                             .workload = workload,
+                             .denied = why_denied(workload),
+                             .telemetry = selecting.empty() ? telemetry_.unselective(key.ns)
+                                                            : std::optional(selecting.front())};
+  entry.workload.labels.clear();
+  several_.erase(key);
+  if (selecting.size() > 1) several_.emplace(key, std::pair(workload.name, std::move(selecting)));
+  return entry;
 }
 
 void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
@@ -99,9 +119,10 @@ void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
         if (workload_of(claimant).kind == kind) own.push_back(&workload_of(claimant));
       const model::ProxyKey key{ns, id, kind};
       if (own.size() == 1) {
-        edit.put({.proxy = key, .workload = *own.front(), .denied = why_denied(*own.front())});
+        edit.put(entry_of(key, *own.front()));
       } else {
         edit.remove(key);
+        several_.erase(key);
       }
     }
   }
@@ -130,6 +151,17 @@ Problem WorkloadClaims::problem_of(const ProxyId& id, const Claimants& claimants
 
 void WorkloadClaims::add_problems(std::vector<Problem>& out) const {
   for (const auto& [key, problem] : problems_) out.push_back(problem);
+  std::map<std::pair<TelemetryName, TelemetryName>, WorkloadName> examples;  // the first by name
+  for (const auto& [key, overlap] : several_) {
+    const auto& [workload, selecting] = overlap;
+    for (std::size_t i = 1; i < selecting.size(); ++i) {
+      auto& example =
+          examples.try_emplace({selecting.front(), selecting[i]}, workload).first->second;
+      example = std::min(example, workload);
+    }
+  }
+  for (const auto& [pair, workload] : examples)
+    out.push_back(overlap_problem(pair.first, pair.second, workload));
 }
 
 void PortConflicts::update(const model::Changes& changes,

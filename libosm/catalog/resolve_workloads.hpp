@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/resolve_telemetry.hpp"
 #include "catalog/table_edit.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "model/own_ports.hpp"
@@ -31,6 +32,8 @@ class WorkloadClaims {
   // Sets the namespaces whose claims count / the proxies and accounts that are denied.
   void set_monitored_namespaces(const std::set<std::string>& namespaces);
   void set_denials(std::shared_ptr<const Denials> denials);
+  // Sets the Telemetries that select workloads by their labels.
+  void set_telemetry(TelemetrySelectors selectors);
 
   // Resolves the claims that were touched since the last call.
   void settle(TableEdit<model::WorkloadEntry>& edit);
@@ -46,12 +49,16 @@ class WorkloadClaims {
   Problem problem_of(const ProxyId& id, const Claimants& claimants) const;
   std::string why_denied(const Workload& workload) const;
   void touch_all();
+  model::WorkloadEntry entry_of(const model::ProxyKey& key, const Workload& workload);
 
   std::vector<std::map<WorkloadName, Workload>> listed_;  // by provider
   std::map<Claim, Claimants> claims_;
   std::map<Claim, Problem> problems_;
   std::set<std::string> namespaces_;
   std::shared_ptr<const Denials> denials_ = std::make_shared<const Denials>();
+  TelemetrySelectors telemetry_;
+  // Workloads that several Telemetries select; the first counts.
+  std::map<model::ProxyKey, std::pair<WorkloadName, std::vector<TelemetryName>>> several_;
   std::set<Claim> touched_;
 };
 

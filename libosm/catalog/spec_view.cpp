@@ -70,7 +70,10 @@ SpecChanges SpecView::refresh() {
   const bool everything = std::exchange(everything_, false);
   const std::set<ObjectKey> stale = std::exchange(stale_, {});
   if (everything || stale.contains(config_key_)) refresh_config(changes.objects);
-  if (everything) changes.namespaces = refresh_namespaces(changes.objects);
+  if (everything) {
+    objects_.control_plane_namespace = spec_.control_plane_namespace();
+    changes.namespaces = refresh_namespaces(changes.objects);
+  }
   model::for_each_list([&](auto list, auto read) {
     auto& held = objects_.*list;
     std::vector<ObjectKey> keys;

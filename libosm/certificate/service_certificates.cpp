@@ -87,8 +87,9 @@ CommonName ServiceCertificates::name_of(const ServiceIdentity& identity) const {
 // Result: `held` is another certificate now.
 bool ServiceCertificates::keep(const ServiceIdentity& identity, CertificatePtr& held) {
   const CommonName name = name_of(identity);
-  auto kept = options_.manager.keep_certificate(
-      {.common_name = name, .spiffe_id = spiffe_id(trust_domain_, identity)}, options_.validity);
+  Subject subject{.common_name = name, .spiffe_id = spiffe_id(trust_domain_, identity)};
+  if (is_dns_subdomain(name.str())) subject.dns_names = {name.str()};  // unless it is too long
+  auto kept = options_.manager.keep_certificate(subject, options_.validity);
   if (!kept.ok()) {
     if (refused_.insert(identity).second)
       options_.runtime.log.warning("service certificate not issued; it is tried again",

@@ -49,6 +49,30 @@ bool is_spiffe_path(std::string_view path) {
   return true;
 }
 
+// "<account>.<namespace>.<trust domain>" of a workload's SPIFFE id; empty: another id.
+std::string workload_dns_name(std::string_view id) {
+  constexpr std::string_view kNamespace = "/ns/";
+  constexpr std::string_view kAccount = "/sa/";
+  if (!id.starts_with(kScheme)) return {};
+  id.remove_prefix(kScheme.size());
+  const std::string_view domain = id.substr(0, id.find('/'));
+  id.remove_prefix(domain.size());
+  if (!id.starts_with(kNamespace)) return {};
+  id.remove_prefix(kNamespace.size());
+  const std::string_view ns = id.substr(0, id.find('/'));
+  id.remove_prefix(ns.size());
+  if (!id.starts_with(kAccount)) return {};
+  id.remove_prefix(kAccount.size());
+  if (id.find('/') != id.npos) return {};
+  return std::string(id).append(".").append(ns).append(".").append(domain);
+}
+
+bool may_have(const Subject& subject, const std::string& dns) {
+  if (!is_dns_subdomain(dns)) return false;
+  if (subject.usage == Usage::kWorkload) return dns == workload_dns_name(subject.spiffe_id.str());
+  return subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway;
+}
+
 Error not_certified(const Subject& subject, const std::string& prefix) {
   return {ErrorCode::kInvalidArgument,
           "common name " + quoted(subject.common_name.str()) + ": URI SAN " +
@@ -245,13 +269,12 @@ Status validate(const Subject& subject) {
       !is_name(id.substr(kScheme.size(), slash - kScheme.size())) ||
       !is_spiffe_path(id.substr(slash)))
     return not_certified(subject, "spiffe://<trust domain>");
-  const bool takes_dns = subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway;
   for (const std::string& dns : subject.dns_names)
-    if (!takes_dns || !is_dns_subdomain(dns))
+    if (!may_have(subject, dns))
       return Error{ErrorCode::kInvalidArgument,
                    "common name " + quoted(name) + ": DNS name " + quoted(dns) +
                        " cannot be certified: only webhooks and gateways have any, in lower case "
-                       "and without wildcards"};
+                       "and without wildcards, and a workload that of its own account"};
   if (subject.dns_names.size() > kMaxDnsNames ||
       (subject.usage == Usage::kWebhook && subject.dns_names.empty()))
     return Error{ErrorCode::kInvalidArgument,

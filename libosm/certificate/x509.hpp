@@ -50,8 +50,8 @@ Result<openssl::X509Handle> make_leaf(const Subject& subject, EVP_PKEY& subject_
 Result<openssl::Request> make_request(const Subject& subject, EVP_PKEY& key);
 
 // Checks that a subject can be certified: a common name of letters, digits, '.', '_' and '-', a
-// canonical SPIFFE id, and DNS names without wildcards, for webhooks (which need one) and gateways
-// only. Failure: kInvalidArgument.
+// canonical SPIFFE id, and DNS names without wildcards, for webhooks (which need one), gateways
+// and, of its own account, a workload. Failure: kInvalidArgument.
 Status validate(const Subject& subject);
 // Also checks that it belongs to `domain`.
 Status validate(const Subject& subject, const TrustDomain& domain);

@@ -29,8 +29,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
  public:
   explicit Impl(const ControlPlaneOptions& options)
       : options_(options),
-        trust_domains_(options.root_rotation ? options.root_rotation->trust_domains()
-                                             : TrustDomains(options.trust_domain)),
+        trust_domains_(names(options.root_rotation ? options.root_rotation->trust_domains()
+                                                   : TrustDomains(options.trust_domain))),
         secrets_({.manager = options.certificates,
                   .runtime = options.runtime,
                   .trust_domain = trust_domains_.signing,
@@ -95,7 +95,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                                .providers = options_.providers,
                                                .workload_providers = options_.workload_providers,
                                                .trust_domains = [this] { return trust_domains(); },
-                                               .osm_namespace = options_.osm_namespace});
+                                               .osm_namespace = options_.osm_namespace,
+                                               .board = options_.board});
     if (options_.root_rotation) {
       OSM_TRY(options_.root_rotation->attach(*this));
       attached_ = true;
@@ -159,9 +160,9 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   Status set_trust_domains(const TrustDomains& trust_domains) override {
     {
       const std::lock_guard lock(mutex_);
-      trust_domains_ = trust_domains;
+      trust_domains_ = names(trust_domains);
     }
-    loop_.set_trust_domains(trust_domains);
+    loop_.set_trust_domains(names(trust_domains));
     ads_->set_accepted_domains(trust_domains.accepted);
     secrets_.set_trust_domain(trust_domains.signing);
     return certificate_ ? certificate_->change_subject(subject(trust_domains.controller))
@@ -217,6 +218,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                               .ns = workload.name.ns,
                               .not_after = (*issued)->not_after});
     return issued;
+  }
+
+  // A root rotation knows the domains only.
+  TrustDomains names(TrustDomains domains) const {
+    domains.osm_v1_names = options_.accept_osm_v1_identities;
+    return domains;
   }
 
   TrustDomains trust_domains() const {

@@ -21,6 +21,7 @@
 
 #include "base/maps.hpp"
 #include "endpoint/service_states.hpp"
+#include "endpoint/source_addresses.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
@@ -45,15 +46,21 @@ struct StoreProviderOptions {
   // Puts an object into the table of its namespace; null: it is gone.
   std::function<void(Table& table, const ObjectKey& key, const Object* object)> read;
   // Adds problems that do not belong to one table, in any order. May be empty.
-  std::function<void(const std::map<std::string, Table>& tables, std::vector<Problem>& out)>
+  std::function<void(const std::map<std::string, Table>& tables, const SourceAddresses& sources,
+                     std::vector<Problem>& out)>
       add_problems{};
+  // For the source Services of IngressBackends: the kinds of objects that such a table reads.
+  std::vector<GroupKind> source_kinds{};
+  SourceAddresses::MakeTable make_sources{};
 };
 
 // `Interface` is an EndpointsProvider and a WorkloadProvider.
 template <class Interface, class Table>
 class StoreProvider final : public Interface {
  public:
-  explicit StoreProvider(StoreProviderOptions<Table> options) : options_(std::move(options)) {
+  explicit StoreProvider(StoreProviderOptions<Table> options)
+      : options_(std::move(options)),
+        sources_(options_.store, options_.source_kinds, options_.make_sources) {
     // Subscribe before listing, so that no change is missed.
     store_subscription_ =
         options_.store.subscribe([this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
@@ -63,6 +70,7 @@ class StoreProvider final : public Interface {
       store_synced_ = options_.store.has_synced();
       mesh_synced_ = options_.mesh_spec.has_synced();
       read_namespaces(news);
+      sources_.follow(source_services(options_.mesh_spec.list_policies()));
     });
   }
 
@@ -89,6 +97,11 @@ class StoreProvider final : public Interface {
     std::lock_guard lock(mutex_);
     const Table* table = find_in(tables_, service.ns);
     return table && table->services().served_outside(service.name);
+  }
+
+  std::vector<std::string> list_source_addresses(const ServiceName& service) const override {
+    std::lock_guard lock(mutex_);
+    return sources_.addresses_of(service);
   }
 
   Subscription subscribe(
@@ -149,8 +162,10 @@ class StoreProvider final : public Interface {
   void on_objects(const std::vector<ObjectKey>& keys) {
     change([&](News&) {
       store_synced_ = options_.store.has_synced();
-      for (const ObjectKey& key : keys)
+      for (const ObjectKey& key : keys) {
         if (is_read(key)) read(key, options_.store.get(key));
+        sources_.read(key);
+      }
     });
   }
 
@@ -158,12 +173,15 @@ class StoreProvider final : public Interface {
     change([&](News& news) {
       mesh_synced_ = options_.mesh_spec.has_synced();
       bool namespaces = false;
+      bool ingress = false;
       for (const ObjectKey& key : keys) {
         namespaces |= key.is(kinds::kNamespace);
+        ingress |= key.is(kinds::kIngressBackend);
         const ServiceName name{key.ns, key.name};
         if (key.is(kinds::kService)) read_service(name, options_.mesh_spec.get_service(name));
       }
       if (namespaces) read_namespaces(news);
+      if (ingress) sources_.follow(source_services(options_.mesh_spec.list_policies()));
     });
   }
 
@@ -233,9 +251,10 @@ class StoreProvider final : public Interface {
                             changes.workloads.end());
       news.workloads_told |= changes.problems;
     }
+    sources_.update(news.services);
     if (options_.add_problems) {
       std::vector<Problem> problems;
-      options_.add_problems(tables_, problems);
+      options_.add_problems(tables_, sources_, problems);
       news.workloads_told |= problems != shared_problems_;
       shared_problems_ = std::move(problems);
     }
@@ -263,6 +282,7 @@ class StoreProvider final : public Interface {
   mutable std::mutex mutex_;
   std::map<std::string, Table> tables_;  // of the namespaces of the mesh
   std::set<std::string> touched_;        // namespaces with something to update
+  SourceAddresses sources_;
   std::vector<Problem> shared_problems_;
   // As of the last call of each: it has synced before it has told all, and another subscriber may
   // hear of it first.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "inject/metrics_listener.hpp"
 #include "inject/refusal.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"
@@ -129,6 +130,8 @@ dynamic_resources:
         retry_policy: {{retry_back_off: {{base_interval: 0.2s, max_interval: 2s}}}}
   cds_config: {{resource_api_version: V3, {7}ads: {{}}}}
   lds_config: {{resource_api_version: V3, {7}ads: {{}}}}
+# Counters of a cluster exist from its first use: they are a third of its memory.
+deferred_stat_options: {{enable_deferred_creation_stats: true}}
 overload_manager:
   resource_monitors:
   - name: envoy.resource_monitors.global_downstream_max_connections
@@ -144,14 +147,16 @@ layered_runtime:
       # A header that occurs twice is matched as one value, "a,b". One allowed value must not suffice.
       envoy.reloadable_features.match_headers_individually: false
       envoy.reloadable_features.rbac_match_headers_individually: false
+      envoy.resource_limits.listener.{10}.connection_limit: 32
 static_resources:
   clusters:
-{5}{8}{9})",
+{5}{11}{8}  listeners:
+{12}{9})",
       input.header, input.certificate.subject.common_name.str(), input.account.name,
       input.account.ns, number(kAdminPort), controller_cluster(input),
       input.xds == XdsVariant::kDelta ? "DELTA_GRPC" : "GRPC",
-      input.wait_for_mesh ? "initial_fetch_timeout: 0s, " : "", input.clusters,
-      input.listeners.empty() ? "" : "  listeners:\n" + input.listeners);
+      input.wait_for_mesh ? "initial_fetch_timeout: 0s, " : "", input.clusters, input.listeners,
+      kMetricsListener, metrics_cluster(), metrics_listener());
 }
 
 Status check(const EnvoyBootstrap& input) {

@@ -71,7 +71,8 @@ class InjectorImpl final : public Injector {
     }
     OSM_TRY(const InjectionNamespace ns, options_.find_namespace(request.ns));
     OSM_TRY(const bool wanted,
-            wants_sidecar(request.object, ns, {options_.mesh_name, options_.osm_namespace}));
+            wants_sidecar(request.object, ns,
+                          {options_.mesh_name, options_.osm_namespace, options_.beside_osm_v1}));
     if (!wanted) return AdmissionResponse{};
     return inject(request, ns, client);
   }

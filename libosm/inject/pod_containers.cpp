@@ -115,7 +115,7 @@ json::object init_container(const ContainerImages& images, const SidecarConfig& 
 json::object envoy_container(const ContainerImages& images, const SidecarConfig& config,
                              bool native, bool has_liveness_probes) {
   json::array ports{port("proxy-admin", kAdminPort), port("proxy-inbound", kInboundPort),
-                    port("proxy-metrics", kPrometheusPort)};
+                    port(kMetricsPort, kPrometheusPort)};
   if (has_liveness_probes) ports.push_back(port("liveness-port", probe_port(ProbeKind::kLiveness)));
   ports.push_back(port("readiness-port", probe_port(ProbeKind::kReadiness)));
   ports.push_back(port("startup-port", probe_port(ProbeKind::kStartup)));

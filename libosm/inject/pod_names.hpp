@@ -16,6 +16,7 @@ inline constexpr std::string_view kInitContainer = "osm-init";
 inline constexpr std::string_view kBootstrapVolume = "envoy-bootstrap-config-volume";
 inline constexpr std::string_view kBootstrapDirectory = "/etc/envoy";
 inline constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
+inline constexpr std::string_view kMetricsPort = "proxy-metrics";  // name of port 15010
 
 inline constexpr std::string_view kMonitoredByLabel = "openservicemesh.io/monitored-by";
 inline constexpr std::string_view kInjectionAnnotation = "openservicemesh.io/sidecar-injection";

@@ -15,6 +15,7 @@
 #include "inject/interception.hpp"
 #include "inject/json_tools.hpp"
 #include "inject/pod_names.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
 
@@ -61,7 +62,9 @@ Result<std::optional<bool>> read_switch(std::string_view owner, std::string_view
 bool is_of_mesh(const InjectionNamespace& ns, const MeshMembership& mesh) {
   if (ns.name == "kube-system" || ns.name == "kube-public" || ns.name == mesh.osm_namespace)
     return false;
-  if (ns.labels.contains("openservicemesh.io/ignore")) return false;
+  const std::string* ignored = find_in(ns.labels, std::string(spec::kIgnoreLabel));
+  const bool moved = ignored != nullptr && *ignored == spec::kMovedFromOsmV1;
+  if (!moved && (ignored != nullptr || mesh.beside_osm_v1)) return false;
   const std::string* monitored_by = find_in(ns.labels, std::string(kMonitoredByLabel));
   return monitored_by != nullptr && *monitored_by == mesh.mesh_name;
 }
@@ -308,22 +311,31 @@ class Patcher {
 
   void stamp() {
     map_at(pod(), "metadata", "labels")[kProxyUuidLabel] = input_.proxy_id.str();
-    if (!input_.metrics) return;
+    if (input_.metrics) announce_metrics();
+  }
+
+  // Prometheus reads one port per pod from annotations, and the application's own comes first. The
+  // port of the sidecar has a name that a scrape job can look for.
+  void announce_metrics() {
     const std::pair<std::string_view, std::string> scraped[] = {
         {"prometheus.io/scrape", "true"},
         {"prometheus.io/port", std::to_string(number(kPrometheusPort))},
         {"prometheus.io/path", "/stats/prometheus"}};
     json::object& annotations = map_at(pod(), "metadata", "annotations");
-    for (const auto& [name, value] : scraped) {
-      json::value& annotation = annotations[name];
-      if (annotation.is_string() && annotation.as_string() != value) {
-        warnings_.push_back(
-            fmt::format("annotation {}: '{}' is now '{}', because the namespace's "
-                        "metrics are enabled",
-                        name, std::string_view(annotation.as_string()), value));
-      }
-      annotation = value;
+    const auto same = [&](const auto& entry) {
+      const json::value* own = annotations.if_contains(entry.first);
+      return own != nullptr && *own == json::value(entry.second);
+    };
+    if (std::ranges::all_of(scraped, same)) return;
+    for (const auto& [name, value] : annotations) {
+      if (!std::string_view(name).starts_with("prometheus.io/")) continue;
+      warnings_.push_back(
+          fmt::format("annotation {} is the application's, so no annotation leads to the sidecar's "
+                      "metrics: let Prometheus find its port by the name {}",
+                      std::string_view(name), kMetricsPort));
+      return;
     }
+    for (const auto& [name, value] : scraped) annotations[name] = value;
   }
 
   PodPatchInput input_;

@@ -18,10 +18,12 @@
 
 namespace osm::inline v1::inject {
 
-// Membership of namespaces in the mesh.
+// Membership of namespaces in the mesh. A namespace that is labelled `openservicemesh.io/ignore`
+// gets no sidecars, unless the value says that it has moved here from OSM v1.2.
 struct MeshMembership {
   std::string mesh_name;
   std::string osm_namespace;
+  bool beside_osm_v1 = false;  // true: moved namespaces only; OSM v1.2 injects the others
 };
 
 // Result: false for pods of the host's network, Windows pods, pods of namespaces outside the mesh,

@@ -32,6 +32,7 @@ Result<Report> check(const std::vector<Dump>& dumps, const Options& options) {
   compare_decoded(mesh, differences);
   compare_settings(mesh, differences);
   compare_policies(mesh, differences);
+  compare_egress(mesh, differences);
   compare_targets(mesh, differences);
   compare_services(mesh, differences);
   compare_pods(mesh, differences);

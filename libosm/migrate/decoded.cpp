@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
 #include "model/spec_objects.hpp"
+#include "osm/values/telemetry.hpp"
 
 namespace osm::inline v1::migrate {
 namespace {
@@ -73,7 +74,11 @@ bool is_same(const Mesh& mesh, const Object& object, const Problem& problem) {
     return field == "spec.type" || field.ends_with(".protocol") ||
            field.ends_with(".appProtocol") || problem.code == ErrorCode::kConflictingProtocol;
   }
+  if (key.is(kinds::kEgress))  // with global egress its ports alone are compared
+    return problem.code == ErrorCode::kUnusedField || !mesh.before.egress_policy ||
+           mesh.before.egress;
   if (key.is(kinds::kRetry)) return !mesh.before.retry_policy;
+  if (key.is(kinds::kIngressBackend) && problem.code == ErrorCode::kUnusedField) return true;
   if (key.is(kinds::kUpstreamTrafficSetting))  // OSM v1.2 found it by the full name only
     return !text_at(map_at(*object.document, "spec"), "host").ends_with(".svc.cluster.local");
   return key.is(kinds::kMeshConfig) && problem.code == ErrorCode::kUnusedField;
@@ -81,7 +86,8 @@ bool is_same(const Mesh& mesh, const Object& object, const Problem& problem) {
 
 bool decides_access(const Mesh& mesh, const ObjectKey& key) {
   if (key.is(kinds::kTrafficSplit) || key.is(kinds::kRetry) ||
-      key.is(kinds::kUpstreamTrafficSetting))
+      key.is(kinds::kUpstreamTrafficSetting) || key.is(kinds::kTelemetry) ||
+      key.is(kinds::kExtensionService))
     return false;
   const bool smi =
       key.is(kinds::kTrafficTarget) || key.is(kinds::kHttpRouteGroup) || key.is(kinds::kTcpRoute);

@@ -35,7 +35,8 @@ class Differences {
 void compare_versions(const Mesh& mesh, Differences& out);  // apiVersions, unknown kinds, CRDs
 void compare_decoded(const Mesh& mesh, Differences& out);   // faults that the decoders find
 void compare_settings(const Mesh& mesh, Differences& out);  // MeshConfig, MeshRootCertificate
-void compare_policies(const Mesh& mesh, Differences& out);  // kinds of OSM that are not obeyed
+void compare_policies(const Mesh& mesh, Differences& out);  // OSM's own kinds
+void compare_egress(const Mesh& mesh, Differences& out);    // Egress
 void compare_targets(const Mesh& mesh, Differences& out);   // TrafficTarget, HTTPRouteGroup
 void compare_services(const Mesh& mesh, Differences& out);  // Service, TrafficSplit
 void compare_pods(const Mesh& mesh, Differences& out);      // Namespace, Pod

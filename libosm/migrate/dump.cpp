@@ -258,6 +258,9 @@ class Builder {
     if (key.is(kCrd)) return true;
     if (key.is(kinds::kNamespace)) return mesh_.namespaces.contains(key.name);
     if (key.is(kinds::kMeshConfig)) return key == mesh_.config_key();
+    const spec::Kind* kind = spec::find_kind(spec::mesh_kinds(), key.group_kind());
+    if (kind != nullptr && kind->scope == spec::Scope::kMeshAndControlPlane)
+      return key.ns == mesh_.osm_namespace || mesh_.namespaces.contains(key.ns);
     if (key.group == kinds::kMeshConfig.group) return key.ns == mesh_.osm_namespace;
     // OSM v1.2 read Retries of every namespace.
     if (key.is(kinds::kRetry)) {

@@ -1,51 +1,26 @@
-// OSM's own policies: kinds that nothing obeys here, and host names of limits.
+// OSM's own policies: the flag of IngressBackends, and host names of limits.
+#include <algorithm>
+#include <memory>
+
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
+#include "osm/values/egress.hpp"
 #include "osm/values/service.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::migrate {
 namespace {
 
-namespace json = boost::json;
-
-Finding egress_finding(const Mesh& mesh, const Object& egress) {
-  Finding finding{.verdict = Verdict::kNothing,
-                  .access = Access::kRefused,
-                  .field = "spec",
-                  .reason =
-                      "no sidecar follows an Egress: its hosts and addresses are refused, "
-                      "since enableEgress is off",
-                  .remedy =
-                      "Add the addresses to spec.traffic.outboundIPRangeExclusionList of the "
-                      "MeshConfig, or to the pods' annotation "
-                      "openservicemesh.io/outbound-ip-range-exclusion-list; or set "
-                      "spec.traffic.enableEgress: true, which allows every address."};
-  if (!mesh.before.egress) return finding;
-  bool http = false;
-  for (const json::value& port : list_at(map_at(*egress.document, "spec"), "ports"))
-    http = http || text_at(port, "protocol") == "http";
-  finding.access = http ? Access::kAllowed : Access::kSame;
-  finding.reason = http ? "no sidecar follows an Egress: enableEgress is on and allows every "
-                          "host. OSM v1.2 answered 404 for other hosts on the http ports"
-                        : "no sidecar follows an Egress: enableEgress is on and allows every "
-                          "address, as in OSM v1.2";
-  finding.remedy = http ? "Refuse the other hosts in a network policy or a firewall, if they must "
-                          "stay refused; then delete the Egress."
-                        : "Delete the Egress.";
-  return finding;
-}
-
+// OSM v1.2 did not read the flag.
 Finding ingress_finding() {
   return {.verdict = Verdict::kNothing,
           .access = Access::kRefused,
           .field = "spec.backends",
           .reason =
-              "no sidecar follows an IngressBackend: requests of the sources, which have no "
-              "sidecar, are refused",
-          .remedy =
-              "Give the gateway's pods a sidecar and allow their account in a TrafficTarget; "
-              "or exclude the port by the pods' annotation "
-              "openservicemesh.io/inbound-port-exclusion-list: then everybody may call it."};
+              "no sidecar obeys it, since the MeshConfig's "
+              "spec.featureFlags.enableIngressBackendPolicy is false; OSM v1.2 did not read the "
+              "flag",
+          .remedy = "Set the flag to true, or delete the IngressBackend."};
 }
 
 // OSM v1.2 found a setting by the full name of a Service only, and here every form counts.
@@ -65,6 +40,33 @@ Finding short_host_finding() {
           .remedy = "Delete the object, or write the full host name if the limits are meant."};
 }
 
+// Settings of Services of other namespaces limited them in OSM v1.2. Those that an Egress names are
+// used here too.
+Finding elsewhere_finding() {
+  return {.verdict = Verdict::kNothing,
+          .field = "spec.host",
+          .reason =
+              "the host is no Service of the object's own namespace, and no Egress names the "
+              "object: an object limits its own namespace's Services only",
+          .remedy = "Write the object into the namespace of the Service."};
+}
+
+bool limits_elsewhere(const Mesh& mesh, const ObjectKey& key) {
+  const auto at = mesh.decoded.policies.entries.find(key);
+  if (at == mesh.decoded.policies.entries.end() || !at->second.value) return false;
+  const auto* setting = at->second.value->get<UpstreamTrafficSetting>();
+  const std::string host = text_at(map_at(*mesh.object(key).document, "spec"), "host");
+  if (setting == nullptr || setting->service != ServiceName() ||
+      !host.ends_with(".svc.cluster.local"))
+    return false;
+  const auto& policies = mesh.view.policies;
+  return std::none_of(policies.begin(), policies.end(),
+                      [&](const std::shared_ptr<const Policy>& policy) {
+                        const auto* egress = policy->get<Egress>();
+                        return egress && policy->key.ns == key.ns && egress->setting == key.name;
+                      });
+}
+
 }  // namespace
 
 void compare_policies(const Mesh& mesh, Differences& out) {
@@ -72,10 +74,10 @@ void compare_policies(const Mesh& mesh, Differences& out) {
     const spec::Kind* kind = known_kind(*object);
     if (key.is(kinds::kUpstreamTrafficSetting) && has_short_host(*object))
       out.add(*object, short_host_finding());
-    if (kind == nullptr || kind->obeyed) continue;
-    if (key.is(kinds::kEgress) && mesh.before.egress_policy)
-      out.add(*object, egress_finding(mesh, *object));
-    if (key.is(kinds::kIngressBackend)) out.add(*object, ingress_finding());
+    if (key.is(kinds::kUpstreamTrafficSetting) && limits_elsewhere(mesh, key))
+      out.add(*object, elsewhere_finding());
+    if (key.is(kinds::kIngressBackend) && kind != nullptr && !mesh.view.config.proxy.ingress)
+      out.add(*object, ingress_finding());
   }
 }
 

@@ -46,6 +46,24 @@ void compare_ports(const Object& object, const Service& service, Differences& ou
   }
 }
 
+// Ports that OSM v1.2 closed, because it did not know Kubernetes' values of appProtocol.
+void compare_app_protocols(const Object& object, Differences& out) {
+  const auto& ports = list_at(map_at(*object.document, "spec"), "ports");
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const std::string text = text_at(ports[i], "appProtocol");
+    const auto protocol = protocol_of(text, "");
+    if (text.find('/') == std::string::npos || !protocol) continue;
+    out.add(object,
+            {.verdict = Verdict::kMore,
+             .access = Access::kAllowed,
+             .field = fmt::format("spec.ports[{}].appProtocol", i),
+             .reason = fmt::format("{} is {} here, and policies that allow it open the port; OSM "
+                                   "v1.2 closed it",
+                                   text, is_http(*protocol) ? "HTTP" : "TCP"),
+             .remedy = "Nothing to do, unless a policy allows more on this port than you wish."});
+  }
+}
+
 void compare_headless(const Object& object, const Service& service, Differences& out) {
   const bool http = std::any_of(service.ports.begin(), service.ports.end(),
                                 [](const auto& port) { return is_http(port.protocol); });
@@ -92,6 +110,7 @@ void compare_services(const Mesh& mesh, Differences& out) {
   for (const auto& service : mesh.view.services) {
     const Object& object = mesh.object(model::key_of(*service));
     compare_ports(object, *service, out);
+    compare_app_protocols(object, out);
     compare_headless(object, *service, out);
   }
   for (const auto& split : mesh.view.splits) compare_split(mesh, *split, out);

@@ -33,10 +33,22 @@ bool is_off(const json::value* value) {
 // Flags that no code of OSM v1.2 read.
 bool unread_before(std::string_view field) {
   constexpr auto kUnread =
-      std::to_array<std::string_view>({"spec.featureFlags.enableIngressBackendPolicy",
-                                       "spec.featureFlags.enableAsyncProxyServiceMapping",
+      std::to_array<std::string_view>({"spec.featureFlags.enableAsyncProxyServiceMapping",
                                        "spec.featureFlags.enableMulticlusterMode"});
   return std::find(kUnread.begin(), kUnread.end(), field) != kUnread.end();
+}
+
+void compare_metrics(const Object& config, Differences& out) {
+  constexpr const char* kField = "spec.featureFlags.enableWASMStats";
+  if (is_off(value_at(*config.document, kField))) return;
+  out.add(config,
+          {.verdict = Verdict::kLess,
+           .field = kField,
+           .reason = "osm_request_total and osm_request_duration_ms are counted by the server's "
+                     "sidecar alone; they name service accounts in place of workloads and pods, "
+                     "and durations have no source",
+           .remedy = "Scrape with the jobs of deploy/prometheus, and change dashboards that select "
+                     "the kind, the name or the pod of a workload."});
 }
 
 void compare_config(const Object& config, const std::vector<Problem>& problems, Differences& out) {
@@ -78,8 +90,10 @@ void compare_root(const MeshRootCertificate& root, const Object& object, Differe
 }  // namespace
 
 void compare_settings(const Mesh& mesh, Differences& out) {
-  for (const auto& [key, entry] : mesh.decoded.configs.entries)
+  for (const auto& [key, entry] : mesh.decoded.configs.entries) {
     compare_config(mesh.object(key), entry.problems, out);
+    compare_metrics(mesh.object(key), out);
+  }
   for (const auto& [key, root] : mesh.view.roots) compare_root(*root, mesh.object(key), out);
 }
 

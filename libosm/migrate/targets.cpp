@@ -104,7 +104,7 @@ void compare_tcp(const Mesh& mesh, const catalog::RouteObjects& routes, Differen
 
 // One route of OSM v1.2: a match, with the targets that grant it and all their sources.
 struct Route {
-  smi::HttpMatch match;
+  RoutePolicy match;
   PathSet paths;
   std::set<smi::ObjectName> targets;
   std::set<ServiceIdentity> sources;
@@ -134,7 +134,7 @@ bool methods_overlap(const std::vector<std::string>& a, const std::vector<std::s
          std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
 
-bool headers_overlap(const smi::HttpMatch& a, const smi::HttpMatch& b) {
+bool headers_overlap(const RoutePolicy& a, const RoutePolicy& b) {
   return std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& header) {
     const auto at = b.headers.find(header.first);
     return at == b.headers.end() || PathSet(header.second).may_overlap(PathSet(at->second));

@@ -15,14 +15,16 @@ bool is_of(const Workload& workload, const ServiceAccount& account) {
 }  // namespace
 
 ServicesOfAccount services_of(const Mesh& mesh, const ServiceAccount& account) {
-  ServicesOfAccount out;
-  for (const Workload& workload : mesh.workloads) out.known = out.known || is_of(workload, account);
+  std::vector<const Workload*> own;
+  for (const Workload& workload : mesh.workloads)
+    if (is_of(workload, account)) own.push_back(&workload);
+  ServicesOfAccount out{.services = {}, .known = !own.empty()};
   for (const auto& service : mesh.view.services) {
-    const bool selected =
-        std::any_of(mesh.workloads.begin(), mesh.workloads.end(), [&](const Workload& workload) {
-          return is_of(workload, account) && endpoint::selects(service->selector, workload.labels);
-        });
-    if (service->name.ns == account.ns && (selected || !out.known)) out.services.push_back(service);
+    if (service->name.ns != account.ns) continue;
+    const bool selected = std::any_of(own.begin(), own.end(), [&](const Workload* workload) {
+      return endpoint::selects(service->selector, workload->labels);
+    });
+    if (selected || !out.known) out.services.push_back(service);
   }
   return out;
 }

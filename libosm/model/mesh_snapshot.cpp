@@ -8,6 +8,7 @@ void Changes::merge(const Changes& later) {
   endpoints.insert(later.endpoints.begin(), later.endpoints.end());
   identities.insert(later.identities.begin(), later.identities.end());
   workloads.insert(later.workloads.begin(), later.workloads.end());
+  telemetries.insert(later.telemetries.begin(), later.telemetries.end());
   objects.insert(later.objects.begin(), later.objects.end());
 }
 

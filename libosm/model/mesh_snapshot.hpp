@@ -12,20 +12,34 @@
 #include <utility>
 #include <vector>
 
+#include "model/egress.hpp"
 #include "model/spec_objects.hpp"
 #include "model/table.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 #include "osm/values/denylist.hpp"
 #include "osm/values/endpoint.hpp"
+#include "osm/values/ingress_backend.hpp"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/retry.hpp"
 #include "osm/values/service.hpp"
+#include "osm/values/telemetry.hpp"
 #include "osm/values/traffic_policy.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 #include "osm/values/workload.hpp"
 
 namespace osm::inline v1::model {
+
+// Callers from outside of the mesh that a target port of a Service admits, as an IngressBackend
+// says. A caller needs an address and, if the port asks for certificates, a name.
+struct IngressPort {
+  std::optional<IngressTls> tls;                     // absent: http
+  std::optional<std::vector<std::string>> networks;  // ordered, unique; absent: any address
+  std::vector<std::string> principals;  // ordered, unique; with client certificates only
+
+  bool asks_for_certificate() const { return tls && tls->client_certificate; }
+  friend bool operator==(const IngressPort&, const IngressPort&) = default;
+};
 
 // One Service, resolved. Conflicts with other services are settled: (address, port) pairs are
 // unique over the whole mesh, and so are protocols per target port of a workload.
@@ -53,6 +67,7 @@ struct ServiceEntry {
   std::optional<std::vector<WeightedCluster>> split;
   std::vector<ServiceName> apexes;  // apexes that split to this service, ordered
   std::optional<UpstreamLimits> limits;
+  std::map<Port, IngressPort> ingress;  // by target port
 
   const ServiceName& key() const { return name; }
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
@@ -94,14 +109,35 @@ struct IdentityPolicy {
   }
 };
 
-// Settings of one identity's sidecars for the services that they call, in both modes. Only
+// Settings of one identity's sidecars for the services that they call, and its access to the
+// outside, in both modes. Only
 // identities that such a policy names have one.
 struct ClientPolicy {
   ServiceIdentity identity;
   std::map<ServiceName, RetryPolicy> retries;  // by the dialled service
+  std::vector<EgressGrant> egress{};           // ordered by object
 
   const ServiceIdentity& key() const { return identity; }
   friend bool operator==(const ClientPolicy&, const ClientPolicy&) = default;
+};
+
+// One Telemetry, resolved: access logs of the workloads whose entries name it.
+struct TelemetryEntry {
+  // The collector of an OpenTelemetryLog.
+  struct Collector {
+    ExtensionServiceName name;
+    ExtensionService server;
+    std::map<std::string, std::string> attributes;
+
+    friend bool operator==(const Collector&, const Collector&) = default;
+  };
+
+  TelemetryName name;
+  AccessLogFormat format{};
+  std::optional<Collector> collector{};  // absent also if its ExtensionService cannot be used
+
+  const TelemetryName& key() const { return name; }
+  friend bool operator==(const TelemetryEntry&, const TelemetryEntry&) = default;
 };
 
 // One TrafficTarget, resolved, for list_smi_policies() and policy check. Proxies depend on
@@ -127,9 +163,10 @@ struct ProxyKey {
 
 struct WorkloadEntry {
   ProxyKey proxy;
-  Workload workload;
+  Workload workload;  // without its labels, so that only those count that a Telemetry selects by
   // Reason why its proxy is refused: "Denylist osm-system/a denies it". Empty: it is not.
   std::string denied{};
+  std::optional<TelemetryName> telemetry{};  // the one in effect; absent: defaults
 
   const ProxyKey& key() const { return proxy; }
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
@@ -145,7 +182,8 @@ struct Changes {
   std::set<ServiceName> endpoints;  // ServiceEndpoints added, changed or removed
   // IdentityPolicy or ClientPolicy added, changed or removed
   std::set<ServiceIdentity> identities;
-  std::set<ProxyKey> workloads;  // WorkloadEntry added, changed or removed
+  std::set<ProxyKey> workloads;         // WorkloadEntry added, changed or removed
+  std::set<TelemetryName> telemetries;  // TelemetryEntry added, changed or removed
   // Objects that were added, changed or removed, with or without effect: the keys of the
   // specification, and of workloads (on any platform) with kWorkloadKind.
   std::set<ObjectKey> objects;
@@ -153,7 +191,7 @@ struct Changes {
   // True if no proxy can be concerned.
   bool empty() const {
     return !everything && services.empty() && endpoints.empty() && identities.empty() &&
-           workloads.empty();
+           workloads.empty() && telemetries.empty();
   }
   void merge(const Changes& later);
 };
@@ -164,6 +202,7 @@ struct MeshSnapshot {
   // Trust domains at handshakes, and on open connections: see TrustDomains.
   std::vector<TrustDomain> accepted_domains;
   std::vector<TrustDomain> allowed_domains;
+  bool osm_v1_names = false;  // TrustDomains::osm_v1_names
   MeshConfig config;
   // Endpoints and identities of denied accounts are in no service, and no policy has one as a
   // source. In permissive mode servers need the list.
@@ -174,6 +213,7 @@ struct MeshSnapshot {
   UpstreamList permissive_upstreams;  // permissive mode: every service; else empty
   Table<ClientPolicy> clients;
   Table<WorkloadEntry> workloads;
+  Table<TelemetryEntry> telemetries;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
   std::shared_ptr<const SpecObjects> objects;  // the objects that this snapshot was built from

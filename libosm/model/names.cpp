@@ -85,6 +85,15 @@ CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity&
   return CommonName(identity.name + '.' + identity.ns + '.' + domain.str());
 }
 
+std::string service_name_pattern(const TrustDomain& domain) {
+  std::string pattern = R"([-a-z0-9]+\.[-a-z0-9]+\.)";
+  for (const char c : domain.str()) {
+    if (c == '.') pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 CommonName proxy_common_name(const ProxyId& id, const ServiceName& service) {
   return CommonName(id.str() + '.' + service.name + '.' + service.ns);
 }

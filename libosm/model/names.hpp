@@ -32,8 +32,12 @@ TrustDomain trust_domain_of(const SpiffeId& id);
 SpiffeId controller_spiffe_id(const TrustDomain& domain);  // ".../osm/controller"
 SpiffeId admin_spiffe_id(const TrustDomain& domain);       // ".../osm/admin"
 
-// "<account>.<namespace>.<trust-domain>": common name of a service certificate.
+// "<account>.<namespace>.<trust-domain>": common name of a service certificate. OSM v1.2 also has
+// it as the certificate's DNS SAN.
 CommonName service_common_name(const TrustDomain& domain, const ServiceIdentity& identity);
+// Regular expression of these names of all accounts. No other certificate of OSM v1.2 has one: a
+// proxy's name is "<uuid>.sidecar.<account>...", and the controller's "ads.<trust-domain>".
+std::string service_name_pattern(const TrustDomain& domain);
 // "<proxy-uuid>.<service>.<service-namespace>": common name of a machine's proxy certificate.
 CommonName proxy_common_name(const ProxyId& id, const ServiceName& service);
 // "<pod-uuid>.<pod-namespace>": common name of a pod's proxy certificate.

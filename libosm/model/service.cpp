@@ -7,12 +7,17 @@
 namespace osm::inline v1 {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Protocol>, 4> kProtocols{{
+constexpr auto kProtocols = std::to_array<std::pair<std::string_view, Protocol>>({
     {"tcp-server-first", Protocol::kTcpServerFirst},  // before "tcp", which prefixes it
     {"http", Protocol::kHttp},
     {"tcp", Protocol::kTcp},
     {"grpc", Protocol::kGrpc},
-}};
+    // Values of appProtocol only: a port's name has no slash.
+    // https://kubernetes.io/docs/concepts/services-networking/service/#application-protocol
+    {"kubernetes.io/h2c", Protocol::kH2c},
+    {"kubernetes.io/ws", Protocol::kHttp},
+    {"kubernetes.io/wss", Protocol::kTcp},
+});
 
 std::string cluster(const MeshService& service) {
   return service.name.str() + '|' + std::to_string(number(service.target_port));

@@ -8,6 +8,7 @@ SpecObjects without_lists(const SpecObjects& objects) {
   SpecObjects out;
   out.config = objects.config;
   out.namespaces = objects.namespaces;
+  out.control_plane_namespace = objects.control_plane_namespace;
   return out;
 }
 

@@ -23,6 +23,7 @@ namespace osm::inline v1::model {
 struct SpecObjects {
   MeshConfig config;
   std::vector<std::string> namespaces;  // namespaces of the mesh
+  std::string control_plane_namespace;  // never changes
   SharedList<Service> services;
   SharedList<smi::TrafficTarget> targets;
   SharedList<smi::TrafficSplit> splits;

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 
@@ -15,15 +17,16 @@ namespace osm::inline v1::nack_provenance {
 
 class Bisection {
  public:
-  // With `likely_last`, the first trial has all candidates but the last one. The search then takes
-  // one trial if the last is the only refused candidate, and one trial more than usual if not.
-  explicit Bisection(std::size_t candidates, bool likely_last = false)
-      : refused_(candidates), likely_last_(likely_last) {}
+  // `likely`: sizes of groups at the end of the list, ascending, below the number of candidates.
+  // The first trials leave out one group after the other, until one without a group is accepted;
+  // the search goes on among that group. Each wrong guess costs one trial.
+  explicit Bisection(std::size_t candidates, std::vector<std::size_t> likely = {})
+      : candidates_(candidates), refused_(candidates), likely_(std::move(likely)) {}
 
   // Number of candidates that the next trial has at their new version; none: the search is over.
   std::optional<std::size_t> next() const {
     if (accepted_ == refused_) return std::nullopt;
-    if (likely_last_ && trials_ == 0) return refused_ - 1;
+    if (accepted_ == 0 && trials_ < likely_.size()) return candidates_ - likely_[trials_];
     return accepted_ + (refused_ - accepted_) / 2;
   }
   // Result of the trial next(). Precondition: next() has a value.
@@ -44,14 +47,15 @@ class Bisection {
     return next() || refused_ == 0 ? std::nullopt : std::optional(refused_ - 1);
   }
 
-  // At most floor(log2(candidates)) + 1; with `likely_last` one more.
+  // At most floor(log2(candidates)) + 1, and one more for each likely group.
   std::size_t trials() const { return trials_; }
 
  private:
+  std::size_t candidates_;
   std::size_t accepted_ = 0;  // trials 0 to accepted_ - 1 count as accepted
   std::size_t refused_;       // the smallest trial that was refused
   std::size_t trials_ = 0;
-  bool likely_last_;
+  std::vector<std::size_t> likely_;
 };
 
 }  // namespace osm::inline v1::nack_provenance

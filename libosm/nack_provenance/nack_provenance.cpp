@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "nack_provenance/refusal_words.hpp"
 #include "nack_provenance/still_allowed.hpp"
+#include "nack_provenance/suspects.hpp"
 
 namespace osm::inline v1::nack_provenance {
 namespace {
@@ -27,7 +27,9 @@ bool same_in_both(const model::SpecObjects& now, const model::SpecObjects& then,
 }  // namespace
 
 NackProvenance::NackProvenance(const NackProvenanceOptions& options)
-    : options_(options), strand_(options.runtime.executor) {
+    : options_(options),
+      verdicts_(options.board, options.runtime.log),
+      strand_(options.runtime.executor) {
   published_ = options_.snapshots.subscribe(
       [this](const auto& snapshot) { strand_.post([this, snapshot] { on_snapshot(snapshot); }); });
   refused_ = options_.proxies.subscribe_refusals([this](const ads::Refusal& refusal) {
@@ -121,6 +123,7 @@ void NackProvenance::on_newest(const ads::TrialResult& result) {
   search_->refusal.type = result.type;
   search_->refusal.detail = result.detail;
   search_->after = history_.back().second;
+  search_->found_elsewhere = verdicts_.list();
   search_->acknowledged = objects_at(result.applied_generation);
   search_changed_objects();
 }
@@ -146,13 +149,15 @@ void NackProvenance::search_every_object() {
 
 void NackProvenance::begin_round(const model::SpecObjects& before, bool every_object) {
   std::vector<ObjectKey> candidates = model::new_in(before, *search_->after);
-  bool hint = move_mentioned_last(search_->refusal.detail, *search_->after, candidates);
+  std::vector<std::size_t> likely =
+      order_by_likelihood(search_->refusal.detail, *options_.snapshots.load(),
+                          search_->refusal.workload, search_->found_elsewhere, candidates);
   if (every_object && !candidates.empty() && candidates.front() == model::mesh_config_key()) {
     // Invalid TLS settings appear with the first Service, which is not their cause.
     std::rotate(candidates.begin(), candidates.begin() + 1, candidates.end());
-    hint = false;
+    for (std::size_t& size : likely) ++size;
   }
-  const Bisection bisection(candidates.size(), hint);
+  const Bisection bisection(candidates.size(), std::move(likely));
   auto mesh = std::make_unique<TrialMesh>(
       TrialMesh::Options{before, *search_->after, options_.providers, options_.workload_providers,
                          options_.trust_domains()});
@@ -199,7 +204,7 @@ void NackProvenance::on_trial(const ads::TrialResult& result) {
       search_->refusal.detail = result.detail;
       [[fallthrough]];
     case Outcome::kAccepted:
-      search_->accepts_some |= result.outcome == Outcome::kAccepted;
+      search_->accepts_some |= result.outcome == Outcome::kAccepted && !result.kept;
       search_->round->bisection.answered(result.outcome == Outcome::kAccepted);
       return try_next();
     case Outcome::kGone:
@@ -255,6 +260,8 @@ void NackProvenance::withhold() {
                   (object == model::mesh_config_key()
                        ? "; what it newly allows and its TLS settings are left out until it changes"
                        : "; it is left out until it changes");
+  const auto elsewhere = search_->found_elsewhere.find(object);
+  const std::string found_by = elsewhere == search_->found_elsewhere.end() ? "" : elsewhere->second;
   options_.runtime.log.error("a proxy refused an object; it is left out until it changes",
                              {{"code", std::string(error_code_text(problem.code))},
                               {"object", problem.object.str()},
@@ -263,9 +270,12 @@ void NackProvenance::withhold() {
                               {"type", std::string(xds_type_text(refusal.type))},
                               {"candidates", std::to_string(search_->round->candidates.size())},
                               {"trials", std::to_string(search_->trials)},
+                              {"found_by", found_by},
                               {"detail", refusal.detail}});
   options_.runtime.metrics.add(
       "osm_nack_total", {{"type", xds_type_text(refusal.type)}, {"object_kind", object.kind}}, 1);
+  verdicts_.share(object, refusal.workload.str() + " (" + std::string(xds_type_text(refusal.type)) +
+                              "): " + refusal.detail);
   search_->withheld = object;
   options_.spec.withhold(std::move(problem), *search_->after, search_->round->good);
   // The proxy keeps the last trial that it accepted until the mesh is published without the object.
@@ -279,10 +289,10 @@ void NackProvenance::withhold() {
 // The newest MeshConfig turned off a mode, and the proxy may still be in it.
 bool NackProvenance::keeps_too_much() const {
   if (search_->accepts_some || !search_->acknowledged || !search_->after) return false;
-  const MeshConfig& then = search_->acknowledged->config;
-  const MeshConfig& now = search_->after->config;
-  return (then.proxy.permissive && !now.proxy.permissive) ||
-         (then.proxy.egress && !now.proxy.egress);
+  const ProxySettings& then = search_->acknowledged->config.proxy;
+  const ProxySettings& now = search_->after->config.proxy;
+  return (then.permissive && !now.permissive) || (then.egress && !now.egress) ||
+         (then.egress_policy && !now.egress_policy) || (then.ingress && !now.ingress);
 }
 
 void NackProvenance::report_no_object(const std::string& cause, const ObjectKey& object) {

@@ -9,6 +9,8 @@
 // Neither a trial nor a verdict allows anybody more than the newest specification does: of an old
 // version only the part comes back that is still allowed (still_allowed.hpp).
 //
+// Replicas tell each other what they found. A search tries those objects first.
+//
 // One search runs at a time. Other proxies that refuse meanwhile keep their last good configuration
 // and are searched for afterwards.
 //
@@ -31,6 +33,7 @@
 #include "base/strand.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "nack_provenance/bisection.hpp"
+#include "nack_provenance/shared_verdicts.hpp"
 #include "nack_provenance/trial_mesh.hpp"
 #include "nack_provenance/withheld_spec.hpp"
 #include "osm/endpoints_provider.hpp"
@@ -50,6 +53,7 @@ struct NackProvenanceOptions {
   std::vector<WorkloadProvider*> workload_providers;
   std::function<TrustDomains()> trust_domains;  // in effect now
   std::string osm_namespace;                    // namespace of the MeshConfig
+  ReplicaBoard* board = nullptr;                // null: there are no other replicas
 };
 
 class NackProvenance {
@@ -92,6 +96,7 @@ class NackProvenance {
     ads::Refusal refusal;  // the newest, also of trials
     Objects acknowledged;  // null: not known
     Objects after;
+    std::map<ObjectKey, std::string> found_elsewhere;  // with the evidence
     std::optional<Round> round;
     std::optional<Round> config_round;  // an earlier round, which found the MeshConfig
     std::size_t trials = 0;
@@ -128,6 +133,7 @@ class NackProvenance {
   auto in_this_search(Step step);
 
   NackProvenanceOptions options_;
+  SharedVerdicts verdicts_;
   std::deque<std::pair<std::uint64_t, Objects>> history_;  // by the first generation that has them
   std::uint64_t generation_ = 0;
   std::map<model::ProxyKey, RefusingProxy> refusing_;

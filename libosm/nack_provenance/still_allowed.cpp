@@ -130,6 +130,8 @@ MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after) {
   out.proxy = before.proxy;
   out.proxy.permissive &= after.proxy.permissive;
   out.proxy.egress &= after.proxy.egress;
+  out.proxy.egress_policy &= after.proxy.egress_policy;
+  out.proxy.ingress &= after.proxy.ingress;
   out.proxy.external_authorization = after.proxy.external_authorization;
   if (out.proxy.tls.minimum < after.proxy.tls.minimum) {
     out.proxy.tls.minimum = after.proxy.tls.minimum;
@@ -143,6 +145,7 @@ model::SpecObjects still_allowed(const model::SpecObjects& before,
   model::SpecObjects out;
   out.config = still_allowed(before.config, after.config);
   out.namespaces = after.namespaces;
+  out.control_plane_namespace = after.control_plane_namespace;
   model::for_each_list(
       [&](auto list, auto) { out.*list = allowed_by_both(before.*list, after.*list); });
   return out;

@@ -15,10 +15,10 @@ SharedList<Policy> denylists(const model::SpecObjects& objects);
 // it was. Equal objects reuse the pointer of `after`.
 model::SpecObjects still_allowed(const model::SpecObjects& before, const model::SpecObjects& after);
 
-// `after`, with permissive mode and egress only if both have them, and with the TLS settings of
-// `before`, but no older version than `after` accepts. Tracing and health checks allow nothing and
-// are those of `before`. External authorization is that of `after`. Other settings do not shape
-// proxies.
+// `after`, with permissive mode, egress and Egress objects only if both have them, and with the TLS
+// settings of `before`, but no older version than `after` accepts. Tracing and health checks allow
+// nothing and are those of `before`. External authorization is that of `after`. Other settings do
+// not shape proxies.
 MeshConfig still_allowed(const MeshConfig& before, const MeshConfig& after);
 
 }  // namespace osm::inline v1::nack_provenance

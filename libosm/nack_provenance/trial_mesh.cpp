@@ -23,6 +23,7 @@ class TrialMesh::Spec final : public MeshSpec {
   }
   std::vector<std::string> list_namespaces() const override { return objects.namespaces; }
   MeshConfig get_mesh_config() const override { return objects.config; }
+  std::string control_plane_namespace() const override { return objects.control_plane_namespace; }
   bool has_synced() const override { return true; }
   // Accounts and CAs do not shape the mesh. Problems of a trial are reported to nobody.
   SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }

@@ -51,6 +51,7 @@ class WithheldSpec final : public MeshSpec {
   SharedList<MeshRootCertificate> list_root_certificates() const override {
     return spec_.list_root_certificates();
   }
+  std::string control_plane_namespace() const override { return spec_.control_plane_namespace(); }
   bool has_synced() const override { return spec_.has_synced(); }
   std::vector<Problem> list_problems() const override;
   ObjectSource source_of(const ObjectKey& key) const override { return spec_.source_of(key); }

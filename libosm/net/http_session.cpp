@@ -148,7 +148,7 @@ void HttpSession::on_read(beast::error_code error) {
 
 void HttpSession::handle() {
   const HttpRequest& message = parser_->get();
-  const bool keep_alive = message.keep_alive();
+  const bool keep_alive = message.keep_alive() && context_->options.keep_alive;
   head_ = message.method() == http::verb::head;
   // Browsers send Origin with requests of pages; legitimate clients are no pages.
   if (message.count(http::field::origin) != 0)

@@ -21,18 +21,12 @@ struct Decoded {
   std::vector<Problem> problems;
 };
 
-// A policy of a kind that is checked but not obeyed yet (Kind::obeyed). Only its claims are
-// kept: texts that no second object of its kind and namespace may contain.
-struct CheckedPolicy {
-  struct Claim {
-    std::string field;  // "spec.host"
-    std::string what;   // "host api.shop.svc"
+// A part of an object that no second object of its kind and namespace may have.
+struct Claim {
+  std::string field;  // "spec.host"
+  std::string what;   // "Service shop/api"
 
-    friend bool operator==(const Claim&, const Claim&) = default;
-  };
-  std::vector<Claim> claims;
-
-  friend bool operator==(const CheckedPolicy&, const CheckedPolicy&) = default;
+  friend bool operator==(const Claim&, const Claim&) = default;
 };
 
 Decoded<Service> decode_service(const Object& object);
@@ -43,27 +37,28 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object);
 Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object);
 Decoded<MeshConfig> decode_mesh_config(const Object& object);
 Decoded<MeshRootCertificate> decode_root_certificate(const Object& object);
-// Decodes a policy of a kind that is not obeyed yet. The problems of a valid one say that it has no
-// effect yet.
-Decoded<CheckedPolicy> decode_policy(const Object& object);
 // Decodes a Denylist. It has a value without its invalid elements, unless one of its lists cannot
 // be read.
 DecodedPolicy decode_denylist(const Object& object);
+// Decodes an Egress. Invalid sources, hosts, addresses, ports and HTTPRouteGroups are left out.
+DecodedPolicy decode_egress(const Object& object);
+// Decodes an IngressBackend. An invalid backend or source is left out.
+DecodedPolicy decode_ingress_backend(const Object& object);
 // Decodes a Retry. An invalid destination is left out.
 DecodedPolicy decode_retry(const Object& object);
 // Decodes an UpstreamTrafficSetting.
 DecodedPolicy decode_upstream_traffic_setting(const Object& object);
+// Decodes a Telemetry. Without a valid extensionService nothing is exported.
+DecodedPolicy decode_telemetry(const Object& object);
+// Decodes an ExtensionService.
+DecodedPolicy decode_extension_service(const Object& object);
 
-// What no second object of the kind and namespace may claim: backends of an IngressBackend, the
-// Service of an UpstreamTrafficSetting. Empty for an invalid object.
-std::vector<CheckedPolicy::Claim> claims_of(const Object& object);
+// The claims of an IngressBackend, its backends, and of an UpstreamTrafficSetting, its Service.
+// Empty for an invalid object.
+std::vector<Claim> claims_of(const Object& object);
 
 // The problem of `object` when `other` has the same claim.
-Problem duplicate_claim(const ObjectKey& object, const CheckedPolicy::Claim& claim,
-                        const ObjectKey& other);
-
-// "Egress is checked and stored, but nothing here obeys it yet"
-std::string why_unobeyed(const ObjectKey& object);
+Problem duplicate_claim(const ObjectKey& object, const Claim& claim, const ObjectKey& other);
 
 // Reason why `kinds` has no row for an object's apiVersion and kind, with the accepted ones;
 // nullopt: it has one.

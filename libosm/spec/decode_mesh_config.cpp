@@ -10,6 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostPathBytes = 1024;
+constexpr Port kOpenTelemetryPort{4317};  // of OTLP over gRPC
 
 constexpr DurationRule kValidity{std::chrono::seconds(10), std::chrono::hours(24 * 365 * 10),
                                  "from 10s to 87600h, such as 48h or 1h30m"};
@@ -74,13 +75,19 @@ bool is_path(std::string_view text) {
 TracingConfig tracing_of(const Field& field, const std::string& osm_namespace) {
   TracingConfig tracing;
   tracing.address = "jaeger." + osm_namespace + ".svc.cluster.local";
-  if (!field.optional_map({"enable", "address", "port", "endpoint"})) return tracing;
+  if (!field.optional_map({"enable", "protocol", "address", "port", "endpoint"})) return tracing;
   tracing.enabled = field["enable"].boolean().value_or(false);
+  using enum TracingProtocol;
+  tracing.protocol = choice_of<TracingProtocol>(
+      field["protocol"], {{"Zipkin", kZipkin}, {"OpenTelemetry", kOpenTelemetry}}, kZipkin);
+  if (tracing.protocol == kOpenTelemetry) tracing.port = kOpenTelemetryPort;
   read_address(field["address"], tracing.address);
   tracing.port = field["port"].port().value_or(tracing.port);
   const Field endpoint = field["endpoint"];
   if (const std::string path = endpoint.text().value_or(""); !path.empty()) {
     if (!is_path(path)) endpoint.refuse("must be a path, such as /api/v2/spans");
+    if (tracing.protocol == kOpenTelemetry)
+      endpoint.note("has no effect: only Zipkin's protocol has a path");
     tracing.endpoint = path;
   }
   return tracing;
@@ -140,10 +147,6 @@ constexpr std::string_view kNothingToResync =
 constexpr std::string_view kNoDebugServer =
     "has no effect: `osm` asks the controller's admin socket, which is always there";
 constexpr std::string_view kGone = "has no effect: there is nothing to switch here";
-constexpr std::string_view kNoWasm =
-    "has no effect: sidecars run no WebAssembly; Envoy's own statistics count their requests";
-constexpr std::string_view kNoEgress = "has no effect: no sidecar follows an Egress yet";
-constexpr std::string_view kNoIngress = "has no effect: no sidecar follows an IngressBackend yet";
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> kSections{
@@ -163,11 +166,9 @@ const std::vector<Section>& sections() {
         "keyAlgorithm", "ingressGateway"},
        {}},
       {"featureFlags",
-       {"enableEnvoyActiveHealthChecks", "enableRetryPolicy"},
-       {{"enableWASMStats", kNoWasm},
-        {"enableEgressPolicy", kNoEgress},
-        {"enableIngressBackendPolicy", kNoIngress},
-        {"enableSnapshotCacheMode", kGone},
+       {"enableEgressPolicy", "enableIngressBackendPolicy", "enableEnvoyActiveHealthChecks",
+        "enableRetryPolicy", "enableWASMStats"},
+       {{"enableSnapshotCacheMode", kGone},
         {"enableAsyncProxyServiceMapping", kGone},
         {"enableMulticlusterMode", kGone}}},
   };
@@ -226,7 +227,13 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
       config.proxy.tracing = tracing_of(observability["tracing"], object.key.ns);
     config.proxy.active_health_checks =
         spec["featureFlags"]["enableEnvoyActiveHealthChecks"].boolean().value_or(false);
+    config.proxy.egress_policy =
+        spec["featureFlags"]["enableEgressPolicy"].boolean().value_or(true);
     config.proxy.retries = spec["featureFlags"]["enableRetryPolicy"].boolean().value_or(false);
+    config.proxy.ingress =
+        spec["featureFlags"]["enableIngressBackendPolicy"].boolean().value_or(true);
+    config.proxy.request_metrics =
+        spec["featureFlags"]["enableWASMStats"].boolean().value_or(false);
     report_unused(spec);
   }
   return std::move(reader).finish(std::move(config));

@@ -53,17 +53,6 @@ RetryPolicy retry_policy_of(const Field& field) {
   return policy;
 }
 
-// The account whose sidecars repeat requests. A Retry decides over sidecars of its own namespace
-// only.
-ServiceIdentity source_of(const Field& field, const std::string& ns) {
-  const auto [name_space, name] = required_reference(field, kinds::kServiceAccount);
-  if (!name_space.empty() && name_space != ns)
-    field["namespace"].refuse("must be the Retry's own namespace, " + ns +
-                                  "; write the Retry into the namespace of its source",
-                              ErrorCode::kCrossNamespace);
-  return {name_space, name};
-}
-
 }  // namespace
 
 DecodedPolicy decode_retry(const Object& object) {
@@ -71,7 +60,7 @@ DecodedPolicy decode_retry(const Object& object) {
   const Field spec = reader.root()["spec"];
   Retry retry;
   if (spec.required_map({"source", "destinations", "retryPolicy"})) {
-    retry.source = source_of(spec["source"], object.key.ns);
+    retry.source = own_account(spec["source"], "Retry", object.key.ns);
     retry.destinations =
         spec["destinations"].required().elements("destination", [](const Field& field) {
           const auto [ns, name] = required_reference(field, kinds::kService);

@@ -30,8 +30,13 @@ void read_cluster_ip(const Field& spec, Service& service) {
     address = ipv4;
   if (address == "None") {
     service.headless = true;
-  } else if (model::is_ipv4(address)) {
+  } else if (model::is_unicast_ipv4(address)) {
     service.cluster_ip = address;
+  } else if (model::is_ipv4(address)) {
+    // Clients' sidecars would take all connections to the port for this Service's.
+    field.refuse(std::string(model::kNotUnicast) +
+                 "; set an IPv4 address that no other Service has, such as 10.96.0.7, or None for "
+                 "a headless Service");
   } else if (!field.present() || (field.value()->is_string() && address.empty())) {
     field.refuse(
         "required: nothing here allocates addresses, as Kubernetes does; set an IPv4 address that "
@@ -79,8 +84,9 @@ std::optional<ServicePort> port_of(const Field& field) {
   const auto protocol = protocol_of(app.text().value_or(""), port.name);
   if (!protocol) {
     app.note(
-        "the mesh speaks http, grpc, tcp and tcp-server-first; this port is left out, so "
-        "connections to it are refused",
+        "the mesh speaks http, grpc, tcp, tcp-server-first, kubernetes.io/h2c, kubernetes.io/ws "
+        "and "
+        "kubernetes.io/wss; this port is left out, so connections to it are refused",
         ErrorCode::kInvalidField);
     return std::nullopt;
   }

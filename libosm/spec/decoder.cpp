@@ -85,6 +85,15 @@ std::pair<std::string, std::string> required_reference(const Field& field, const
           kind == kinds::kServiceAccount ? required_account_name(name) : required_label(name)};
 }
 
+ServiceIdentity own_account(const Field& field, std::string_view kind, const std::string& ns) {
+  const auto [name_space, name] = required_reference(field, kinds::kServiceAccount);
+  if (!name_space.empty() && name_space != ns)
+    field["namespace"].refuse("must be the " + std::string(kind) + "'s own namespace, " + ns +
+                                  "; write one into the namespace of each source",
+                              ErrorCode::kCrossNamespace);
+  return {name_space, name};
+}
+
 std::optional<std::size_t> choice_of(const Field& field,
                                      const std::vector<std::string_view>& words) {
   const auto text = field.text();

@@ -55,6 +55,9 @@ std::string required_network(const Field& field);
 // refused: "must be <kind><why>".
 std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,
                                                        std::string_view why = "");
+// The account in `field`, whose sidecars an object of `kind` in the namespace `ns` concerns. An
+// account of another namespace is refused.
+ServiceIdentity own_account(const Field& field, std::string_view kind, const std::string& ns);
 
 // The place in `words` of the text in `field`; nullopt if it is absent. Any other text is refused.
 std::optional<std::size_t> choice_of(const Field& field,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
 
 namespace osm::inline v1::spec {
@@ -15,14 +16,6 @@ std::vector<Problem> faults(const Object& object) {
 Kinds table() {
   using enum Scope;
   using enum Review;
-  const auto unobeyed = [](const GroupKind& name, std::string_view plural) {
-    return Kind{.name = name,
-                .version = "v1alpha1",
-                .plural = plural,
-                .review = kWrites,
-                .obeyed = false,
-                .check = faults<decode_policy>};
-  };
   return {
       {.name = kinds::kNamespace,
        .version = "v1",
@@ -73,8 +66,20 @@ Kinds table() {
        .scope = kControlPlane,
        .review = kWritesAndDeletes,
        .check = faults<decode_root_certificate>},
-      unobeyed(kinds::kEgress, "egresses"),
-      unobeyed(kinds::kIngressBackend, "ingressbackends"),
+      {.name = kinds::kEgress,
+       .version = "v1alpha1",
+       .plural = "egresses",
+       .alias = "egr",
+       .status = true,
+       .review = kWrites,
+       .decode = decode_egress},
+      {.name = kinds::kIngressBackend,
+       .version = "v1alpha1",
+       .plural = "ingressbackends",
+       .alias = "ib",
+       .status = true,
+       .review = kWrites,
+       .decode = decode_ingress_backend},
       {.name = kinds::kRetry,
        .version = "v1alpha1",
        .plural = "retries",
@@ -89,6 +94,22 @@ Kinds table() {
        .status = true,
        .review = kWrites,
        .decode = decode_upstream_traffic_setting},
+      {.name = kinds::kTelemetry,
+       .version = "v1alpha1",
+       .plural = "telemetries",
+       .alias = "tel",
+       .scope = kMeshAndControlPlane,
+       .status = true,
+       .review = kWrites,
+       .decode = decode_telemetry},
+      {.name = kinds::kExtensionService,
+       .version = "v1alpha2",
+       .plural = "extensionservices",
+       .alias = "extsvc",
+       .scope = kMeshAndControlPlane,
+       .status = true,
+       .review = kWrites,
+       .decode = decode_extension_service},
       {.name = kinds::kVirtualMachine,
        .version = "v1alpha1",
        .plural = "virtualmachines",
@@ -128,10 +149,6 @@ const Kind* find_kind(const Kinds& kinds, const GroupKind& name) {
   const auto at =
       std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.name == name; });
   return at == kinds.end() ? nullptr : &*at;
-}
-
-std::string why_unobeyed(const ObjectKey& object) {
-  return object.kind + " is checked and stored, but nothing here obeys it yet";
 }
 
 std::optional<std::string> why_unknown(const Object& object, const Kinds& kinds) {

@@ -89,6 +89,8 @@ class StoreMeshSpec final : public MeshSpec {
 
   MeshConfig get_mesh_config() const override { return view()->config; }
 
+  std::string control_plane_namespace() const override { return config_key_.ns; }
+
   SharedList<MeshRootCertificate> list_root_certificates() const override {
     const auto now = view();
     SharedList<MeshRootCertificate> roots;
@@ -137,7 +139,7 @@ class StoreMeshSpec final : public MeshSpec {
       for (const ObjectKey& key : keys) {
         read_declared(key);
         const Kind* kind = find_kind(kinds_, key.group_kind());
-        if (kind != nullptr && kind->scope == Scope::kMesh) read_object(*kind, key);
+        if (kind != nullptr) read_object(*kind, key);
       }
       const auto told = publish();
       // No decoded value changed. An empty list means that problems or has_synced() may have.
@@ -186,7 +188,6 @@ class StoreMeshSpec final : public MeshSpec {
   // Every object of the mesh's namespaces, or those in `namespaces`.
   void read_all(const std::set<std::string>* namespaces) {
     for (const Kind& kind : kinds_) {
-      if (kind.scope != Scope::kMesh) continue;
       for (const auto& object : store_.list(kind.name))
         if (namespaces == nullptr || namespaces->contains(object->key.ns))
           read_object(kind, object->key);
@@ -194,6 +195,8 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
   void read_object(const Kind& kind, const ObjectKey& key) {
+    if (!counts_in_mesh(kind.scope)) return;
+    const bool own = counts_in_control_plane(kind.scope) && key.ns == config_key_.ns;
     if (kind.name == kinds::kService) return read(key, objects_.services, decode_service);
     if (kind.name == kinds::kServiceAccount)
       return read(key, objects_.accounts, decode_service_account);
@@ -203,15 +206,14 @@ class StoreMeshSpec final : public MeshSpec {
     if (kind.name == kinds::kTrafficTarget)
       return read(key, objects_.targets, decode_traffic_target);
     if (kind.name == kinds::kTrafficSplit) return read(key, objects_.splits, decode_traffic_split);
-    if (!kind.obeyed) return read(key, objects_.unobeyed, decode_policy);
-    if (kind.decode != nullptr) return read(key, objects_.policies, kind.decode);
+    if (kind.decode != nullptr) return read(key, objects_.policies, kind.decode, own);
   }
 
-  // `decode` returns a Decoded<T> or a DecodedPolicy.
+  // `decode` returns a Decoded<T> or a DecodedPolicy. `counts`: also outside of the mesh.
   template <class T, class Decode>
-  void read(const ObjectKey& key, DecodedKind<T>& kind, Decode decode) {
+  void read(const ObjectKey& key, DecodedKind<T>& kind, Decode decode, bool counts = false) {
     const auto object = store_.get(key);
-    const bool monitored = namespaces_.contains(key.ns);
+    const bool monitored = counts || namespaces_.contains(key.ns);
     const bool policy = !key.is(kinds::kService) && !key.is(kinds::kServiceAccount);
     if (object && policy && !monitored) {
       ignored_[key.ns].insert(key);

@@ -56,19 +56,6 @@ void drop_shared_apexes(MeshView& view) {
   });
 }
 
-// These policies have no effect, so conflicts between two of them are only reported.
-void check_unobeyed(const DecodedKind<CheckedPolicy>& policies, std::vector<Problem>& problems) {
-  std::map<std::tuple<std::string, std::string, std::string>, const ObjectKey*> owners;
-  for (const auto& [key, entry] : policies.entries) {
-    problems.insert(problems.end(), entry.problems.begin(), entry.problems.end());
-    if (!entry.value) continue;
-    for (const CheckedPolicy::Claim& claim : entry.value->claims) {
-      const auto [owner, first] = owners.emplace(std::tuple(key.kind, key.ns, claim.what), &key);
-      if (!first) problems.push_back(duplicate_claim(key, claim, *owner->second));
-    }
-  }
-}
-
 class References {
  public:
   References(const DecodedObjects& objects, MeshView& view) : objects_(objects), view_(view) {}
@@ -154,7 +141,6 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
     view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
   }
   list_valid(objects.policies, view.policies, view.problems);
-  check_unobeyed(objects.unobeyed, view.problems);
   drop_shared_addresses(view);
   drop_shared_apexes(view);
   References references(objects, view);

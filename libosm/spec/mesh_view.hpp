@@ -33,8 +33,7 @@ struct DecodedObjects {
   DecodedKind<smi::TrafficSplit> splits;
   DecodedKind<MeshConfig> configs;  // one at most
   DecodedKind<MeshRootCertificate> roots;
-  DecodedKind<Policy> policies;         // policies of several kinds
-  DecodedKind<CheckedPolicy> unobeyed;  // as policies
+  DecodedKind<Policy> policies;  // of several kinds
 };
 
 struct MeshView {

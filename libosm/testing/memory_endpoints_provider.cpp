@@ -13,6 +13,7 @@ struct MemoryEndpointsProvider::State {
     bool synced = true;
     bool healthy = true;
     std::map<ServiceName, std::vector<Endpoint>> endpoints;
+    std::map<ServiceName, std::vector<std::string>> sources;
   };
   struct Workloads {
     std::map<WorkloadName, Workload> by_name;
@@ -39,6 +40,13 @@ void MemoryEndpointsProvider::set_endpoints(const ServiceName& service,
 void MemoryEndpointsProvider::remove_endpoints(const ServiceName& service) {
   state_->services.change(service,
                           [&](State::Services& now) { return now.endpoints.erase(service) > 0; });
+}
+
+void MemoryEndpointsProvider::set_source_addresses(const ServiceName& service,
+                                                   std::vector<std::string> addresses) {
+  state_->services.change(service, [&](State::Services& now) {
+    return put_or_erase(now.sources, service, std::move(addresses));
+  });
 }
 
 void MemoryEndpointsProvider::put_workload(const Workload& workload) {
@@ -79,6 +87,14 @@ std::optional<std::vector<Endpoint>> MemoryEndpointsProvider::list_endpoints_for
   return state_->services.read([&](const State::Services& now) {
     const auto* endpoints = find_in(now.endpoints, service);
     return endpoints ? std::optional(*endpoints) : std::nullopt;
+  });
+}
+
+std::vector<std::string> MemoryEndpointsProvider::list_source_addresses(
+    const ServiceName& service) const {
+  return state_->services.read([&](const State::Services& now) {
+    const auto* addresses = find_in(now.sources, service);
+    return addresses ? *addresses : std::vector<std::string>();
   });
 }
 

@@ -166,6 +166,8 @@ SharedList<smi::TcpRoute> MemoryMeshSpec::list_tcp_traffic_specs() const {
 SharedList<smi::TrafficTarget> MemoryMeshSpec::list_traffic_targets() const {
   return state_->list<smi::TrafficTarget>();
 }
+std::string MemoryMeshSpec::control_plane_namespace() const { return kOsmNamespace; }
+
 SharedList<Policy> MemoryMeshSpec::list_policies() const {
   return state_->now.read(&State::Content::policies);
 }

@@ -48,6 +48,7 @@ ClassView::ClassView(const model::MeshSnapshot& mesh, const ProxyClass& seen_by)
     : snapshot(mesh),
       proxy_class(seen_by),
       client(mesh.clients.find(seen_by.identity)),
+      telemetry(seen_by.telemetry ? mesh.telemetries.find(*seen_by.telemetry) : nullptr),
       upstream_list(mesh.upstreams_of(seen_by.identity)),
       served(served_ports(mesh, seen_by.own_ports)) {
   if (!seen_by.leaving.empty()) add_leaving(served, seen_by.leaving);
@@ -70,6 +71,11 @@ const RetryPolicy* ClassView::retry_of(const ServiceName& service) const {
   return at == client->retries.end() ? nullptr : &at->second;
 }
 
+const UpstreamLimits* ClassView::limits_of(const ServiceName& service) const {
+  const auto entry = snapshot.services.find(service);  // owned by the snapshot
+  return entry && entry->limits ? &*entry->limits : nullptr;
+}
+
 bool ClassView::sends_http() const {
   const auto speaks_http = [](const MeshService& port) { return is_http(port.protocol); };
   return std::any_of(upstreams.begin(), upstreams.end(), [&](const UpstreamService& seen) {
@@ -78,9 +84,17 @@ bool ClassView::sends_http() const {
   });
 }
 
+const model::IngressPort* ClassView::ingress_of(const ServedPort& served_port) const {
+  const auto entry = snapshot.services.find(served_port.port.name);
+  if (!entry || served_port.port.target_port == Port{0}) return nullptr;
+  const auto at = entry->ingress.find(served_port.port.target_port);
+  return at == entry->ingress.end() ? nullptr : &at->second;  // the snapshot owns the entry
+}
+
 bool ClassView::receives_http() const {
-  return std::any_of(served.begin(), served.end(), [](const ServedPort& one) {
-    return one.port.target_port != Port{0} && is_http(one.port.protocol);
+  return std::any_of(served.begin(), served.end(), [&](const ServedPort& one) {
+    return one.port.target_port != Port{0} &&
+           (is_http(one.port.protocol) || ingress_of(one) != nullptr);
   });
 }
 
@@ -93,8 +107,7 @@ std::string inbound_route_name(Port target_port) {
 }
 
 std::string outbound_route_name(const model::ServiceEntry& service, const MeshService& port) {
-  const std::string shared = outbound_route_name(port.port);
-  return service.headless ? shared + '.' + service_fqdn(service.name) : shared;
+  return outbound_route_name(port.port) + '.' + service_fqdn(service.name);
 }
 
 std::string inbound_route_name(const ServedPort& served) {
@@ -177,7 +190,10 @@ std::vector<std::string> hostnames(const ServiceName& service, const std::vector
 }
 
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload) {
-  return {identity_of(workload.account), model::own_ports_of(snapshot.services, workload).ports};
+  const auto entry = snapshot.workloads.find({workload.name.ns, workload.proxy_id, workload.kind});
+  return {.identity = identity_of(workload.account),
+          .own_ports = model::own_ports_of(snapshot.services, workload).ports,
+          .telemetry = entry ? entry->telemetry : std::nullopt};
 }
 
 std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,

@@ -28,24 +28,31 @@ struct ClassView {
   // The retries of the class's requests to the service; null: there are none.
   const RetryPolicy* retry_of(const ServiceName& service) const;
 
+  // The limits of the service; null: there are none.
+  const UpstreamLimits* limits_of(const ServiceName& service) const;
+  // The callers from outside of the mesh that the port admits; null: there are none.
+  const model::IngressPort* ingress_of(const ServedPort& served_port) const;
+
   // True if any chain of the outbound listener, or of the inbound one, uses HTTP.
   bool sends_http() const;
   bool receives_http() const;
 
   const model::MeshSnapshot& snapshot;
   const ProxyClass& proxy_class;
-  std::shared_ptr<const model::ClientPolicy> client;  // null: no policy names the identity
-  model::UpstreamList upstream_list;                  // owns the entries that `upstreams` points to
-  std::vector<UpstreamService> upstreams;             // ordered by service
-  std::vector<ServedPort> served;                     // own ports and leaving ones, ordered by port
+  std::shared_ptr<const model::ClientPolicy> client;       // null: no policy names the identity
+  std::shared_ptr<const model::TelemetryEntry> telemetry;  // null: defaults
+  model::UpstreamList upstream_list;       // owns the entries that `upstreams` points to
+  std::vector<UpstreamService> upstreams;  // ordered by service
+  std::vector<ServedPort> served;          // own ports and leaving ones, ordered by port
 };
 
 // Resource names that two resource types share.
 std::string outbound_route_name(Port service_port);  // "rds-outbound.<port>"
 std::string inbound_route_name(Port target_port);    // "rds-inbound.<target port>"
-// Names with ".<fqdn>", for one headless service: its pods are told apart by address, not by host
-// name (ADR 0022).
+// With ".<fqdn>": each service port has its own (ADR 0037).
 std::string outbound_route_name(const model::ServiceEntry& service, const MeshService& port);
+// With ".<fqdn>" for a headless service: its pods are told apart by address, not by host name (ADR
+// 0022).
 std::string inbound_route_name(const ServedPort& served);
 // One of the clusters that a dialled port leads to.
 struct Destination {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -6,6 +8,8 @@
 #include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
 #include "model/ip_address.hpp"
 #include "translate/class_view.hpp"
+#include "translate/egress.hpp"
+#include "translate/global_limits.hpp"
 #include "translate/http_manager.hpp"
 #include "translate/input.hpp"
 #include "translate/pack_any.hpp"
@@ -70,6 +74,20 @@ void set_limits(cluster::Cluster& out, const ConnectionSettings& limits = {}) {
     set_milliseconds(*out.mutable_connect_timeout(), limits.connect_timeout->count());
 }
 
+// Success rates and failures of gateways alone eject nobody.
+void set_outliers(cluster::Cluster& out, const OutlierDetection& limits) {
+  auto& detection = *out.mutable_outlier_detection();
+  detection.mutable_consecutive_5xx()->set_value(limits.consecutive_5xx);
+  set_milliseconds(*detection.mutable_interval(), limits.interval.count());
+  set_milliseconds(*detection.mutable_base_ejection_time(), limits.base_ejection_time.count());
+  detection.mutable_max_ejection_percent()->set_value(limits.max_ejection_percent);
+  detection.mutable_always_eject_one_host()->set_value(limits.max_ejection_percent > 0);
+  detection.mutable_enforcing_success_rate()->set_value(0);
+  // Envoy's default bound of 5 min would shorten a longer base time.
+  set_milliseconds(*detection.mutable_max_ejection_time(),
+                   std::max<std::int64_t>(limits.base_ejection_time.count(), 300'000));
+}
+
 enum class Reach {
   kAnyEndpoint,      // any of the ClusterLoadAssignment
   kDialledPort,      // the dialled address and port
@@ -98,7 +116,7 @@ struct UpstreamClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "upstream-cluster";
 
-  std::vector<TrustDomain> domains;
+  PeerNames names;
   TlsSettings tls;
   ServiceName service;
   bool http = true;
@@ -109,7 +127,7 @@ struct UpstreamClusterValues {
   ConnectionSettings limits{};
 
   auto fields() const {
-    return std::tie(domains, tls, service, http, identities, reach, target_port, probed, limits);
+    return std::tie(names, tls, service, http, identities, reach, target_port, probed, limits);
   }
 
   Encoding encode(const std::string& name) const {
@@ -131,10 +149,11 @@ struct UpstreamClusterValues {
           number(target_port));
     set_limits(out, limits);
     if (http) set_http(out, limits);
+    if (any && limits.outliers) set_outliers(out, *limits.outliers);
     if (probed) set_probes(out, service_fqdn(service));
     out.mutable_transport_socket()->set_name(name);
     *out.mutable_transport_socket()->mutable_typed_config() =
-        upstream_tls(domains, tls, service_fqdn(service), identities);
+        upstream_tls(names, tls, service_fqdn(service), identities);
     return {deterministic_bytes(pack_any(out)), std::move(references)};
   }
 };
@@ -146,14 +165,21 @@ struct LocalClusterValues {
 
   Port target_port{};
   bool http = true;
+  bool http2_only = false;  // requests in HTTP/1.1 too are sent in HTTP/2
 
-  auto fields() const { return std::tie(target_port, http); }
+  auto fields() const { return std::tie(target_port, http, http2_only); }
 
   Encoding encode(const std::string& name) const {
     // A literal address needs no resolver.
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
     set_limits(out);
-    if (http) set_http(out);
+    if (http2_only) {
+      HttpProtocolOptions options;
+      options.mutable_explicit_http_config()->mutable_http2_protocol_options();
+      set_protocol(out, options);
+    } else if (http) {
+      set_http(out);
+    }
     out.mutable_load_assignment()->set_cluster_name(name);
     set_endpoint(out, "127.0.0.1", target_port);
     return {deterministic_bytes(pack_any(out)), {}};
@@ -174,7 +200,7 @@ struct PassthroughClusterValues {
   }
 };
 
-// Cluster of a server outside the mesh that MeshConfig names: plain text, as its protocol.
+// Cluster of a server outside the mesh that an object names: plain text, as its protocol.
 struct OutsideClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "outside-cluster";
@@ -182,24 +208,27 @@ struct OutsideClusterValues {
   std::string address;  // empty: no server
   Port port{};
   bool grpc = false;
+  bool awaited = grpc;  // requests wait for its answers
+  std::optional<std::chrono::milliseconds> connect_timeout{};
 
-  auto fields() const { return std::tie(address, port, grpc); }
+  auto fields() const { return std::tie(address, port, grpc, awaited, connect_timeout); }
 
   Encoding encode(const std::string& name) const {
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
     if (!address.empty() && !model::is_ipv4(address) && !model::is_ipv6(address)) set_look_up(out);
     if (grpc) set_grpc(out);
+    if (connect_timeout) set_milliseconds(*out.mutable_connect_timeout(), connect_timeout->count());
     out.mutable_load_assignment()->set_cluster_name(name);
     if (!address.empty()) set_endpoint(out, address, port);
     return {deterministic_bytes(pack_any(out)), {}};
   }
 
-  // Requests wait for the look-up of an authorizer's name and are balanced over its addresses. No
-  // request waits for a collector's name.
+  // Requests wait for the look-up of the name of a server that decides about them, and are balanced
+  // over its addresses. No request waits for a collector's name.
   void set_look_up(cluster::Cluster& out) const {
-    out.set_type(grpc ? cluster::Cluster::STRICT_DNS : cluster::Cluster::LOGICAL_DNS);
+    out.set_type(awaited ? cluster::Cluster::STRICT_DNS : cluster::Cluster::LOGICAL_DNS);
     out.set_dns_lookup_family(cluster::Cluster::V4_PREFERRED);
-    if (!grpc) out.mutable_wait_for_warm_on_init()->set_value(false);
+    if (!awaited) out.mutable_wait_for_warm_on_init()->set_value(false);
   }
 
   // Removes request limits, and detects a server that stopped answering.
@@ -215,18 +244,79 @@ struct OutsideClusterValues {
   }
 };
 
+// Cluster of an Egress's destinations.
+struct EgressClusterValues {
+  static constexpr XdsType kType = XdsType::kCluster;
+  static constexpr std::string_view kKind = "egress-cluster";
+
+  EgressCluster destination;
+
+  auto fields() const { return std::tie(destination); }
+
+  Encoding encode(const std::string& name) const {
+    const auto& [host, port, limits] = destination;
+    auto out =
+        host.empty()
+            ? cluster_of(name, cluster::Cluster::ORIGINAL_DST, cluster::Cluster::CLUSTER_PROVIDED)
+            : cluster_of(name, cluster::Cluster::STRICT_DNS, cluster::Cluster::ROUND_ROBIN);
+    // Dots and colons are the separators of statistics.
+    std::string stat_name = name;
+    std::replace_if(
+        stat_name.begin(), stat_name.end(), [](char c) { return c == '.' || c == ':'; }, '_');
+    if (stat_name != name) out.set_alt_stat_name(stat_name);
+    set_limits(out, limits);
+    set_http(out, limits);
+    if (!host.empty()) {
+      out.set_dns_lookup_family(cluster::Cluster::V4_PREFERRED);
+      // A name that no server answers must not delay the sidecar's other configuration.
+      out.mutable_wait_for_warm_on_init()->set_value(false);
+      out.mutable_load_assignment()->set_cluster_name(name);
+      set_endpoint(out, host, port);
+      if (limits.outliers) set_outliers(out, *limits.outliers);
+    }
+    return {deterministic_bytes(pack_any(out)), {}};
+  }
+};
+
 // Adds the outside servers that the class's connection managers use.
 void add_outside_clusters(const ClassView& view, std::vector<InputPtr>& inputs) {
   const ProxySettings& settings = view.snapshot.config.proxy;
   const bool receives = view.receives_http();
-  if (HttpTracing::of(settings) && (receives || view.sends_http()))
-    inputs.push_back(
-        make_input(kTracingCluster,
-                   OutsideClusterValues{settings.tracing.address, settings.tracing.port, false}));
+  if (const auto tracing = HttpTracing::of(view); tracing && (receives || view.sends_http()))
+    inputs.push_back(make_input(
+        kTracingCluster,
+        OutsideClusterValues{.address = settings.tracing.address,
+                             .port = settings.tracing.port,
+                             .grpc = tracing->protocol == TracingProtocol::kOpenTelemetry,
+                             .awaited = false}));
   if (HttpAuthorizer::of(settings) && receives)
     inputs.push_back(make_input(kAuthorizationCluster,
                                 OutsideClusterValues{settings.external_authorization.address,
                                                      settings.external_authorization.port, true}));
+  if (view.telemetry && view.telemetry->collector) {
+    const auto& [name, server, attributes] = *view.telemetry->collector;
+    inputs.push_back(make_input(extension_cluster_name(name),
+                                OutsideClusterValues{.address = server.host,
+                                                     .port = server.port,
+                                                     .grpc = true,
+                                                     .awaited = false,
+                                                     .connect_timeout = server.connect_timeout}));
+  }
+}
+
+// Adds the rate-limit servers of the Services that the class serves, and of their apexes.
+void add_rate_limit_clusters(const ClassView& view, std::vector<InputPtr>& inputs) {
+  const auto add = [&](const RateLimitServer& server) {
+    inputs.push_back(make_input(rate_limit_cluster(server),
+                                OutsideClusterValues{server.host, server.port, true}));
+  };
+  for (const ServedPort& served : view.served) {
+    if (const auto* limits = view.limits_of(served.port.name); limits && limits->global_tcp)
+      add(limits->global_tcp->server);
+    if (!is_http(served.port.protocol) && view.ingress_of(served) == nullptr) continue;
+    for (const HttpLimiter& limiter : http_limiters(view, served.port.name, served.apexes))
+      add(limiter.limit.server);
+  }
 }
 
 // Ports that share a target port share their clusters. The clusters use HTTP if one of the ports
@@ -238,7 +328,7 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
   std::map<std::string, UpstreamClusterValues> clusters;
   const auto add = [&](const std::string& name, const MeshService& port, Reach reach) {
     const UpstreamClusterValues fresh{
-        view.snapshot.accepted_domains,
+        accepted_names(view.snapshot),
         settings.tls,
         entry->name,
         false,
@@ -268,16 +358,23 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
 std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   for (const auto& seen : view.upstreams) add_upstream_clusters(view, seen, inputs);
+  std::map<std::string, LocalClusterValues> local;  // ports may share a target port
   for (const ServedPort& served : view.served) {
     const MeshService& service = served.port;
     if (service.target_port == Port{0}) continue;
-    inputs.push_back(
-        make_input(service.local_cluster_name().str(),
-                   LocalClusterValues{service.target_port, is_http(service.protocol)}));
+    auto& values = local[service.local_cluster_name().str()];
+    values.target_port = service.target_port;
+    values.http = is_http(service.protocol);
+    values.http2_only |= service.protocol == Protocol::kH2c;
   }
+  for (const auto& [name, values] : local) inputs.push_back(make_input(name, values));
   if (view.snapshot.config.proxy.egress)
     inputs.push_back(make_input(kPassthroughCluster, PassthroughClusterValues{}));
   add_outside_clusters(view, inputs);
+  add_rate_limit_clusters(view, inputs);
+  EgressPlan plan = egress_plan(view);
+  for (auto& [name, destination] : plan.clusters)
+    inputs.push_back(make_input(name, EgressClusterValues{std::move(destination)}));
   return inputs;
 }
 

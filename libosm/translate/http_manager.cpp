@@ -1,15 +1,15 @@
 #include "translate/http_manager.hpp"
 
+#include "envoy/config/trace/v3/opentelemetry.pb.h"
 #include "envoy/config/trace/v3/zipkin.pb.h"
 #include "envoy/extensions/filters/http/ext_authz/v3/ext_authz.pb.h"
 #include "envoy/extensions/filters/http/health_check/v3/health_check.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "envoy/extensions/filters/http/router/v3/router.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
-#include "translate/access_log.hpp"
-#include "translate/class_view.hpp"
 #include "translate/limits.hpp"
 #include "translate/pack_any.hpp"
+#include "translate/request_metrics.hpp"
 
 namespace osm::inline v1::translate {
 namespace {
@@ -21,10 +21,12 @@ namespace core = envoy::config::core::v3;
 
 constexpr std::uint32_t kMostBodyBytes = 8192;  // part of a request that the authorizer gets
 
-// Keep Envoy's timeouts: none for requests, 5 minutes for an idle stream.
-hcm::HttpConnectionManager manager(const std::string& route_name, Direction direction) {
+// Keep Envoy's timeouts: none for requests, 5 minutes for an idle stream. Routes replace the
+// latter.
+hcm::HttpConnectionManager manager(const std::string& route_name, const std::string& counted_as,
+                                   Direction direction, const AccessLogs& logs) {
   hcm::HttpConnectionManager out;
-  out.set_stat_prefix("mesh-http-conn-manager." + route_name);
+  out.set_stat_prefix("mesh-http-conn-manager." + counted_as);
   out.set_codec_type(hcm::HttpConnectionManager::AUTO);
   auto& rds = *out.mutable_rds();
   rds.set_route_config_name(route_name);
@@ -32,24 +34,32 @@ hcm::HttpConnectionManager manager(const std::string& route_name, Direction dire
   rds.mutable_config_source()->set_resource_api_version(core::ApiVersion::V3);
   out.add_upgrade_configs()->set_upgrade_type("websocket");
   out.set_server_header_transformation(hcm::HttpConnectionManager::PASS_THROUGH);
-  *out.add_access_log() = access_log(direction);
+  logs.add_to(*out.mutable_access_log(), direction);
   return out;
 }
 
-// Spans carry the bootstrap's cluster name: the account and its namespace.
+// Spans carry the account and its namespace, which are the bootstrap's cluster name too.
 void set_tracing(hcm::HttpConnectionManager& out, const std::optional<HttpTracing>& tracing) {
   if (!tracing) return;
+  auto& provider = *out.mutable_tracing()->mutable_provider();
+  out.mutable_tracing()->set_verbose(true);
+  if (tracing->protocol == TracingProtocol::kOpenTelemetry) {
+    envoy::config::trace::v3::OpenTelemetryConfig otel;
+    otel.mutable_grpc_service()->mutable_envoy_grpc()->set_cluster_name(kTracingCluster);
+    otel.set_service_name(tracing->service_name);
+    return set_extension(provider, "envoy.tracers.opentelemetry", otel);
+  }
   envoy::config::trace::v3::ZipkinConfig zipkin;
   zipkin.set_collector_cluster(kTracingCluster);
   zipkin.set_collector_endpoint(tracing->endpoint);
   zipkin.set_collector_endpoint_version(envoy::config::trace::v3::ZipkinConfig::HTTP_JSON);
-  set_extension(*out.mutable_tracing()->mutable_provider(), "envoy.tracers.zipkin", zipkin);
-  out.mutable_tracing()->set_verbose(true);
+  set_extension(provider, "envoy.tracers.zipkin", zipkin);
 }
 
-void add_router(hcm::HttpConnectionManager& out) {
-  set_extension(*out.add_http_filters(), "http_router",
-                envoy::extensions::filters::http::router::v3::Router());
+void add_router(hcm::HttpConnectionManager& out, bool adds_headers = true) {
+  envoy::extensions::filters::http::router::v3::Router router;
+  router.set_suppress_envoy_headers(!adds_headers);
+  set_extension(*out.add_http_filters(), "http_router", router);
 }
 
 // Denies everything: rules without policies admit nobody, while no rules at all would admit
@@ -71,7 +81,8 @@ void add_probe_answer(hcm::HttpConnectionManager& out) {
   mark.set_name(kProbeHeader);
   mark.set_present_match(true);
   set_extension(*out.add_http_filters(), "http_health_check", answer);
-  out.mutable_access_log(0)->mutable_filter()->mutable_not_health_check_filter();
+  AccessLogList& logs = *out.mutable_access_log();
+  for (auto& log : logs) log.mutable_filter()->mutable_not_health_check_filter();
 }
 
 // Must follow RBAC: the authorizer does not see requests that policy refuses.
@@ -92,43 +103,11 @@ void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& autho
   set_extension(*out.add_http_filters(), "http_external_authz", check);
 }
 
-envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& manager) {
-  envoy::config::listener::v3::Filter filter;
-  set_extension(filter, "envoy.filters.network.http_connection_manager", manager);
-  return filter;
-}
-
-}  // namespace
-
-std::optional<HttpTracing> HttpTracing::of(const ProxySettings& settings) {
-  if (!settings.tracing.enabled || settings.tracing.address.empty()) return std::nullopt;
-  return HttpTracing{settings.tracing.endpoint};
-}
-
-std::optional<HttpAuthorizer> HttpAuthorizer::of(const ProxySettings& settings) {
-  const ExternalAuthorization& from = settings.external_authorization;
-  if (!from.enabled) return std::nullopt;
-  return HttpAuthorizer{from.stat_prefix, from.timeout.count(), from.failure_mode_allow};
-}
-
-InboundHttp InboundHttp::of(const ProxySettings& settings) {
-  return {HttpTracing::of(settings), HttpAuthorizer::of(settings), settings.active_health_checks};
-}
-
-envoy::config::listener::v3::Filter outbound_http_manager(
-    const std::string& route_name, const std::optional<HttpTracing>& tracing) {
-  auto out = manager(route_name, Direction::kOutbound);
-  // Else an application that speaks HTTP/1.0 gets 426.
-  out.mutable_http_protocol_options()->set_accept_http_10(true);
-  set_tracing(out, tracing);
-  add_router(out);
-  return filter_of(out);
-}
-
-envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
-                                                         Protocol protocol, HttpPaths paths,
-                                                         const InboundHttp& settings) {
-  auto out = manager(route_name, Direction::kInbound);
+hcm::HttpConnectionManager server_manager(const std::string& route_name, Protocol protocol,
+                                          HttpPaths paths, const InboundHttp& settings,
+                                          const std::vector<HttpLimiter>& limiters,
+                                          const AccessLogs& logs) {
+  auto out = manager(route_name, route_name, Direction::kInbound, logs);
   set_tracing(out, settings.tracing);
   // Explicit, since the proxy's runtime could say otherwise.
   const bool normalize = paths == HttpPaths::kNormalize;
@@ -140,11 +119,85 @@ envoy::config::listener::v3::Filter inbound_http_manager(const std::string& rout
   // removed.
   out.set_forward_client_cert_details(hcm::HttpConnectionManager::SANITIZE_SET);
   out.mutable_set_current_client_cert_details()->set_uri(true);
+  if (settings.counts_requests) *out.add_access_log() = request_metrics();
   if (settings.answers_probes) add_probe_answer(out);
   add_closed_rbac(out);
-  add_open_rate_limit(out);  // after RBAC: refused requests consume nothing
+  // After RBAC: refused requests consume nothing. A server is not asked about requests that the
+  // local limit refuses.
+  add_open_rate_limit(out);
+  for (const HttpLimiter& limiter : limiters) add_limiter(out, limiter);
   if (settings.authorizer) add_authorizer(out, *settings.authorizer, protocol);
   add_router(out);
+  return out;
+}
+
+envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& manager) {
+  envoy::config::listener::v3::Filter filter;
+  set_extension(filter, "envoy.filters.network.http_connection_manager", manager);
+  return filter;
+}
+
+}  // namespace
+
+std::optional<HttpTracing> HttpTracing::of(const ClassView& view) {
+  const TracingConfig& from = view.snapshot.config.proxy.tracing;
+  if (!from.enabled || from.address.empty()) return std::nullopt;
+  if (from.protocol == TracingProtocol::kZipkin)
+    return HttpTracing{from.protocol, from.endpoint, {}};
+  return HttpTracing{from.protocol, {}, telemetry_service_name(view.proxy_class.identity)};
+}
+
+std::optional<HttpAuthorizer> HttpAuthorizer::of(const ProxySettings& settings) {
+  const ExternalAuthorization& from = settings.external_authorization;
+  if (!from.enabled) return std::nullopt;
+  return HttpAuthorizer{from.stat_prefix, from.timeout.count(), from.failure_mode_allow};
+}
+
+InboundHttp InboundHttp::of(const ClassView& view) {
+  const ProxySettings& settings = view.snapshot.config.proxy;
+  return {HttpTracing::of(view), HttpAuthorizer::of(settings), settings.active_health_checks,
+          settings.request_metrics};
+}
+
+envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name, Port port,
+                                                          const std::optional<HttpTracing>& tracing,
+                                                          const AccessLogs& logs) {
+  auto out = manager(route_name, outbound_route_name(port), Direction::kOutbound, logs);
+  // Else an application that speaks HTTP/1.0 gets 426.
+  out.mutable_http_protocol_options()->set_accept_http_10(true);
+  set_tracing(out, tracing);
+  add_router(out);
+  return filter_of(out);
+}
+
+envoy::config::listener::v3::Filter egress_http_manager(const std::string& route_name,
+                                                        const AccessLogs& logs) {
+  auto out = manager(route_name, route_name, Direction::kOutbound, logs);
+  out.mutable_http_protocol_options()->set_accept_http_10(true);
+  out.mutable_generate_request_id()->set_value(false);
+  // An application that copies the headers of its own requests would tell who called it.
+  out.set_forward_client_cert_details(hcm::HttpConnectionManager::SANITIZE);
+  add_router(out, false);
+  return filter_of(out);
+}
+
+envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
+                                                         Protocol protocol, HttpPaths paths,
+                                                         const InboundHttp& settings,
+                                                         const std::vector<HttpLimiter>& limiters,
+                                                         const AccessLogs& logs) {
+  return filter_of(server_manager(route_name, protocol, paths, settings, limiters, logs));
+}
+
+envoy::config::listener::v3::Filter ingress_http_manager(const std::string& route_name,
+                                                         Protocol protocol, HttpPaths paths,
+                                                         const InboundHttp& settings,
+                                                         const std::vector<HttpLimiter>& limiters,
+                                                         const AccessLogs& logs) {
+  InboundHttp without_probes = settings;
+  without_probes.answers_probes = false;
+  auto out = server_manager(route_name, protocol, paths, without_probes, limiters, logs);
+  out.mutable_http_protocol_options()->set_accept_http_10(true);
   return filter_of(out);
 }
 

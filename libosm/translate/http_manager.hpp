@@ -6,11 +6,14 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/service.hpp"
-#include "translate/translate.hpp"
+#include "translate/access_log.hpp"
+#include "translate/class_view.hpp"
+#include "translate/global_limits.hpp"
 
 namespace osm::inline v1::translate {
 
@@ -21,11 +24,13 @@ inline constexpr const char* kHttpRbacFilter = "http_rbac";
 // only, so a moved server drains no connection.
 
 struct HttpTracing {
-  std::string endpoint;  // the collector's path
+  TracingProtocol protocol{};
+  std::string endpoint;      // Zipkin: the collector's path
+  std::string service_name;  // OpenTelemetry; with Zipkin the bootstrap says it
 
-  auto fields() const { return std::tie(endpoint); }
+  auto fields() const { return std::tie(protocol, endpoint, service_name); }
   // Nullopt: tracing is off, or has no collector.
-  static std::optional<HttpTracing> of(const ProxySettings& settings);
+  static std::optional<HttpTracing> of(const ClassView& view);
 };
 
 struct HttpAuthorizer {
@@ -41,18 +46,34 @@ struct InboundHttp {
   std::optional<HttpTracing> tracing;
   std::optional<HttpAuthorizer> authorizer;
   bool answers_probes = false;
+  bool counts_requests = false;
 
-  auto fields() const { return std::tie(tracing, authorizer, answers_probes); }
-  static InboundHttp of(const ProxySettings& settings);
+  auto fields() const { return std::tie(tracing, authorizer, answers_probes, counts_requests); }
+  static InboundHttp of(const ClassView& view);
 };
 
-envoy::config::listener::v3::Filter outbound_http_manager(
-    const std::string& route_name, const std::optional<HttpTracing>& tracing);
+// Its counters are those of the dialled port number: counters of each Service would cost memory.
+envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name, Port port,
+                                                          const std::optional<HttpTracing>& tracing,
+                                                          const AccessLogs& logs);
+// Adds nothing to a request that leaves the mesh, and no span: its trace ends here.
+envoy::config::listener::v3::Filter egress_http_manager(const std::string& route_name,
+                                                        const AccessLogs& logs);
+
 envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
                                                          Protocol protocol, HttpPaths paths,
-                                                         const InboundHttp& settings);
+                                                         const InboundHttp& settings,
+                                                         const std::vector<HttpLimiter>& limiters,
+                                                         const AccessLogs& logs);
+// The same for gateways outside of the mesh: it also speaks HTTP/1.0, as nginx does, and answers no
+// health check of sidecars.
+envoy::config::listener::v3::Filter ingress_http_manager(const std::string& route_name,
+                                                         Protocol protocol, HttpPaths paths,
+                                                         const InboundHttp& settings,
+                                                         const std::vector<HttpLimiter>& limiters,
+                                                         const AccessLogs& logs);
 
-// The clusters that such a connection manager needs besides those of its routes.
+// The clusters that such a connection manager needs besides those of its routes and logs.
 std::vector<EncodedResource::Reference> cluster_references(const InboundHttp& settings);
 
 }  // namespace osm::inline v1::translate

@@ -54,19 +54,25 @@ void feed(DigestBuilder& digest, const NamespacedName<Tag>& name) {
   digest.add(name.ns).add(name.name);
 }
 
-inline void feed(DigestBuilder& digest, const smi::HttpMatch& match);
+inline void feed(DigestBuilder& digest, const RoutePolicy& route);
 
 template <class T>
   requires requires(const T& value) { value.fields(); }
 void feed(DigestBuilder& digest, const T& value);
 
 // The values of a policy, member by member.
+template <class T, class... Listed>
+concept OneOf = (std::is_same_v<T, Listed> || ...);
 template <class T>
-concept Limits = std::is_same_v<T, ConnectionSettings> || std::is_same_v<T, LocalRateLimit> ||
-                 std::is_same_v<T, HttpLocalRateLimit> || std::is_same_v<T, HttpRouteRateLimit>;
+concept Limits = OneOf<T, ConnectionSettings, OutlierDetection, LocalRateLimit, HttpLocalRateLimit,
+                       HttpRouteRateLimit, RateLimitServer, TcpGlobalRateLimit, HttpGlobalRateLimit,
+                       HeaderCondition, RateLimitEntry>;
 
 template <Limits T>
 void feed(DigestBuilder& digest, const T& value);
+
+template <class T>
+void feed(DigestBuilder& digest, const std::vector<T>& values);
 
 template <class Rep, class Period>
 void feed(DigestBuilder& digest, std::chrono::duration<Rep, Period> value) {
@@ -96,12 +102,12 @@ void feed(DigestBuilder& digest, const T& value) {
   boost::pfr::for_each_field(value, [&](const auto& field) { feed(digest, field); });
 }
 
-inline void feed(DigestBuilder& digest, const smi::HttpMatch& match) {
-  // Leave the name out: no byte depends on it.
-  digest.add(match.path_regex);
-  feed(digest, match.methods);
-  digest.add(static_cast<std::uint64_t>(match.headers.size()));
-  for (const auto& [name, regex] : match.headers) digest.add(name).add(regex);
+inline void feed(DigestBuilder& digest, const RoutePolicy& route) {
+  // Leave the names out: no byte depends on them.
+  digest.add(route.path_regex);
+  feed(digest, route.methods);
+  digest.add(static_cast<std::uint64_t>(route.headers.size()));
+  for (const auto& [name, regex] : route.headers) digest.add(name).add(regex);
 }
 
 template <class T>

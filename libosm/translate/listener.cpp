@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -10,11 +12,14 @@
 #include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
 #include "translate/access_log.hpp"
 #include "translate/class_view.hpp"
+#include "translate/egress.hpp"
+#include "translate/global_limits.hpp"
 #include "translate/http_manager.hpp"
+#include "translate/ingress.hpp"
 #include "translate/input.hpp"
-#include "translate/limits.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/rbac.hpp"
+#include "translate/server_limits.hpp"
 #include "translate/tls.hpp"
 
 namespace osm::inline v1::translate {
@@ -28,17 +33,19 @@ constexpr const char* kInboundListener = "inbound-listener";
 constexpr std::uint32_t kOutboundPort = 15001;
 constexpr std::uint32_t kInboundPort = 15003;
 
+void set_address(listener::Listener& out, const std::string& address, std::uint32_t port) {
+  auto& at = *out.mutable_address()->mutable_socket_address();
+  at.set_address(address);
+  at.set_port_value(port);
+}
+
 listener::Listener empty_listener(const std::string& name, std::uint32_t port) {
   listener::Listener out;
   out.set_name(name);
-  auto& address = *out.mutable_address()->mutable_socket_address();
-  address.set_address("0.0.0.0");
-  address.set_port_value(port);
+  set_address(out, "0.0.0.0", port);
   return out;
 }
 
-// Finds the destination before interception. Use this filter only: with the listener's
-// use_original_dst flag, a dial to any host's port 15003 would reach this workload.
 void add_original_dst(listener::Listener& out) {
   set_extension(*out.add_listener_filters(), "envoy.filters.listener.original_dst",
                 envoy::extensions::filters::listener::original_dst::v3::OriginalDst());
@@ -51,7 +58,8 @@ void add_tls_inspector(listener::Listener& out) {
 
 // Precondition: there is a destination.
 listener::Filter tcp_proxy(const std::string& stat_prefix,
-                           const std::vector<Destination>& destinations, Direction direction) {
+                           const std::vector<Destination>& destinations, Direction direction,
+                           const AccessLogs& logs, const IdleTime& idle = {}) {
   envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy proxy;
   proxy.set_stat_prefix(stat_prefix);
   if (destinations.size() == 1) {
@@ -63,7 +71,8 @@ listener::Filter tcp_proxy(const std::string& stat_prefix,
       weighted.set_weight(destination.weight);
     }
   }
-  *proxy.add_access_log() = access_log(direction);
+  if (idle) set_milliseconds(*proxy.mutable_idle_timeout(), idle->count());
+  logs.add_to(*proxy.mutable_access_log(), direction);
   listener::Filter filter;
   set_extension(filter, "envoy.filters.network.tcp_proxy", proxy);
   return filter;
@@ -83,134 +92,183 @@ void add_exact_range(listener::FilterChainMatch& match, const std::string& addre
 
 // ---- outbound: connections of the application
 
+// The chain of connections to one address and port of the mesh.
 struct OutboundChain {
   ServiceName service;
   Port port{};
   Protocol protocol{};
-  std::vector<std::string> addresses;       // ordered, never empty
+  std::string address;                      // never empty
   std::string routes;                       // HTTP: the route configuration
   std::vector<Destination> destinations{};  // TCP; empty: connections are closed
-  std::string part{};  // tells chains apart that differ in their addresses only
+  IdleTime idle{};                          // TCP
 
-  std::string service_name() const { return chain_name("outbound", service, port, protocol); }
-  std::string name() const { return part.empty() ? service_name() : service_name() + '_' + part; }
+  std::string name() const { return chain_name("outbound", service, port, protocol); }
+  // Named by the address, so that an address that moves to another Service changes one listener.
+  // Two listeners with one address, for however short a time, would be refused.
+  std::string listener_name() const {
+    return "outbound_" + address + '_' + std::to_string(number(port));
+  }
   auto fields() const {
-    return std::tie(service, port, protocol, addresses, routes, destinations, part);
+    return std::tie(service, port, protocol, address, routes, destinations, idle);
   }
 };
 
+// The listener of one dialled address and port. It has no socket: the outbound listener hands
+// connections over by their destination before interception. So a Service that comes, changes or
+// goes is one listener, and no other loses a connection (ADR 0037).
+struct DialledListenerValues {
+  static constexpr XdsType kType = XdsType::kListener;
+  static constexpr std::string_view kKind = "dialled-listener";
+
+  std::optional<HttpTracing> tracing;  // HTTP only
+  AccessLogs logs;
+  OutboundChain chain;
+
+  auto fields() const { return std::tie(tracing, logs, chain); }
+
+  Encoding encode(const std::string& name) const {
+    listener::Listener out;
+    out.set_name(name);
+    set_address(out, chain.address, number(chain.port));
+    out.mutable_bind_to_port()->set_value(false);
+    out.set_stat_prefix("outbound");  // in common: counters of each listener would cost 9 kB each
+    out.set_traffic_direction(core::TrafficDirection::OUTBOUND);
+    Encoding encoding;
+    logs.add_references(encoding.references);
+    // No inspectors: a server-first protocol must not wait for its client.
+    auto& filter_chain = *out.add_filter_chains();
+    filter_chain.set_name(chain.name());
+    // A TCP chain without a destination has no filters: Envoy closes its connections.
+    if (is_http(chain.protocol)) {
+      *filter_chain.add_filters() = outbound_http_manager(chain.routes, chain.port, tracing, logs);
+      encoding.references.push_back({XdsType::kRoute, chain.routes});
+      if (tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
+    } else if (!chain.destinations.empty()) {
+      *filter_chain.add_filters() =
+          tcp_proxy("outbound-mesh-tcp-proxy_" + chain.name(), chain.destinations,
+                    Direction::kOutbound, logs, chain.idle);
+      for (const Destination& destination : chain.destinations)
+        encoding.references.push_back({XdsType::kCluster, destination.cluster});
+    }
+    encoding.any = deterministic_bytes(pack_any(out));
+    return encoding;
+  }
+};
+
+// The listener that takes intercepted connections. Its own chains are for destinations outside of
+// the mesh.
 struct OutboundListenerValues {
   static constexpr XdsType kType = XdsType::kListener;
   static constexpr std::string_view kKind = "outbound-listener";
 
   bool egress = false;
-  std::optional<HttpTracing> tracing;
-  std::vector<OutboundChain> chains;  // ordered by name, matches unique
+  AccessLogs logs;
+  std::vector<EgressChain> egress_chains;
 
-  auto fields() const { return std::tie(egress, tracing, chains); }
+  auto fields() const { return std::tie(egress, logs, egress_chains); }
 
   Encoding encode(const std::string& name) const {
-    // No inspectors: the destination alone selects the chain, and a server-first protocol must not
-    // wait for its client.
     auto out = empty_listener(name, kOutboundPort);
     out.set_traffic_direction(core::TrafficDirection::OUTBOUND);
     add_original_dst(out);
-    *out.add_access_log() = unmatched_access_log(Direction::kOutbound);
+    out.mutable_use_original_dst()->set_value(true);  // to the dialled listeners
+    // No inspector, except on ports with TLS names: a server-first protocol must not wait for its
+    // client.
+    if (const auto ports = ports_with_tls_names(egress_chains); !ports.empty()) {
+      add_tls_inspector(out);
+      use_only_on(ports, *out.mutable_listener_filters(out.listener_filters_size() - 1));
+      // A Service of the mesh may have such a port too, and its server may speak first.
+      out.set_continue_on_listener_filters_timeout(true);
+    }
+    logs.add_unmatched_to(*out.mutable_access_log(), Direction::kOutbound);
     Encoding encoding;
-    for (const OutboundChain& chain : chains) add_chain(chain, out, encoding);
+    logs.add_references(encoding.references);
+    for (const EgressChain& chain : egress_chains) add_egress_chain(chain, out, encoding);
     if (egress) {
       auto& rest = *out.mutable_default_filter_chain();
       rest.set_name("outbound-egress-filter-chain");
       *rest.add_filters() = tcp_proxy("egress-tcp-proxy.passthrough-outbound",
-                                      {{kPassthroughCluster}}, Direction::kOutbound);
+                                      {{kPassthroughCluster}}, Direction::kOutbound, logs);
       encoding.references.push_back({XdsType::kCluster, kPassthroughCluster});
+    } else if (egress_chains.empty()) {
+      // Envoy refuses a listener without a chain. Nobody dials this address.
+      auto& none = *out.add_filter_chains();
+      none.set_name("outbound-nowhere");
+      add_exact_range(*none.mutable_filter_chain_match(), "0.0.0.0");
     }
     encoding.any = deterministic_bytes(pack_any(out));
     return encoding;
   }
 
-  // A TCP chain without a destination has no filters: Envoy closes its connections.
-  void add_chain(const OutboundChain& chain, listener::Listener& out, Encoding& encoding) const {
+  void add_egress_chain(const EgressChain& chain, listener::Listener& out,
+                        Encoding& encoding) const {
     auto& filter_chain = *out.add_filter_chains();
-    filter_chain.set_name(chain.name());
-    auto& match = *filter_chain.mutable_filter_chain_match();
-    match.mutable_destination_port()->set_value(number(chain.port));
-    for (const std::string& address : chain.addresses) add_exact_range(match, address);
-    if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = outbound_http_manager(chain.routes, tracing);
+    filter_chain.set_name(chain.name);
+    set_match(chain, *filter_chain.mutable_filter_chain_match());
+    if (chain.protocol == EgressProtocol::kHttp) {
+      *filter_chain.add_filters() = egress_http_manager(chain.routes, logs);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
-      if (tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
-    } else if (!chain.destinations.empty()) {
-      *filter_chain.add_filters() = tcp_proxy("outbound-mesh-tcp-proxy_" + chain.service_name(),
-                                              chain.destinations, Direction::kOutbound);
-      for (const Destination& destination : chain.destinations)
-        encoding.references.push_back({XdsType::kCluster, destination.cluster});
+    } else {
+      *filter_chain.add_filters() =
+          tcp_proxy("egress-tcp-proxy." + std::to_string(number(chain.port)), {{chain.cluster}},
+                    Direction::kOutbound, logs);
+      encoding.references.push_back({XdsType::kCluster, chain.cluster});
     }
   }
 };
 
 using Taken = std::set<std::pair<std::string, Port>>;
 
-// The `addresses` that no chain has claimed yet: Envoy refuses a listener with equal matches.
-std::vector<std::string> claim(Taken& taken, std::vector<std::string> addresses, Port port) {
-  std::erase_if(addresses, [&](const std::string& address) {
-    return address.empty() || !taken.emplace(address, port).second;
-  });
-  return addresses;
+// True for the first that asks for the address and port: Envoy refuses a second listener for them.
+bool claim(Taken& taken, const std::string& address, Port port) {
+  return !address.empty() && taken.emplace(address, port).second;
+}
+
+IdleTime tcp_idle_time(const model::ServiceEntry& entry) {
+  return entry.limits ? entry.limits->idle.connection : std::nullopt;
 }
 
 void add_cluster_ip_chain(const ClassView& view, Taken& taken, const model::ServiceEntry& entry,
                           const MeshService& port, std::vector<OutboundChain>& chains) {
-  auto addresses = claim(taken, {entry.cluster_ip}, port.port);
-  if (addresses.empty()) return;
-  OutboundChain chain{entry.name, port.port, port.protocol, std::move(addresses), {}};
+  if (!claim(taken, entry.cluster_ip, port.port)) return;
+  OutboundChain chain{entry.name, port.port, port.protocol, entry.cluster_ip, {}};
   if (is_http(port.protocol)) {
     chain.routes = outbound_route_name(entry, port);
   } else {
+    chain.idle = tcp_idle_time(entry);
     chain.destinations = destinations_of(view, entry, port);
   }
   chains.push_back(std::move(chain));
 }
 
-// Adds the chains of pods that clients dial at `dialled`.
+// Adds the chains of pods that clients dial at `dialled`. Each pod has its own listener, so a pod
+// that comes or goes changes no other. The address names the pod, so a TCP split has no part in it.
 void add_pod_chains(Taken& taken, const model::ServiceEntry& entry, const DialledPods& pods,
                     Port dialled, std::vector<OutboundChain>& chains) {
   const MeshService& port = pods.port;
-  auto addresses = claim(taken, pods.addresses, dialled);
-  if (addresses.empty()) return;
-  if (is_http(port.protocol)) {
-    const std::string part = pods.usual ? ""
-                                        : std::to_string(number(port.port)) + '-' +
-                                              std::to_string(number(port.target_port));
-    chains.push_back({entry.name,
-                      dialled,
-                      port.protocol,
-                      std::move(addresses),
-                      outbound_route_name(entry, pods),
-                      {},
-                      part});
-    return;
+  for (const std::string& address : pods.addresses) {
+    if (!claim(taken, address, dialled)) continue;
+    OutboundChain chain{entry.name, dialled, port.protocol, address, {}};
+    if (is_http(port.protocol)) {
+      chain.routes = outbound_route_name(entry, pods);
+    } else {
+      chain.destinations = {{dialled_cluster_name(entry, port)}};
+      chain.idle = tcp_idle_time(entry);
+    }
+    chains.push_back(std::move(chain));
   }
-  // A changed chain loses its connections, and TCP clients do not reconnect by themselves. So each
-  // pod has its own chain, and a pod that comes or goes changes no other. The address names the
-  // pod, so a split has no part in it.
-  const Destination pod{dialled_cluster_name(entry, port)};
-  for (const std::string& address : addresses)
-    chains.push_back({entry.name, dialled, port.protocol, {address}, {}, {pod}, address});
 }
 
 void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
-  OutboundListenerValues values;
-  values.egress = view.snapshot.config.proxy.egress;
-  if (view.sends_http()) values.tracing = HttpTracing::of(view.snapshot.config.proxy);
+  std::vector<OutboundChain> chains;
   Taken taken;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     for (const MeshService& port : entry->ports) {
-      if (!entry->headless) add_cluster_ip_chain(view, taken, *entry, port, values.chains);
+      if (!entry->headless) add_cluster_ip_chain(view, taken, *entry, port, chains);
       if (entry->headless)
         for (const DialledPods& pods : dialled_pods(*entry, port))
-          add_pod_chains(taken, *entry, pods, port.port, values.chains);
+          add_pod_chains(taken, *entry, pods, port.port, chains);
     }
   }
   // Without a mesh only a pod's own ports can be dialled under a headless name. Ports of Services
@@ -220,12 +278,21 @@ void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
     for (const MeshService& port : entry->ports)
       if (dials_one_pod(*entry, port))
         for (const DialledPods& pods : dialled_pods(*entry, port))
-          add_pod_chains(taken, *entry, pods, pods.port.target_port, values.chains);
+          add_pod_chains(taken, *entry, pods, pods.port.target_port, chains);
   }
-  if (values.chains.empty() && !values.egress) return;
-  std::sort(values.chains.begin(), values.chains.end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  inputs.push_back(make_input(kOutboundListener, std::move(values)));
+  const bool egress = view.snapshot.config.proxy.egress;
+  std::vector<EgressChain> egress_chains = egress_plan(view).chains;
+  if (chains.empty() && egress_chains.empty() && !egress) return;
+  const AccessLogs logs = AccessLogs::of(view);
+  inputs.push_back(make_input(kOutboundListener,
+                              OutboundListenerValues{egress, logs, std::move(egress_chains)}));
+  const auto tracing = HttpTracing::of(view);
+  for (OutboundChain& chain : chains) {
+    DialledListenerValues values{{}, logs, std::move(chain)};
+    if (is_http(values.chain.protocol)) values.tracing = tracing;
+    std::string name = values.chain.listener_name();
+    inputs.push_back(make_input(std::move(name), std::move(values)));
+  }
 }
 
 // ---- inbound: connections of peers
@@ -240,11 +307,14 @@ struct InboundChain {
   // HTTP: its routes deny requests, and this ends open streams. The chain changes with it, so that
   // all its connections drain.
   std::vector<ServiceIdentity> denied{};
-  std::optional<LocalRateLimit> limit{};
+  ConnectionLimits limits{};
+  std::vector<HttpLimiter> limiters{};  // HTTP
+  IdleTime idle{};                      // TCP
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
   auto fields() const {
-    return std::tie(service, target_port, protocol, authorization, routes, paths, denied, limit);
+    return std::tie(service, target_port, protocol, authorization, routes, paths, denied, limits,
+                    limiters, idle);
   }
 };
 
@@ -261,22 +331,31 @@ struct InboundListenerValues {
   static constexpr XdsType kType = XdsType::kListener;
   static constexpr std::string_view kKind = "inbound-listener";
 
-  std::vector<TrustDomain> domains;
+  PeerNames names;
   TlsSettings tls;
   InboundHttp http;
-  std::vector<InboundChain> chains;          // ordered by name; one per (target port, FQDN)
-  std::vector<TrustDomain> allowed_domains;  // only with denied accounts
+  AccessLogs logs;
+  std::vector<InboundChain> chains;   // ordered by name; one per (target port, FQDN)
+  PeerNames allowed_names;            // only with denied accounts
+  std::vector<IngressChain> ingress;  // ordered by name, matches unique
 
-  auto fields() const { return std::tie(domains, tls, http, chains, allowed_domains); }
+  auto fields() const { return std::tie(names, tls, http, logs, chains, allowed_names, ingress); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kInboundPort);
     out.set_traffic_direction(core::TrafficDirection::INBOUND);
     add_tls_inspector(out);
     add_original_dst(out);
-    *out.add_access_log() = unmatched_access_log(Direction::kInbound);
+    logs.add_unmatched_to(*out.mutable_access_log(), Direction::kInbound);
     Encoding encoding{{}, tls_references()};
+    logs.add_references(encoding.references);
     for (const InboundChain& chain : chains) add_chain(chain, out, encoding);
+    for (const IngressChain& chain : ingress) {
+      *out.add_filter_chains() = filter_chain_of(chain, tls, http, logs, encoding);
+      encoding.references.push_back({XdsType::kRoute, chain.routes});
+      for (auto& needed : cluster_references(http))
+        encoding.references.push_back(std::move(needed));
+    }
     encoding.any = deterministic_bytes(pack_any(out));
     return encoding;
   }
@@ -290,13 +369,14 @@ struct InboundListenerValues {
     match.add_application_protocols(kMeshAlpn);
     match.add_server_names(service_fqdn(chain.service));
     filter_chain.mutable_transport_socket()->set_name(chain.name());
-    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(domains, tls);
+    *filter_chain.mutable_transport_socket()->mutable_typed_config() = downstream_tls(names, tls);
     if (is_http(chain.protocol)) {
       if (!chain.denied.empty())
-        *filter_chain.add_filters() = network_rbac(rbac_denials(allowed_domains, chain.denied));
-      add_limit(chain, filter_chain);
-      *filter_chain.add_filters() =
-          inbound_http_manager(chain.routes, chain.protocol, chain.paths, http);
+        *filter_chain.add_filters() = network_rbac(rbac_denials(allowed_names, chain.denied));
+      chain.limits.add_to(filter_chain, encoding);
+      *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, chain.paths,
+                                                         http, chain.limiters, logs);
+      add_references(chain.limiters, encoding);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
       for (auto& needed : cluster_references(http))
         encoding.references.push_back(std::move(needed));
@@ -305,14 +385,10 @@ struct InboundListenerValues {
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
     const std::string cluster = served.local_cluster_name().str();
     *filter_chain.add_filters() = network_rbac(rbac_rules(chain.authorization));
-    add_limit(chain, filter_chain);
-    *filter_chain.add_filters() =
-        tcp_proxy("inbound-mesh-tcp-proxy." + cluster, {{cluster}}, Direction::kInbound);
+    chain.limits.add_to(filter_chain, encoding);
+    *filter_chain.add_filters() = tcp_proxy("inbound-mesh-tcp-proxy." + cluster, {{cluster}},
+                                            Direction::kInbound, logs, chain.idle);
     encoding.references.push_back({XdsType::kCluster, cluster});
-  }
-
-  static void add_limit(const InboundChain& chain, listener::FilterChain& out) {
-    if (chain.limit) *out.add_filters() = connection_rate_limit(chain.name(), *chain.limit);
   }
 };
 
@@ -330,9 +406,11 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
       continue;
     }
     at->second = {own.name, own.target_port, own.protocol, {}, {}, {}, {}};
-    if (const auto entry = view.snapshot.services.find(own.name); entry && entry->limits)
-      at->second.limit = entry->limits->tcp;
+    at->second.limits = ConnectionLimits::of(view, own.name);
+    if (const auto* limits = view.limits_of(own.name); limits && !is_http(own.protocol))
+      at->second.idle = limits->idle.connection;
     if (is_http(own.protocol)) {
+      at->second.limiters = http_limiters(view, own.name, served.apexes);
       at->second.routes = inbound_route_name(served);
       at->second.denied = denied;
       at->second.paths = served.http_paths;
@@ -341,11 +419,16 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
     }
   }
   if (chains.empty()) return;
-  InboundListenerValues values{
-      view.snapshot.accepted_domains, view.snapshot.config.proxy.tls, {}, {}, {}};
+  InboundListenerValues values{accepted_names(view.snapshot),
+                               view.snapshot.config.proxy.tls,
+                               {},
+                               AccessLogs::of(view),
+                               {},
+                               {},
+                               ingress_chains(view)};
   if (view.receives_http()) {
-    values.http = InboundHttp::of(view.snapshot.config.proxy);
-    if (!denied.empty()) values.allowed_domains = view.snapshot.allowed_domains;
+    values.http = InboundHttp::of(view);
+    if (!denied.empty()) values.allowed_names = allowed_names(view.snapshot);
   }
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),

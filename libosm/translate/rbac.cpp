@@ -17,7 +17,7 @@ constexpr const char* kDeniedPolicy = "denied";
 // permissive.
 template <class AddGrant>
 Authorization authorization_of(const ClassView& view, AddGrant add_grant) {
-  Authorization out{.domains = view.snapshot.allowed_domains,
+  Authorization out{.names = allowed_names(view.snapshot),
                     .permissive = view.snapshot.config.proxy.permissive};
   if (out.permissive) out.denied = denied_callers(view);
   const auto own = view.snapshot.policies.find(view.proxy_class.identity);
@@ -74,20 +74,25 @@ rbac::Permission permission_of(const RoutePolicy& route, MatchedPaths paths) {
   return permission;
 }
 
-// Adds the names of the accounts in each domain.
+// Adds the names of the accounts in each domain. Envoy compares a principal with each URI SAN, each
+// DNS SAN and the subject: no two of these name different accounts with one text.
 template <class AddPrincipal>
-void add_names(const std::vector<TrustDomain>& domains,
-               const std::vector<ServiceIdentity>& accounts, AddPrincipal add_principal) {
-  for (const TrustDomain& domain : domains)
-    for (const ServiceIdentity& account : accounts)
-      add_principal()->mutable_authenticated()->mutable_principal_name()->set_exact(
-          spiffe_id(domain, account).str());
+void add_names(const PeerNames& names, const std::vector<ServiceIdentity>& accounts,
+               AddPrincipal add_principal) {
+  const auto add = [&](std::string name) {
+    add_principal()->mutable_authenticated()->mutable_principal_name()->set_exact(std::move(name));
+  };
+  for (const TrustDomain& domain : names.domains) {
+    for (const ServiceIdentity& account : accounts) {
+      add(spiffe_id(domain, account).str());
+      if (names.osm_v1) add(osm_v1_name(domain, account));
+    }
+  }
 }
 
-rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& grant,
-                       MatchedPaths paths) {
+rbac::Policy policy_of(const PeerNames& names, const Grant& grant, MatchedPaths paths) {
   rbac::Policy policy;
-  add_names(domains, grant.sources, [&] { return policy.add_principals(); });
+  add_names(names, grant.sources, [&] { return policy.add_principals(); });
   for (const RoutePolicy& route : grant.routes)
     *policy.add_permissions() = permission_of(route, paths);
   if (grant.routes.empty()) policy.add_permissions()->set_any(true);
@@ -98,18 +103,25 @@ rbac::Policy policy_of(const std::vector<TrustDomain>& domains, const Grant& gra
 // domain does not match the prefix.
 rbac::Policy permissive_policy(const Authorization& authorization) {
   rbac::Policy policy;
-  for (const TrustDomain& domain : authorization.domains) {
+  const bool osm_v1 = authorization.names.osm_v1;
+  for (const TrustDomain& domain : authorization.names.domains) {
+    const auto add = [&](const rbac::Principal& everybody) {
+      if (authorization.denied.empty()) {
+        *policy.add_principals() = everybody;
+        return;
+      }
+      auto& both = *policy.add_principals()->mutable_and_ids();
+      *both.add_ids() = everybody;
+      auto& denied = *both.add_ids()->mutable_not_id()->mutable_or_ids();
+      add_names({{domain}, osm_v1}, authorization.denied, [&] { return denied.add_ids(); });
+    };
     rbac::Principal everybody;
-    everybody.mutable_authenticated()->mutable_principal_name()->set_prefix(
-        workload_spiffe_prefix(domain));
-    if (authorization.denied.empty()) {
-      *policy.add_principals() = std::move(everybody);
-      continue;
-    }
-    auto& both = *policy.add_principals()->mutable_and_ids();
-    *both.add_ids() = std::move(everybody);
-    auto& denied = *both.add_ids()->mutable_not_id()->mutable_or_ids();
-    add_names({domain}, authorization.denied, [&] { return denied.add_ids(); });
+    auto& name = *everybody.mutable_authenticated()->mutable_principal_name();
+    name.set_prefix(workload_spiffe_prefix(domain));
+    add(everybody);
+    if (!osm_v1) continue;
+    name.mutable_safe_regex()->set_regex(model::service_name_pattern(domain));
+    add(everybody);
   }
   policy.add_permissions()->set_any(true);
   return policy;
@@ -127,12 +139,11 @@ std::vector<ServiceIdentity> denied_callers(const ClassView& view) {
   return out;
 }
 
-rbac::RBAC rbac_denials(const std::vector<TrustDomain>& domains,
-                        const std::vector<ServiceIdentity>& denied) {
+rbac::RBAC rbac_denials(const PeerNames& names, const std::vector<ServiceIdentity>& denied) {
   rbac::RBAC rules;
   rules.set_action(rbac::RBAC::DENY);
   rbac::Policy& policy = (*rules.mutable_policies())[kDeniedPolicy];
-  add_names(domains, denied, [&] { return policy.add_principals(); });
+  add_names(names, denied, [&] { return policy.add_principals(); });
   policy.add_permissions()->set_any(true);
   return rules;
 }
@@ -155,10 +166,9 @@ rbac::RBAC rbac_rules(const Authorization& authorization, MatchedPaths paths) {
   rbac::RBAC rules;
   rules.set_action(rbac::RBAC::ALLOW);
   auto& policies = *rules.mutable_policies();
-  const auto& domains = authorization.domains;
   if (authorization.permissive) policies[kPermissivePolicy] = permissive_policy(authorization);
   for (const Grant& grant : authorization.grants)
-    policies[grant.target] = policy_of(domains, grant, paths);
+    policies[grant.target] = policy_of(authorization.names, grant, paths);
   return rules;
 }
 

@@ -8,6 +8,7 @@
 #include "envoy/config/rbac/v3/rbac.pb.h"
 #include "osm/values/traffic_policy.hpp"
 #include "translate/class_view.hpp"
+#include "translate/peer_names.hpp"
 
 namespace osm::inline v1::translate {
 
@@ -21,13 +22,13 @@ struct Grant {
 };
 
 struct Authorization {
-  std::vector<TrustDomain> domains{};     // trust domains of the identities
-  bool permissive = false;                // any workload of these domains may do anything, except:
+  PeerNames names{};                      // of the identities
+  bool permissive = false;                // any workload of the mesh may do anything, except:
   std::vector<ServiceIdentity> denied{};  // ordered; only if permissive
   std::vector<Grant>
       grants{};  // if not permissive: ordered by target; empty: nobody may do anything
 
-  auto fields() const { return std::tie(domains, permissive, denied, grants); }
+  auto fields() const { return std::tie(names, permissive, denied, grants); }
 };
 
 // Paths that a path rule can match.
@@ -45,7 +46,7 @@ Authorization tcp_authorization(const ClassView& view, Port target_port);
 // mode, else the sources of its targets. Ordered.
 std::vector<ServiceIdentity> denied_callers(const ClassView& view);
 // RBAC of action DENY for them.
-envoy::config::rbac::v3::RBAC rbac_denials(const std::vector<TrustDomain>& domains,
+envoy::config::rbac::v3::RBAC rbac_denials(const PeerNames& names,
                                            const std::vector<ServiceIdentity>& denied);
 
 // RBAC of action ALLOW with one policy per grant. A request passes if any policy matches. Rules

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -8,12 +9,15 @@
 #include "envoy/config/route/v3/route.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "translate/class_view.hpp"
+#include "translate/egress.hpp"
 #include "translate/http_manager.hpp"
+#include "translate/ingress.hpp"
 #include "translate/input.hpp"
 #include "translate/limits.hpp"
 #include "translate/matchers.hpp"
 #include "translate/pack_any.hpp"
 #include "translate/rbac.hpp"
+#include "translate/server_limits.hpp"
 
 namespace osm::inline v1::translate {
 namespace {
@@ -78,8 +82,9 @@ struct OutboundHost {
   bool short_names = false;
   std::vector<Destination> destinations;  // ordered; empty: the service cannot be reached
   std::optional<Retries> retries{};
+  IdleTime idle{};
 
-  auto fields() const { return std::tie(service, short_names, destinations, retries); }
+  auto fields() const { return std::tie(service, short_names, destinations, retries, idle); }
 };
 
 // The longest pause is Envoy's own: ten times the base interval.
@@ -93,12 +98,13 @@ void set_retries(route::RouteAction& action, const std::optional<Retries>& retri
 }
 
 route::Route outbound_route(const std::vector<Destination>& destinations,
-                            const std::optional<Retries>& retries) {
+                            const std::optional<Retries>& retries, const IdleTime& idle) {
   if (destinations.empty()) return direct_response(kServiceUnavailable);
   route::Route out;
   out.mutable_match()->set_prefix("/");
   auto& action = *out.mutable_route();
   action.mutable_timeout();  // 0 s: no limit; the default of 15 s would cut streams
+  set_idle_time(action, idle);
   set_retries(action, retries);
   if (destinations.size() == 1) {
     action.set_cluster(destinations.front().cluster);
@@ -117,21 +123,20 @@ struct OutboundRouteValues {
   static constexpr std::string_view kKind = "outbound-routes";
 
   Port port{};
-  std::vector<OutboundHost> hosts;  // ordered by service
+  OutboundHost host;
 
-  auto fields() const { return std::tie(port, hosts); }
+  auto fields() const { return std::tie(port, host); }
 
+  // A host that is not the Service's gets 404, Envoy's answer without a virtual host.
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
-    std::set<std::string> taken, clusters;
-    for (const OutboundHost& host : hosts) {
-      route::VirtualHost out;
-      out.set_name("outbound_virtual-host|" + service_fqdn(host.service));
-      if (!claim_domains(taken, hostnames(host.service, {port}, host.short_names), out)) continue;
-      *out.add_routes() = outbound_route(host.destinations, host.retries);
-      for (const Destination& destination : host.destinations) clusters.insert(destination.cluster);
-      *configuration.add_virtual_hosts() = std::move(out);
-    }
+    const auto names = hostnames(host.service, {port}, host.short_names);
+    auto& out = *configuration.add_virtual_hosts();
+    out.set_name("outbound_virtual-host|" + service_fqdn(host.service));
+    out.mutable_domains()->Assign(names.begin(), names.end());
+    *out.add_routes() = outbound_route(host.destinations, host.retries, host.idle);
+    std::set<std::string> clusters;
+    for (const Destination& destination : host.destinations) clusters.insert(destination.cluster);
     return encoded(configuration, clusters);
   }
 };
@@ -147,8 +152,9 @@ struct HeadlessRouteValues {
   std::vector<Destination> split;
   std::string pod;  // the cluster of the dialled pod
   std::optional<Retries> retries{};
+  IdleTime idle{};
 
-  auto fields() const { return std::tie(service, names, split, pod, retries); }
+  auto fields() const { return std::tie(service, names, split, pod, retries, idle); }
 
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
@@ -158,19 +164,24 @@ struct HeadlessRouteValues {
       auto& apex = *configuration.add_virtual_hosts();
       apex.set_name("outbound_virtual-host|" + service_fqdn(service));
       apex.mutable_domains()->Assign(names.begin(), names.end());
-      *apex.add_routes() = outbound_route(split, retries);
+      *apex.add_routes() = outbound_route(split, retries, idle);
     }
     auto& pods = *configuration.add_virtual_hosts();
     pods.set_name("outbound_virtual-host|*." + service_fqdn(service));
     pods.add_domains("*");
-    *pods.add_routes() = outbound_route({{pod, 0}}, retries);
+    *pods.add_routes() = outbound_route({{pod, 0}}, retries, idle);
     return encoded(configuration, clusters);
   }
 };
 
 void add_headless(const ClassView& view, const model::ServiceEntry& entry, const MeshService& port,
                   bool short_names, std::vector<InputPtr>& inputs) {
-  HeadlessRouteValues values{entry.name, {}, {}, {}, Retries::of(view.retry_of(entry.name))};
+  HeadlessRouteValues values{entry.name,
+                             {},
+                             {},
+                             {},
+                             Retries::of(view.retry_of(entry.name)),
+                             idle_time(view.limits_of(entry.name), port.protocol)};
   if (entry.split) {
     values.names = hostnames(entry.name, {port.port}, short_names);
     values.split = destinations_of(view, entry, port);
@@ -182,7 +193,6 @@ void add_headless(const ClassView& view, const model::ServiceEntry& entry, const
 }
 
 void add_outbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
-  std::map<Port, OutboundRouteValues> by_port;
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
     const bool short_names = entry->name.ns == view.proxy_class.identity.ns;
@@ -192,15 +202,13 @@ void add_outbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
         add_headless(view, *entry, port, short_names, inputs);
         continue;
       }
-      auto& values = by_port[port.port];
-      values.port = port.port;
-      if (!values.hosts.empty() && values.hosts.back().service == entry->name) continue;
-      values.hosts.push_back({entry->name, short_names, destinations_of(view, *entry, port),
-                              Retries::of(view.retry_of(entry->name))});
+      OutboundHost host{entry->name, short_names, destinations_of(view, *entry, port),
+                        Retries::of(view.retry_of(entry->name)),
+                        idle_time(view.limits_of(entry->name), port.protocol)};
+      inputs.push_back(make_input(outbound_route_name(*entry, port),
+                                  OutboundRouteValues{port.port, std::move(host)}));
     }
   }
-  for (auto& [port, values] : by_port)
-    inputs.push_back(make_input(outbound_route_name(port), std::move(values)));
 }
 
 // ---- inbound: 404 or the workload; RBAC authorizes
@@ -210,12 +218,10 @@ struct InboundHost {
   std::vector<Port> ports;
   std::string cluster;
   bool checks_paths = true;  // false: HttpPaths::kUnchecked
-  std::optional<HttpLocalRateLimit> limit{};
-  std::vector<HttpRouteRateLimit> path_limits{};
+  bool grpc = false;         // one of the ports is; part of `limits`
+  RequestLimits limits{};
 
-  auto fields() const {
-    return std::tie(service, ports, cluster, checks_paths, limit, path_limits);
-  }
+  auto fields() const { return std::tie(service, ports, cluster, checks_paths, limits); }
 };
 
 // Key of one Envoy route. Routes cannot match alternatives, so every method gets its own route.
@@ -246,22 +252,23 @@ std::set<RouteKey> routes_of(const Authorization& authorization) {
   return keys;
 }
 
-route::Route inbound_route(const RouteKey& key, const std::string& cluster) {
+route::Route inbound_route(const RouteKey& key, const InboundHost& host) {
   route::Route out;
   set_path(*out.mutable_match(), pattern_of(key.path_regex));
   if (!key.method.empty()) *out.mutable_match()->add_headers() = method_matcher(key.method);
   for (const auto& [name, regex] : key.headers)
     *out.mutable_match()->add_headers() = header_matcher(name, pattern_of(regex));
-  out.mutable_route()->set_cluster(cluster);
+  out.mutable_route()->set_cluster(host.cluster);
   out.mutable_route()->mutable_timeout();  // none: the client's timeout decides
+  set_idle_time(*out.mutable_route(), host.limits.idle);
   return out;
 }
 
 // One route of a path that has its own limit, whatever else policies match: RBAC authorizes, and
 // copies for each of their matches would have a bucket each.
-route::Route limited_route(const HttpRouteRateLimit& path, const std::string& cluster) {
-  route::Route out = inbound_route({path.path_regex, "", {}}, cluster);
-  (*out.mutable_typed_per_filter_config())[kHttpRateLimitFilter] = request_rate_limit(path.limit);
+route::Route limited_route(const HttpRouteRateLimit& path, const InboundHost& host) {
+  route::Route out = inbound_route({path.path_regex, "", {}}, host);
+  host.limits.replace_on(out, path);
   return out;
 }
 
@@ -302,15 +309,14 @@ struct InboundRouteValues {
       else if (!claim_domains(taken, hostnames(host.service, host.ports, true), out))
         continue;
       if (!keys.empty())
-        for (const HttpRouteRateLimit& path : host.path_limits)
-          *out.add_routes() = limited_route(path, host.cluster);
-      for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host.cluster);
+        for (const HttpRouteRateLimit& path : host.limits.paths)
+          *out.add_routes() = limited_route(path, host);
+      for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host);
       *out.add_routes() = not_found_route();
       (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] =
           host.checks_paths ? checked : rbac(MatchedPaths::kAny);
-      if (host.limit) {
-        (*out.mutable_typed_per_filter_config())[kHttpRateLimitFilter] =
-            request_rate_limit(*host.limit);
+      host.limits.add_to(out);
+      if (host.limits.local) {
         auto& not_found = *out.mutable_routes(out.routes_size() - 1);
         (*not_found.mutable_typed_per_filter_config())[kHttpRateLimitFilter] = no_rate_limit();
       }
@@ -333,6 +339,7 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
   // Under its own name a service uses its own cluster; as an apex, that of its first backend.
   if (added || service == own.name) host.cluster = own.local_cluster_name().str();
   host.service = service;
+  host.grpc |= own.protocol == Protocol::kGrpc;
   host.checks_paths = (!added && host.checks_paths) || checks_paths;
   const auto place = std::lower_bound(host.ports.begin(), host.ports.end(), own.port);
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
@@ -340,10 +347,8 @@ void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& serv
 
 // The limits of the Service that the host names: of an apex its own, whichever backend serves it.
 void set_limits(const ClassView& view, InboundHost& host) {
-  const auto entry = view.snapshot.services.find(host.service);
-  if (!entry || !entry->limits) return;
-  host.limit = entry->limits->http;
-  host.path_limits = entry->limits->paths;
+  host.limits =
+      RequestLimits::of(view, host.service, host.grpc ? Protocol::kGrpc : Protocol::kHttp);
 }
 
 void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
@@ -354,6 +359,7 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
     const bool checks_paths = served.http_paths != HttpPaths::kUnchecked;
     if (served.headless) {
       InboundHost host{own.name, {}, own.local_cluster_name().str(), checks_paths};
+      host.grpc = own.protocol == Protocol::kGrpc;
       set_limits(view, host);
       inputs.push_back(make_input(
           inbound_route_name(served),
@@ -380,6 +386,8 @@ std::vector<InputPtr> route_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   add_outbound_routes(view, inputs);
   add_inbound_routes(view, inputs);
+  for (InputPtr& input : egress_route_inputs(view)) inputs.push_back(std::move(input));
+  add_ingress_routes(view, inputs);
   return inputs;
 }
 

@@ -11,6 +11,7 @@ namespace tls = envoy::extensions::transport_sockets::tls::v3;
 namespace core = envoy::config::core::v3;
 
 constexpr const char* kNobody = "/osm/nobody";  // cannot be a workload's identity
+constexpr const char* kNobodyAnywhere = "spiffe://nobody/osm/nobody";
 
 void set_ads_secret(tls::SdsSecretConfig& secret, const char* name) {
   secret.set_name(name);
@@ -25,9 +26,8 @@ tls::TlsParameters::TlsProtocol protocol_of(TlsVersion version) {
   return tls::TlsParameters::TLS_AUTO;
 }
 
-// Sets the common parts. Result: the validation context; the caller adds the matchers of peers.
-tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context,
-                                              const TlsSettings& settings) {
+// Sets the parts that are not about peers.
+void set_own(tls::CommonTlsContext& context, const TlsSettings& settings) {
   auto& parameters = *context.mutable_tls_params();
   parameters.set_tls_minimum_protocol_version(protocol_of(settings.minimum));
   parameters.set_tls_maximum_protocol_version(protocol_of(settings.maximum));
@@ -36,38 +36,46 @@ tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context,
   for (const std::string_view algorithm : model::kSignatureAlgorithms)
     parameters.add_signature_algorithms(std::string(algorithm));
   set_ads_secret(*context.add_tls_certificate_sds_secret_configs(), kServiceCertSecret);
+}
+
+// Sets the common parts. Result: the validation context; the caller adds the matchers of peers.
+tls::CertificateValidationContext& set_common(tls::CommonTlsContext& context,
+                                              const TlsSettings& settings) {
+  set_own(context, settings);
   auto& validation = *context.mutable_combined_validation_context();
   set_ads_secret(*validation.mutable_validation_context_sds_secret_config(), kRootCertSecret);
   return *validation.mutable_default_validation_context();
 }
 
-envoy::type::matcher::v3::StringMatcher& add_uri_matcher(
-    tls::CertificateValidationContext& validation) {
+using San = tls::SubjectAltNameMatcher;
+
+envoy::type::matcher::v3::StringMatcher& add_matcher(tls::CertificateValidationContext& validation,
+                                                     San::SanType type = San::URI) {
   auto& matcher = *validation.add_match_typed_subject_alt_names();
-  matcher.set_san_type(tls::SubjectAltNameMatcher::URI);
+  matcher.set_san_type(type);
   return *matcher.mutable_matcher();
 }
 
 }  // namespace
 
-google::protobuf::Any upstream_tls(const std::vector<TrustDomain>& domains,
-                                   const TlsSettings& settings, const std::string& fqdn,
+google::protobuf::Any upstream_tls(const PeerNames& names, const TlsSettings& settings,
+                                   const std::string& fqdn,
                                    const std::vector<ServiceIdentity>& identities) {
   tls::UpstreamTlsContext context;
   context.set_sni(fqdn);
   context.mutable_common_tls_context()->add_alpn_protocols(kMeshAlpn);
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
-  for (const TrustDomain& domain : domains) {
-    for (const ServiceIdentity& identity : identities)
-      add_uri_matcher(validation).set_exact(spiffe_id(domain, identity).str());
-    if (identities.empty())
-      add_uri_matcher(validation).set_exact("spiffe://" + domain.str() + kNobody);
+  for (const TrustDomain& domain : names.domains) {
+    for (const ServiceIdentity& identity : identities) {
+      add_matcher(validation).set_exact(spiffe_id(domain, identity).str());
+      if (names.osm_v1) add_matcher(validation, San::DNS).set_exact(osm_v1_name(domain, identity));
+    }
+    if (identities.empty()) add_matcher(validation).set_exact("spiffe://" + domain.str() + kNobody);
   }
   return pack_any(context);
 }
 
-google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
-                                     const TlsSettings& settings) {
+google::protobuf::Any downstream_tls(const PeerNames& names, const TlsSettings& settings) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
   // Envoy would not look at the end of the client's certificate in a resumed session.
@@ -75,8 +83,38 @@ google::protobuf::Any downstream_tls(const std::vector<TrustDomain>& domains,
   context.set_disable_stateful_session_resumption(true);
   // Set no ALPN: if "osm" were negotiated, Envoy would treat every connection as HTTP/1.
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
-  for (const TrustDomain& domain : domains)
-    add_uri_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
+  for (const TrustDomain& domain : names.domains) {
+    add_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
+    if (names.osm_v1)
+      add_matcher(validation, San::DNS)
+          .mutable_safe_regex()
+          ->set_regex(model::service_name_pattern(domain));
+  }
+  return pack_any(context);
+}
+
+google::protobuf::Any ingress_tls(const TlsSettings& settings, Protocol protocol,
+                                  const std::optional<std::vector<std::string>>& principals) {
+  tls::DownstreamTlsContext context;
+  context.set_disable_stateless_session_resumption(true);
+  context.set_disable_stateful_session_resumption(true);
+  auto& common = *context.mutable_common_tls_context();
+  // A request goes to the application in the protocol in which it came. Most know HTTP/1.1 only.
+  if (protocol == Protocol::kGrpc || protocol == Protocol::kH2c) common.add_alpn_protocols("h2");
+  common.add_alpn_protocols("http/1.1");
+  context.mutable_require_client_certificate()->set_value(principals.has_value());
+  if (!principals) {
+    set_own(common, settings);
+    return pack_any(context);
+  }
+  auto& validation = set_common(common, settings);
+  for (const std::string& name : *principals) {
+    auto& matcher = *validation.add_match_typed_subject_alt_names();
+    matcher.set_san_type(name.starts_with("spiffe://") ? tls::SubjectAltNameMatcher::URI
+                                                       : tls::SubjectAltNameMatcher::DNS);
+    matcher.mutable_matcher()->set_exact(name);
+  }
+  if (principals->empty()) add_matcher(validation).set_exact(kNobodyAnywhere);
   return pack_any(context);
 }
 

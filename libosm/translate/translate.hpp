@@ -9,6 +9,7 @@
 #include <array>
 #include <compare>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,14 @@ struct ProxyClass {
   // Ports that are not its own any more, and apexes that do not split to them any more, while
   // clients may not know it yet (ADR 0034). Ordered by port, ports unique.
   std::vector<ServedPort> leaving = {};
+  // The Telemetry in effect. Labels that select it are not known here.
+  std::optional<TelemetryName> telemetry = {};
 
   friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
   friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;
 };
 
-// Nothing is leaving.
+// Nothing is leaving. A workload that the snapshot does not have has no Telemetry.
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload);
 
 // The ports, with what the snapshot says of their Services.

@@ -59,8 +59,9 @@ Versions configure(AdsClient& proxy) {
   versions.endpoints = proxy.take(XdsType::kEndpoint, kAssignments).version_info();
   proxy.ask(XdsType::kListener);
   versions.listeners = proxy.take(XdsType::kListener).version_info();
-  proxy.ask(XdsType::kRoute, {"rds-outbound.80"});
-  versions.routes = proxy.take(XdsType::kRoute, {"rds-outbound.80"}).version_info();
+  proxy.ask(XdsType::kRoute, {"rds-outbound.80.server.server.svc.cluster.local"});
+  versions.routes = proxy.take(XdsType::kRoute, {"rds-outbound.80.server.server.svc.cluster.local"})
+                        .version_info();
   return versions;
 }
 
@@ -130,7 +131,7 @@ TEST_SUITE("ads::AdsServer") {
     proxy->ask(XdsType::kSecret, kSecrets, held.secrets);
     proxy->ask(XdsType::kEndpoint, kAssignments, held.endpoints);
     proxy->ask(XdsType::kListener, {}, held.listeners);
-    proxy->ask(XdsType::kRoute, {"rds-outbound.80"}, held.routes);
+    proxy->ask(XdsType::kRoute, {"rds-outbound.80.server.server.svc.cluster.local"}, held.routes);
     REQUIRE(wait_until([&] {
       const auto proxies = world.server->list_proxies();
       return proxies.size() == 1 && proxies[0].types[4].state == SyncState::kSynced;

@@ -23,7 +23,8 @@ namespace osm::ads_test {
 
 inline const std::vector<std::string> kSecretNames{"root-cert", "service-cert"};
 inline const std::vector<std::string> kAssignmentNames{"server/server|14001"};
-inline const std::vector<std::string> kRouteNames{"rds-outbound.80"};
+inline const std::vector<std::string> kRouteNames{
+    "rds-outbound.80.server.server.svc.cluster.local"};
 
 inline std::string request_bytes(XdsType type, const std::vector<std::string>& names,
                                  const std::string& version = "", const std::string& nonce = "",

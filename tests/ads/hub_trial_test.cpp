@@ -183,6 +183,19 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(client.open());
   }
 
+  TEST_CASE("parts played: listeners of dialled addresses are one part") {
+    const auto set = [](const std::string& bytes) {
+      std::vector<ads::EncodedPtr> listeners;
+      for (const char* name :
+           {"outbound-listener", "outbound_10.96.0.1_80", "outbound_10.1.0.9_80"})
+        listeners.push_back(std::make_shared<const ads::EncodedResource>(
+            ads::EncodedResource{XdsType::kListener, name, bytes, digest_of(bytes), {}}));
+      return ads::ResourceSet::make(std::move(listeners));
+    };
+    CHECK(ads::roles_missing(set("a"), set("b")) ==
+          std::set<std::string>{"outbound", "outbound-listener"});
+  }
+
   TEST_CASE("parts played: routes by their direction, everything else by its name") {
     const auto set = [](const std::string& routes) {
       return ads::ResourceSet::make(

@@ -181,6 +181,12 @@ class TestMesh {
     changes_.services.insert(entry.name);
     mesh_.put(std::move(entry));
   }
+  void put(model::TelemetryEntry entry) {
+    changes_.telemetries.insert(entry.name);
+    mesh_.snapshot.telemetries =
+        with(mesh_.snapshot.telemetries,
+             std::make_shared<const model::TelemetryEntry>(std::move(entry)));
+  }
   void remove_service(const ServiceName& name) {
     changes_.services.insert(name);
     changes_.endpoints.insert(name);

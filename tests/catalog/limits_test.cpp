@@ -97,6 +97,9 @@ TEST_SUITE("catalog.limits") {
     const auto before = shop.next().problems->size();  // of the split itself
     CHECK(shop.put("slow", "store", of_requests(3)).problems->size() == before);
     UpstreamLimits limits = of_requests(3);
+    limits.global_http.emplace();
+    limits.idle = {1s, 1s};
+    CHECK(shop.put("slow", "store", limits).problems->size() == before);
     limits.connections.max_connections = 5;
     const auto& after = shop.put("slow", "store", limits);
     REQUIRE(after.problems->size() == before + 1);
@@ -120,6 +123,9 @@ TEST_SUITE("catalog.limits") {
     REQUIRE(raw.problems->size() == 1);
     CHECK(raw.problems->front().code == ErrorCode::kUnusedField);
     CHECK(raw.problems->front().field == "spec.rateLimit.local.http");
+    UpstreamLimits counted;
+    counted.global_http.emplace();
+    CHECK(shop.put("b", "ledger", counted).problems->front().field == "spec.rateLimit.global.http");
     UpstreamLimits connections;
     connections.tcp = LocalRateLimit{1, 1s, 0};
     CHECK(shop.put("b", "ledger", connections).problems->empty());

@@ -9,6 +9,7 @@
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "random_policies.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -82,15 +83,16 @@ void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot&
   check_same_content(a.policies, b.policies);
   check_same_content(a.workloads, b.workloads);
   check_same_content(a.targets, b.targets);
+  check_same_content(a.clients, b.clients);
+  check_same_content(a.telemetries, b.telemetries);
   CHECK(*a.permissive_upstreams == *b.permissive_upstreams);
   CHECK(*a.problems == *b.problems);
   CHECK(*a.denied == *b.denied);
 }
 
-// `told` must be exactly the keys that differ, and the others keep their pointers.
+// Adds the keys that differ. The others keep their pointers.
 template <class V, class Keys>
-void check_told(const model::Table<V>& before, const model::Table<V>& after, const Keys& told) {
-  Keys differing;
+void add_differing(const model::Table<V>& before, const model::Table<V>& after, Keys& differing) {
   for (const auto& entry : before) {
     const auto now = after.find(entry->key());
     if (now == entry) continue;
@@ -99,6 +101,12 @@ void check_told(const model::Table<V>& before, const model::Table<V>& after, con
   }
   for (const auto& entry : after)
     if (!before.find(entry->key())) differing.insert(entry->key());
+}
+
+template <class V, class Keys>
+void check_told(const model::Table<V>& before, const model::Table<V>& after, const Keys& told) {
+  Keys differing;
+  add_differing(before, after, differing);
   CHECK(told == differing);
 }
 
@@ -106,7 +114,11 @@ void check_changes(const model::MeshSnapshot& before, const model::MeshSnapshot&
   CHECK(after.generation == before.generation + 1);
   check_told(before.services, after.services, after.changes.services);
   check_told(before.endpoints, after.endpoints, after.changes.endpoints);
-  check_told(before.policies, after.policies, after.changes.identities);
+  std::set<ServiceIdentity> identities;
+  add_differing(before.policies, after.policies, identities);
+  add_differing(before.clients, after.clients, identities);
+  CHECK(after.changes.identities == identities);
+  check_told(before.telemetries, after.telemetries, after.changes.telemetries);
   check_told(before.workloads, after.workloads, after.changes.workloads);
   MeshConfig shapes_no_proxy = before.config;
   shapes_no_proxy.log_level = after.config.log_level;
@@ -125,7 +137,14 @@ class RandomChanges {
   RandomChanges(Mesh& mesh, std::uint64_t seed) : mesh_(mesh), random_(seed) {}
 
   void apply() {
-    switch (pick(12)) {
+    switch (pick(14)) {
+      case 12: {
+        const GroupKind& kind = osm::testing::kRandomPolicies[pick(5)];
+        if (pick(3) == 0) return mesh_.spec.remove({kind, kNs, name("p")});
+        return mesh_.spec.put(osm::testing::random_policy(
+            kind, kNs, name("p"), [this](int below) { return pick(below); },
+            [this] { return name("a"); }, [this] { return name("s"); }));
+      }
       case 0:
         return mesh_.spec.put(any_service());
       case 1:
@@ -174,6 +193,8 @@ class RandomChanges {
         if (pick(2)) config.proxy.tracing.enabled = !config.proxy.tracing.enabled;
         if (pick(2)) config.proxy.external_authorization.enabled = pick(2);
         if (pick(2)) config.proxy.active_health_checks = pick(2);
+        if (pick(2)) config.proxy.request_metrics = pick(2);
+        if (pick(2)) config.proxy.retries = pick(2);
         return mesh_.spec.set_mesh_config(config);
       case 2:
         return mesh_.spec.put_namespace("other");

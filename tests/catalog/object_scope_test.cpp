@@ -11,6 +11,11 @@
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/egress.hpp"
+#include "osm/values/ingress_backend.hpp"
+#include "osm/values/retry.hpp"
+#include "osm/values/telemetry.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -45,8 +50,34 @@ struct Shop {
     spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
     spec.put(target("store", "stock", {"store"}, {tcp_rule("raw")}));
     spec.put(split("canary", "store", {{"store", 90}, {"annex", 10}}));
+    spec.put(routes("outside", {"x"}));
+    put_policies();
     snapshot = builder.build();
     REQUIRE(snapshot);
+  }
+  void put_policies() {
+    const auto store = service_name("store");
+    const auto lonely = identity("lonely");
+    spec.put(Policy({kinds::kRetry, kNs, "again"}, {false, {lonely}, {}}, Retry{lonely, {}, {}}));
+    Egress egress;
+    egress.sources = {lonely};
+    egress.route_groups = {"outside"};
+    egress.setting = "far";
+    spec.put(Policy({kinds::kEgress, kNs, "out"}, {false, {lonely}, {}}, egress));
+    for (const char* name : {"near", "far"}) {
+      UpstreamTrafficSetting setting;
+      if (name == std::string("near")) setting.service = store;
+      PolicyReach reach{false, {}, {}};
+      if (setting.service == store) reach.services = {store};
+      spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, reach, setting));
+    }
+    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, {false, {}, {service_name("stock")}},
+                    IngressBackend{}));
+    Telemetry telemetry;
+    telemetry.open_telemetry = OpenTelemetryLog{{kNs, "collector"}, {}};
+    spec.put(Policy({kinds::kTelemetry, kNs, "logs"}, {false, {}, {}}, telemetry));
+    spec.put(Policy({kinds::kExtensionService, kNs, "collector"}, {false, {}, {}},
+                    ExtensionService{"collector.example", Port{4317}}));
   }
   // The names of the workloads that the object concerns.
   std::set<std::string> concerned(const GroupKind& kind, const char* name) const {
@@ -83,6 +114,15 @@ TEST_SUITE("catalog::scope_of") {
         {model::kWorkloadKind, "stock", {"stock", "store"}},
         {kinds::kMeshConfig, "osm-mesh-config", everybody},
         {kinds::kNamespace, kNs, everybody},
+        {kinds::kRetry, "again", {"lonely"}},
+        {kinds::kEgress, "out", {"lonely"}},
+        {kinds::kHttpRouteGroup, "outside", {"lonely"}},
+        {kinds::kUpstreamTrafficSetting, "far", {"lonely"}},
+        {kinds::kUpstreamTrafficSetting, "near", {"annex", "buyer", "store"}},
+        {kinds::kIngressBackend, "in", {"stock", "store"}},
+        {kinds::kTelemetry, "logs", everybody},
+        {kinds::kExtensionService, "collector", everybody},
+        {kinds::kRetry, "none", {}},
     };
     const Shop shop;
     for (const Case& one : cases) {

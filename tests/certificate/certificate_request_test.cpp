@@ -232,6 +232,27 @@ TEST_SUITE("certificate::check_request") {
     CHECK(ERR_peek_error() == 0);
   }
 
+  TEST_CASE("a workload has the DNS name of its own account, and no other") {
+    Subject workload = kBuyer;
+    const std::string id = workload.spiffe_id.str();
+    REQUIRE(id == "spiffe://cluster.local/ns/shop/sa/buyer");
+    workload.dns_names = {"buyer.shop.cluster.local"};
+    const auto made = make_request(workload);
+    REQUIRE(made.ok());
+    CHECK(check_request(workload, made->request_pem).ok());
+    CHECK_FALSE(check_request(kBuyer, made->request_pem).ok());  // without a DNS name
+    for (const std::string name : {"seller.shop.cluster.local", "buyer.shop.other.domain",
+                                   "buyer.shop", "x.buyer.shop.cluster.local"}) {
+      workload.dns_names = {name};
+      CHECK_FALSE(make_request(workload).ok());
+    }
+    for (const std::string path : {"/osm/proxy/shop/sa/buyer", "/ns/shop/sa/buyer/x", "/ns/shop"}) {
+      workload.dns_names = {"buyer.shop.cluster.local"};
+      workload.spiffe_id = SpiffeId("spiffe://cluster.local" + path);
+      CHECK_FALSE(make_request(workload).ok());
+    }
+  }
+
   TEST_CASE("subjects that cannot be certified get no request") {
     Subject wild = kHook;
     wild.dns_names = {"*.osm-system.svc"};

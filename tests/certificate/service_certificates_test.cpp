@@ -72,7 +72,9 @@ TEST_SUITE("certificate::ServiceCertificates") {
     REQUIRE(got);
     CHECK(f.ca.total == 1);
     CHECK(got->subject == Subject{model::service_common_name(kDomain, kBuyer),
-                                  spiffe_id(kDomain, kBuyer), Usage::kWorkload});
+                                  spiffe_id(kDomain, kBuyer),
+                                  Usage::kWorkload,
+                                  {model::service_common_name(kDomain, kBuyer).str()}});
     CHECK(f.source->certificate_for(kBuyer) == got);
   }
 
@@ -187,7 +189,9 @@ TEST_SUITE("certificate::ServiceCertificates") {
     for (const ServiceIdentity& identity : {kBuyer, kStore}) {
       const auto now = f.source->certificate_for(identity);
       CHECK(now->subject == Subject{model::service_common_name(domain, identity),
-                                    spiffe_id(domain, identity), Usage::kWorkload});
+                                    spiffe_id(domain, identity),
+                                    Usage::kWorkload,
+                                    {model::service_common_name(domain, identity).str()}});
     }
     for (const auto& held : f.manager->list_certificates())  // nothing of the old names
       CHECK(model::trust_domain_of(held->subject.spiffe_id) == domain);

@@ -19,7 +19,7 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 class Help(DaemonTest):
     COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
-                ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["problems"],
+                ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["policy", "explain"], ["problems"],
                 ["status"], ["certificate"], ["certificate", "list"],
                 ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
                 ["deny"], ["deny", "account"], ["deny", "proxy"], ["deny", "list"],
@@ -130,6 +130,40 @@ class Admin(ShopTest):
             self.assertEqual(status, 400, answer)
             self.assertIn("<namespace>/<account>", answer["error"]["message"])
         self.assertEqual(self.controller.admin("/v1/policy/check")[0], 400)
+
+    def test_policy_explain_tells_each_decision_and_the_field_that_denies(self):
+        code, answer = self.as_json("policy", "explain", "shop/web-1", "api.shop", "--path", "/books/1")
+        self.assertEqual((code, answer["verdict"], answer["source"]), (0, "allowed", "shop/web"))
+        [way] = answer["ways"]
+        self.assertEqual((way["service"], way["port"], way["account"], way["addresses"]),
+                         ("shop/api", 8080, "shop/api", ["10.1.0.2"]))
+        decides = way["steps"][-1]
+        self.assertEqual((decides["object"], decides["field"], decides["path"]),
+                         ("TrafficTarget shop/web-api", "spec.rules[0]", str(self.mesh / "shop.yaml")))
+        self.assertIn('"rules"', "".join((self.mesh / "shop.yaml").read_text().splitlines()[
+            decides["line"] - 2:decides["line"]]))
+
+        code, out, _ = self.osm("policy", "explain", "shop/web", "shop/api", "--method", "PUT")
+        self.assertEqual(code, 3)
+        self.assertTrue(out.startswith("DENIED: 404 from the sidecar (SMI mode)\n"), out)
+        last = out.splitlines()[-1]
+        self.assertRegex(last, r"^server +denies +TrafficTarget shop/web-api +it allows shop/web GET ")
+        self.assertIn("shop.yaml:", last)
+        code, out, _ = self.osm("policy", "explain", "shop/web", "shop/gone", "--port", "80")
+        self.assertEqual(code, 3)
+        self.assertIn("Service shop/gone is not in the mesh", out)
+
+    def test_a_wrong_question_about_a_call_is_told_apart_from_a_denied_call(self):
+        for wrong in (["web", "shop/api"], ["shop/web", "a/b/c"], ["shop/web", "shop/api", "--port", "0"],
+                      ["shop/web", "shop/api", "--header", "x"], ["shop/web", "shop/api", "--path", "x"],
+                      ["shop/web", "account:shop/api"], ["shop/web"]):
+            with self.subTest(wrong):
+                code, out, err = self.osm("policy", "explain", *wrong)
+                self.assertEqual((code, out), (2, ""))
+                self.assertNotEqual(err, "")
+        code, _, err = self.osm("policy", "explain", "shop/nobody", "shop/api")
+        self.assertEqual(code, 1)
+        self.assertIn("shop/nobody is not in the mesh", err)
 
     def test_a_problem_is_logged_once_counted_listed_and_told_when_it_is_gone(self):
         broken = objects.books_for("broken", "web", "api")

@@ -197,5 +197,30 @@ class BadInput(meshcase.MeshCase):
         self.assertEqual(self.caller.failures, [])
 
 
+class BadElements(meshcase.MeshCase):
+    def test_a_bad_element_is_left_out_and_the_others_of_its_object_count(self):
+        client, server = self.add_client_and_server()
+        target = objects.target("server", "access", "server", [
+            ("client", "client"), ("client", "dotted.account"), ("client", "nowhere")],
+            ("HTTPRouteGroup", "routes", ["books", "bad", "twice"]))
+        del target["spec"]["sources"][2]["namespace"]
+        routes = objects.routes("server", "routes", books={"pathRegex": "/books-bought"},
+                                bad={"pathRegex": "/buy-a-book/(new"},
+                                twice={"pathRegex": "/buy-a-book/new",
+                                       "headers": [{"x-a": "1"}, {"x-a": "2"}]})
+        self.rig.mesh.write("server.yaml", target, routes,
+                            objects.service("server", "server", "10.96.0.12", meshcase.PORT))
+        self.start_mesh()
+        self.serve(server)
+        self.wait_for_status(client, 200, HOST)
+        self.assertEqual(404, client.get(HOST, meshcase.PORT, "/buy-a-book/new")[0])
+        told = {(p["object"].split()[0], p["field"]) for p in self.rig.osm_json("problems")["problems"]
+                if p["severity"] == "error"}
+        self.assertEqual(told, {("TrafficTarget", "spec.sources[1].name"),
+                                ("TrafficTarget", "spec.sources[2].namespace"),
+                                ("HTTPRouteGroup", "spec.matches[1].pathRegex"),
+                                ("HTTPRouteGroup", "spec.matches[2].headers[1].x-a")})
+
+
 if __name__ == "__main__":
     meshcase.main()

@@ -3,9 +3,9 @@
 with real Envoys. Each limit has numbers of its own, since an equal limit keeps its bucket."""
 import contextlib
 import http.client
-import json
 import pathlib
 import sys
+import time
 
 from lib.kube import apps
 from lib.mesh import meshcase, objects
@@ -189,11 +189,10 @@ class Limits(meshcase.MeshCase):
         with self.subTest("a setting without effect is told"):
             self.rig.mesh.write("nobody.yaml", objects.upstream_setting(
                 "server", "nobody", "nobody.server", **local(http=hourly(1))))
-            self.set(rateLimit={"global": {"http": {"domain": "server"}}},
-                     httpRoutes=[{"path": "/lane", "rateLimit": {"global": {"domain": "s"}}}])
-            self.assertEqual(sorted(self.problems("limits")), [
-                ("unused-field", "notice", "spec.httpRoutes[0].rateLimit.global"),
-                ("unused-field", "notice", "spec.rateLimit.global")])
+            self.set(httpRoutes=[{"path": "/lane", "rateLimit": {"global": {"descriptors": [
+                {"entries": [{"remoteAddress": {}}]}]}}}])
+            self.assertEqual(self.problems("limits"), [
+                ("unused-field", "notice", "spec.httpRoutes[0].rateLimit.global")])
             self.assertEqual([(p[0], p[2]) for p in self.problems("nobody")],
                              [("dangling-reference", "spec.host")])
             self.assertEqual(self.ask("/work")[0], 200)
@@ -220,10 +219,16 @@ class Limits(meshcase.MeshCase):
             held.pop().close()
             self.wait_for_ledger()
         with self.subTest("time to connect"):
-            dump = json.loads(self.client.admin(
-                "/config_dump?resource=dynamic_active_clusters")[1])["configs"]
-            waits = {c["cluster"]["name"]: c["cluster"]["connect_timeout"] for c in dump}
-            self.assertEqual({waits[CLUSTER], waits[f"server/server|{TCP}"]}, {"3s"})
+            self.set(connectionSettings={"tcp": {"connectTimeout": "300ms"}})
+            lose = ("INPUT", "-p", "tcp", "--dport", "15003", "--syn", "-j", "DROP")
+            self.server.namespace.run("iptables", "-I", *lose)
+            begun = time.monotonic()
+            self.assertEqual(self.note(), REFUSED)
+            self.assertLess(time.monotonic() - begun, 3)  # 5 s without the limit
+            self.server.namespace.run("iptables", "-D", *lose)
+            late = f"cluster.server/server|{TCP}.upstream_cx_connect_timeout"
+            self.assertGreater(self.client.stats("upstream_cx_connect_timeout$")[late], 0)
+            self.wait_for_ledger()
         for permissive in (False, True):
             with self.subTest("requests", permissive=permissive):
                 self.unset()
@@ -244,6 +249,50 @@ class Limits(meshcase.MeshCase):
             self.assert_overloaded()
             held.close()
             self.assertEqual(self.receive(waiting)[0], 200)
+
+
+class Outliers(meshcase.MeshCase):
+    """Two servers of one Service; the application of the first is down."""
+
+    def setUp(self):
+        super().setUp()
+        self.client, first = self.add_client_and_server()
+        self.rig.mesh.write("machine-second.yaml", objects.machine(
+            "server", "second", "10.200.0.13", "server", {"app": "server"}))
+        self.servers = [first, self.rig.add_vm("second", "server", "10.200.0.13")]
+        self.start_mesh()
+        self.apps = [self.serve(server) for server in self.servers]
+        wait_for("both servers answer", lambda: {self.ask()[1] for _ in range(6)} == {
+            s.name for s in self.servers})
+        self.apps[0].end()
+        wait_for("one of them fails", lambda: {self.ask()[0] for _ in range(6)} == {200, 503})
+
+    def ask(self):
+        """(status, name of the server or None)."""
+        status, body = self.client.get(HOST, HTTP, "/books-bought")
+        return status, next((s.name for s in self.servers if s.name in body), None)
+
+    def eject(self, time):
+        self.rig.mesh.write("limits.yaml", objects.upstream_setting(
+            "server", "limits", HOST, connectionSettings={"outlierDetection": {
+                "consecutive5xx": 2, "interval": "100ms", "baseEjectionTime": time}}))
+        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout",
+                     "20s")
+
+        def ejected():
+            self.ask()
+            name = f"cluster.{CLUSTER}.outlier_detection.ejections_active"
+            return self.client.stats("ejections_active$").get(name) == 1
+
+        wait_for("the failing server is ejected", ejected)
+
+    def test_a_server_that_fails_again_and_again_is_left_out_for_a_while(self):
+        self.eject("1h")
+        self.assertEqual({self.ask() for _ in range(20)}, {(200, "second")})
+        self.eject("500ms")
+        self.apps[0] = self.serve(self.servers[0])
+        wait_for("it is back", lambda: {self.ask() for _ in range(6)} == {
+            (200, s.name) for s in self.servers})
 
 
 if __name__ == "__main__":

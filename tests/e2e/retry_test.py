@@ -65,6 +65,12 @@ class Retry(meshcase.MeshCase):
                 self.wait_for_answer((200, 3))
                 self.assertEqual(self.ask(HOST, "fail=9"), (503, 4))
                 self.assertEqual(self.ask(OTHER, "fail=2"), (503, 1))
+        with self.subTest("as many at once as the Service's limit says: none"):
+            self.rig.mesh.write("limits.yaml", objects.upstream_setting(
+                "server", "limits", HOST, connectionSettings={"http": {"maxRetries": 0}}))
+            self.wait_for_answer((503, 1))
+            self.rig.mesh.remove("limits.yaml")
+            self.wait_for_answer((200, 3))
         with self.subTest("a try that is too slow ends, and the next one answers"):
             self.write_retry(perTryTimeout="100ms")
             self.wait_for_answer((200, 2), failure="slow=1")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Effect of TrafficSplits on requests and TCP connections, also of one without a destination."""
+import collections
 import re
 
 from lib.mesh import meshcase, objects
@@ -44,12 +45,17 @@ class Split(meshcase.MeshCase):
         self.rig.mesh.write("split.yaml", objects.split("shop", "shop", "shop.shop.svc:80",
                                                         **weights))
 
+    def switch(self, permissive):
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
+        self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout",
+                     "20s")
+
     def note(self):
         return self.ask_ledger(self.client, APEX, TCP)
 
     def taken(self):
         """{service: TCP connections that servers took for it}."""
-        taken = {}
+        taken = collections.Counter()  # a cluster has no counters before its first use
         for machine in self.servers:
             for name, count in machine.stats(r"7000.local\.upstream_cx_total$").items():
                 service = re.fullmatch(r"cluster\.shop/(.*)\|7000\|local\.upstream_cx_total", name)
@@ -85,14 +91,16 @@ class Split(meshcase.MeshCase):
         with self.subTest("one backend gets everything, also where the apex selects the other"):
             self.note_until_taken("shop-v2")
             self.assert_taken("shop-v2")
-        with self.subTest("both get their part"):
-            self.write_split(shop_v1=1, shop_v2=3)
-            self.rig.osm("status", "trafficsplit", "shop/shop", "--wait", "--timeout", "20s")
-            before = self.taken()
-            self.assertNotIn(REFUSED, [self.note() for _ in range(80)])
-            parts = {s: n - before[s] for s, n in self.taken().items() if n > before[s]}
-            self.assertEqual(sum(parts.values()), 80)
-            self.assertTrue(5 <= parts.get("shop-v1", 0) <= 40, parts)  # 20, by more than 3 sigma
+        self.write_split(shop_v1=1, shop_v2=3)
+        self.rig.osm("status", "trafficsplit", "shop/shop", "--wait", "--timeout", "20s")
+        for permissive in (True, False):
+            with self.subTest("both get their part", permissive=permissive):
+                self.switch(permissive)
+                before = self.taken()
+                self.assertNotIn(REFUSED, [self.note() for _ in range(80)])
+                parts = {s: n - before[s] for s, n in self.taken().items() if n > before[s]}
+                self.assertEqual(sum(parts.values()), 80)
+                self.assertTrue(5 <= parts.get("shop-v1", 0) <= 40, parts)  # 20 by over 3 sigma
         with self.subTest("without a weight nobody gets anything, and that is reported"):
             self.write_split(shop_v1=0, shop_v2=0)
             self.wait_for_status(self.client, 503, "shop.shop")

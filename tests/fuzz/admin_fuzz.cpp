@@ -2,7 +2,7 @@
 // its gRPC server): every answer is JSON with a status that the request deserves, and none holds a
 // key.
 //
-//   input: method ('0' GET, '1' POST, '2' a line), path ('0' to '9' a route, ':' a line), a line
+//   input: method ('0' GET, '1' POST, '2' a line), path ('0' to ':' a route, ';' a line), a line
 //   of query, then the body.
 #include <array>
 #include <boost/json.hpp>
@@ -27,10 +27,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::array<std::string_view, 10> kPaths{
+constexpr std::array<std::string_view, 11> kPaths{
     "/v1/version",  "/v1/proxies",      "/v1/proxies/config_dump", "/v1/policy/check",
     "/v1/problems", "/v1/certificates", "/v1/certificates/rotate", "/v1/vm/bootstrap",
-    "/v1/status",   "/v1/vm/subject"};
+    "/v1/status",   "/v1/vm/subject",   "/v1/policy/explain"};
 
 testing::MemoryObjectStore& base_mesh() {
   static testing::MemoryObjectStore store;

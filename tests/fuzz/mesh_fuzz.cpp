@@ -41,8 +41,14 @@ constexpr std::string_view kWorkloads = "spiffe://cluster.local/";
 void check_upstream(const cluster::Cluster& cluster) {
   if (!cluster.has_transport_socket()) {
     // To the workload behind its own proxy, or out of the mesh.
-    require(cluster.name().ends_with("|local") || cluster.name() == "passthrough-outbound",
-            "what leads to a workload speaks mutual TLS", cluster.name());
+    const bool egress = cluster.type() == cluster::Cluster::STRICT_DNS ||
+                        cluster.name() == "egress-original-dst" ||
+                        cluster.name().starts_with("extension-service|") ||
+                        cluster.name().starts_with("rate-limit|") ||
+                        cluster.name().find("|original-dst|") != std::string::npos;
+    require(
+        egress || cluster.name().ends_with("|local") || cluster.name() == "passthrough-outbound",
+        "what leads to a workload speaks mutual TLS", cluster.name());
     return;
   }
   tls::UpstreamTlsContext context;

@@ -188,13 +188,18 @@ spec:
 ---
 apiVersion: policy.openservicemesh.io/v1alpha1
 kind: Egress
-metadata: {name: out, namespace: a}
+metadata: {name: out, namespace: b}
 spec:
-  sources: [{kind: ServiceAccount, name: client, namespace: a}]
-  hosts: [a.b, "*.a.b"]
-  ipAddresses: [10.0.0.0/8]
-  ports: [{number: 80, protocol: http}]
-  matches: [{apiGroup: specs.smi-spec.io/v1alpha4, kind: HTTPRouteGroup, name: routes}]
+  sources: [{kind: ServiceAccount, name: server, namespace: b}]
+  hosts: [a.example, "*.a.example", "c.example:80"]
+  ipAddresses: [10.0.0.0/8, 192.0.2.1/32]
+  ports:
+  - {number: 80, protocol: http}
+  - {number: 443, protocol: https}
+  - {number: 25, protocol: tcp-server-first}
+  matches:
+  - {apiGroup: specs.smi-spec.io/v1alpha4, kind: HTTPRouteGroup, name: routes}
+  - {apiGroup: policy.openservicemesh.io/v1alpha1, kind: UpstreamTrafficSetting, name: limits}
 ---
 apiVersion: policy.openservicemesh.io/v1alpha1
 kind: IngressBackend
@@ -220,13 +225,36 @@ spec:
     {retryOn: "5xx,reset", perTryTimeout: 1s, numRetries: 2, retryBackoffBaseInterval: 25ms}
 ---
 apiVersion: policy.openservicemesh.io/v1alpha1
+kind: Telemetry
+metadata: {name: log, namespace: b}
+spec:
+  selector: {app: server}
+  accessLog:
+    format: '{"code": "%RESPONSE_CODE%", "to": {"path": "%REQ(:PATH):64%"}}'
+    openTelemetry:
+      extensionService: {namespace: b, name: collector}
+      attributes: {team: books, agent: '%REQ(USER-AGENT)%'}
+---
+apiVersion: config.openservicemesh.io/v1alpha2
+kind: ExtensionService
+metadata: {name: collector, namespace: b}
+spec: {host: collector.example, port: 4317, protocol: grpc, connectTimeout: 1s}
+---
+apiVersion: policy.openservicemesh.io/v1alpha1
 kind: UpstreamTrafficSetting
 metadata: {name: limits, namespace: b}
 spec:
   host: server.b
   connectionSettings:
-    tcp: {maxConnections: 1, connectTimeout: 5s}
-    http: {maxRequests: 1, maxRequestsPerConnection: 1, maxPendingRequests: 1, maxRetries: 1}
+    tcp: {maxConnections: 1, connectTimeout: 5s, idleTimeout: 0s}
+    http:
+      maxRequests: 1
+      maxRequestsPerConnection: 1
+      maxPendingRequests: 1
+      maxRetries: 1
+      streamIdleTimeout: 1h
+    outlierDetection:
+      {consecutive5xx: 1, interval: 1s, baseEjectionTime: 1s, maxEjectionPercent: 50}
   rateLimit:
     local:
       tcp: {connections: 1, unit: second, burst: 1}
@@ -236,7 +264,32 @@ spec:
         burst: 1
         responseStatusCode: 503
         responseHeadersToAdd: [{name: a, value: b}]
-  httpRoutes: [{path: /books/.*, rateLimit: {local: {requests: 1, unit: hour}}}]
+    global:
+      tcp:
+        rateLimitService: {host: limiter, port: 8081}
+        domain: a
+        descriptors: [{entries: [{key: a, value: b}]}]
+        timeout: 1s
+        failOpen: false
+      http:
+        rateLimitService: {host: limiter, port: 8081}
+        domain: a
+        descriptors:
+        - entries:
+          - genericKey: {value: a, key: b}
+          - remoteAddress: {}
+          - requestHeader: {name: a, key: b}
+          - headerValueMatch:
+              {value: a, key: b, expectMatch: false, headers: [{name: a, prefix: b}]}
+        timeout: 1s
+        failOpen: true
+        enableXRateLimitHeaders: true
+        responseStatusCode: 503
+  httpRoutes:
+  - path: /books/.*
+    rateLimit:
+      local: {requests: 1, unit: hour}
+      global: {descriptors: [{entries: [{remoteAddress: {}}]}]}
 ---
 apiVersion: workload.openservicemesh.io/v1alpha1
 kind: Denylist
@@ -245,6 +298,16 @@ spec:
   serviceAccounts: [{namespace: b, name: thief}]
   proxyUUIDs: [33333333-3333-4333-8333-333333333333]
   reason: r
+---
+apiVersion: policy.openservicemesh.io/v1alpha1
+kind: Egress
+metadata: {name: wide, namespace: b}
+spec:
+  sources: [{kind: ServiceAccount, name: server, namespace: b}]
+  hosts: [a.example]
+  ipAddresses: []
+  ports: [{number: 443, protocol: https}, {number: 80, protocol: http}]
+  matches: []
 )";
 
 constexpr std::array<std::int64_t, 13> kNumbers{0,

@@ -8,29 +8,27 @@
 #include <string>
 
 #include "fuzz/object_edits.hpp"
+#include "model/ip_address.hpp"
 #include "osm/ids.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/values/denylist.hpp"
+#include "osm/values/egress.hpp"
+#include "osm/values/ingress_backend.hpp"
+#include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
+#include "spec/log_format.hpp"
 #include "vm/virtual_machine.hpp"
 
 namespace osm::fuzz {
 namespace {
 
-constexpr GroupKind kKinds[] = {kinds::kService,
-                                kinds::kServiceAccount,
-                                kinds::kTrafficTarget,
-                                kinds::kHttpRouteGroup,
-                                kinds::kTcpRoute,
-                                kinds::kTrafficSplit,
-                                kinds::kMeshConfig,
-                                kinds::kVirtualMachine,
-                                kinds::kMeshRootCertificate,
-                                kinds::kEgress,
-                                kinds::kIngressBackend,
-                                kinds::kRetry,
-                                kinds::kUpstreamTrafficSetting,
-                                kinds::kDenylist};
+constexpr GroupKind kKinds[] = {
+    kinds::kService,        kinds::kServiceAccount,   kinds::kTrafficTarget,
+    kinds::kHttpRouteGroup, kinds::kTcpRoute,         kinds::kTrafficSplit,
+    kinds::kMeshConfig,     kinds::kVirtualMachine,   kinds::kMeshRootCertificate,
+    kinds::kEgress,         kinds::kIngressBackend,   kinds::kRetry,
+    kinds::kTelemetry,      kinds::kExtensionService, kinds::kUpstreamTrafficSetting,
+    kinds::kDenylist};
 
 void check_problems(const Object& object, const std::vector<Problem>& problems, bool valid) {
   require(valid || !problems.empty(), "an object that is left out has a reason", object.key.str());
@@ -51,6 +49,46 @@ void check_name(const Name& name) {
   require(is_dns_subdomain(name.name), "a name is a DNS name", name.name);
 }
 
+// Values that lead to other hosts, or are commands to sidecars.
+void check_values(const Policy& policy) {
+  if (const auto* server = policy.get<ExtensionService>()) {
+    const bool named = server->host.find_first_of(":/ ") == std::string::npos;
+    require(!server->host.empty() && (named || model::is_ipv6(server->host)),
+            "a collector is a host", server->host);
+    require(server->port != Port{}, "a collector has a port");
+  }
+  if (const auto* telemetry = policy.get<Telemetry>()) {
+    if (telemetry->format.kind == AccessLogFormat::Kind::kText)
+      require(!spec::why_bad_log_format(telemetry->format.text), "a format has known commands");
+    if (!telemetry->open_telemetry) return;
+    check_name(telemetry->open_telemetry->service);
+    for (const auto& [name, value] : telemetry->open_telemetry->attributes)
+      require(!spec::why_bad_log_format(value), "an attribute has known commands", value);
+  }
+}
+
+// No backend is open by omission, and no name is a workload's.
+void check_ingress(const IngressBackend& policy, const std::string& ns) {
+  for (const IngressTarget& target : policy.backends) {
+    check_name(target.service);
+    require(target.service.ns == ns, "a backend is of the object's namespace", target.service.ns);
+    require(target.target_port != Port{}, "a backend has a port");
+    if (target.tls && target.tls->client_certificate)
+      require(!policy.principals.empty(), "a certificate has a name");
+    else
+      require(policy.limits_addresses, "a caller has an address");
+  }
+  for (const IngressSourceService& source : policy.services) check_name(source.service);
+  for (const std::string& network : policy.networks)
+    require(network.find('/') != std::string::npos, "a network has a length", network);
+  for (const std::string& name : policy.principals) {
+    require(is_dns_subdomain(name) || name.starts_with("spiffe://"), "a name is exact", name);
+    const auto path = name.find('/', 9);
+    require(path == std::string::npos || !name.substr(path).starts_with("/ns/"),
+            "a name is no workload's", name);
+  }
+}
+
 void check_regexes(const smi::HttpRouteGroup& group) {
   std::set<std::string> names;
   for (const smi::HttpMatch& match : group.matches) {
@@ -58,6 +96,35 @@ void check_regexes(const smi::HttpRouteGroup& group) {
     require(!spec::why_bad_regex(match.path_regex), "a path is a regex", match.path_regex);
     for (const auto& [name, regex] : match.headers)
       require(!spec::why_bad_regex(regex), "a header is a regex", regex);
+  }
+}
+
+// True if the list is absent, null or empty: then it means any.
+bool unwritten(const Object& object, const char* name) {
+  const auto* root = object.document->if_object();
+  const auto* spec = root ? root->if_contains("spec") : nullptr;
+  const auto* map = spec ? spec->if_object() : nullptr;
+  const auto* list = map ? map->if_contains(name) : nullptr;
+  return list == nullptr || list->is_null() || (list->is_array() && list->as_array().empty());
+}
+
+void check_egress(const Egress& egress, const Object& object) {
+  for (const ServiceIdentity& source : egress.sources)
+    require(source.ns == object.key.ns && is_dns_label(source.name),
+            "an Egress opens the outside to its own namespace only", source.str());
+  require(egress.hosts || unwritten(object, "hosts"), "bad hosts do not mean any host");
+  require(egress.route_groups || !egress.setting.empty() || unwritten(object, "matches"),
+          "bad matches do not mean every request");
+  if (egress.networks)
+    for (const Ipv4Network& network : *egress.networks)
+      require(network.length > 0 && network.length <= 32 &&
+                  (network.length == 32 || network.address << network.length == 0),
+              "a network has no host bits");
+  if (!egress.hosts) return;
+  for (const EgressHost& host : *egress.hosts) {
+    require(is_dns_subdomain(host.name.starts_with("*.") ? host.name.substr(2) : host.name),
+            "a host is a DNS name or an address", host.name);
+    require(!host.name.starts_with("127."), "no host is the sidecar's machine", host.name);
   }
 }
 
@@ -107,11 +174,14 @@ void decode(const Object& object) {
     check(object, decoded);
     if (decoded.value && decoded.value->trust_domain != TrustDomain())  // empty: the mesh's own
       require(is_dns_subdomain(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
-  } else if (const spec::Kind* known = spec::find_kind(spec::mesh_kinds(), kind);
-             known != nullptr && !known->obeyed) {
-    const auto decoded = spec::decode_policy(object);
-    check(object, decoded);
-    require(!decoded.problems.empty(), "that nothing obeys it is said", text);
+  } else if (kind == kinds::kEgress) {
+    const spec::DecodedPolicy decoded = spec::decode_egress(object);
+    check_problems(object, decoded.problems, decoded.value != nullptr);
+    if (decoded.value) check_egress(*decoded.value->get<Egress>(), object);
+  } else if (kind == kinds::kIngressBackend) {
+    const spec::DecodedPolicy decoded = spec::decode_ingress_backend(object);
+    check_problems(object, decoded.problems, decoded.value != nullptr);
+    if (decoded.value) check_ingress(*decoded.value->get<IngressBackend>(), object.key.ns);
   } else if (kind == kinds::kDenylist) {
     const spec::DecodedPolicy decoded = spec::decode_denylist(object);
     check_problems(object, decoded.problems, decoded.value != nullptr);
@@ -119,6 +189,11 @@ void decode(const Object& object) {
     const auto* list = decoded.value->get<Denylist>();
     for (const ServiceIdentity& account : list->accounts) check_name(account);
     for (const ProxyId& proxy : list->proxies) require(is_uuid(proxy.str()), "UUIDs are denied");
+  } else if (const spec::Kind* known = spec::find_kind(spec::mesh_kinds(), kind);
+             known != nullptr && known->decode != nullptr) {
+    const spec::DecodedPolicy decoded = known->decode(object);
+    check_problems(object, decoded.problems, decoded.value != nullptr);
+    if (decoded.value) check_values(*decoded.value);
   } else if (kind == kinds::kVirtualMachine) {
     const auto decoded = vm::decode_virtual_machine(object);
     check(object, decoded);

@@ -150,6 +150,16 @@ TEST_SUITE("inject::vm_bootstrap") {
                    "admin:\n  address: {socket_address: {address: 127.0.0.1, port_value: 15000}}"));
   }
 
+  TEST_CASE("the statistics for Prometheus have a port of their own, on every address") {
+    const std::string yaml = Case{}.content("bootstrap.yaml");
+    CHECK(contains(yaml,
+                   "- name: inbound-prometheus-listener\n"
+                   "    address: {socket_address: {address: 0.0.0.0, port_value: 15010}}"));
+    CHECK(contains(yaml, "path: /stats/prometheus\n"));
+    CHECK(contains(yaml,
+                   "envoy.resource_limits.listener.inbound-prometheus-listener.connection_limit"));
+  }
+
   TEST_CASE(
       "no file holds the key, which its maker writes, and the proxy's files are for its user "
       "alone") {

@@ -128,6 +128,77 @@ TEST_SUITE("osm-init in a real network namespace") {
   }
 }
 
+TEST_SUITE("metrics of a real Envoy") {
+  TEST_CASE("port 15010 answers GET of Prometheus' page, and nothing else of the admin interface") {
+    const testing::TemporaryDirectory directory;
+    PodCase pod = golden_pod("plain");
+    pod.config.injection.sidecar.local_proxy_mode = LocalProxyMode::kPodIp;
+    write_bootstrap(directory, pod);
+    const std::string output = in_pod(
+        directory, pod,
+        "ip address add 10.9.8.7/32 dev lo\nINIT\n" + start_envoy(directory.str()) +
+            "trap 'kill $envoy' EXIT\n" + kExpect +
+            "expect 200 15010/stats/prometheus\n"
+            "ask 15010/stats/prometheus?usedonly >/dev/null\n"
+            "grep -q '^envoy_cluster_membership_total{.*envoy-metrics-cluster' answer ||"
+            " echo no statistics\n"
+            // From outside of the pod; iptables lets the port through.
+            "curl -s -m 5 http://10.9.8.7:15010/stats/prometheus | grep -q ^envoy_ || echo closed\n"
+            "for path in / /stats /stats?format=prometheus /config_dump /clusters /ready "
+            "/stats/prometheus/ /stats/prometheus/../../quitquitquit "
+            "/stats/prometheus%2f..%2fcerts "
+            "//stats/prometheus '/stats/prometheus;x' /logging; do\n"
+            "  for i in $(seq 50); do\n"  // the rate limit may have to wait
+            "    got=$(curl -s --path-as-is -m 5 -o answer -w '%{http_code}'"
+            " http://127.0.0.1:15010$path)\n"
+            "    [ $got = 429 ] || break; sleep 0.1\n"
+            "  done\n"
+            "  [ $got = 404 ] || echo \"$path: $got\"\n"
+            "done\n"
+            "for method in POST PUT DELETE; do\n"
+            "  for i in $(seq 50); do\n"
+            "    got=$(curl -s -X $method -m 5 -o answer -w '%{http_code}'"
+            " http://127.0.0.1:15010/stats/prometheus)\n"
+            "    [ $got = 429 ] || break; sleep 0.1\n"
+            "  done\n"
+            "  [ $got = 404 ] || echo \"$method: $got\"\n"
+            "done\n");
+    CHECK(output == "");
+  }
+
+  TEST_CASE("a flood of scrapes and of connections is refused, and ends without a trace") {
+    const testing::TemporaryDirectory directory;
+    const PodCase pod = golden_pod("plain");
+    write_bootstrap(directory, pod);
+    directory.write(
+        "flood.py",
+        "import http.client, socket\n"
+        "def ask(connection=None):\n"
+        "    c = http.client.HTTPConnection('127.0.0.1', 15010, timeout=5)\n"
+        "    c.request('GET', '/stats/prometheus')\n"
+        "    answer = c.getresponse(); answer.read(); c.close()\n"
+        "    return answer.status\n"
+        "answers = {ask() for _ in range(60)}\n"
+        "if 429 not in answers: print('no limit of requests:', answers)\n"
+        "idle = [socket.create_connection(('127.0.0.1', 15010), 5) for _ in range(64)]\n"
+        "closed = 0\n"
+        "for s in idle:\n"
+        "    s.settimeout(0.05)\n"
+        "    try: closed += s.recv(1) == b''\n"
+        "    except TimeoutError: pass\n"
+        "    except ConnectionError: closed += 1\n"
+        "if closed < 32: print('no limit of connections:', closed)\n");
+    const std::string output =
+        in_pod(directory, pod,
+               "INIT\n" + start_envoy(directory.str()) + "trap 'kill $envoy' EXIT\n" + kExpect +
+                   "expect 200 15010/stats/prometheus\n"
+                   "python3 flood.py\n"
+                   "expect 200 15010/stats/prometheus\n"
+                   "expect 200 15903/osm-startup-probe/envoy\n");
+    CHECK(output == "");
+  }
+}
+
 TEST_SUITE("probes through a real Envoy") {
   TEST_CASE("each probe succeeds while its target is there, and fails otherwise") {
     const testing::TemporaryDirectory directory;

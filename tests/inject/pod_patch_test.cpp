@@ -249,6 +249,33 @@ TEST_SUITE("inject::wants_sidecar") {
     CHECK(contains(wants_metrics(ns.ns).error().message, "openservicemesh.io/metrics: 'on'"));
   }
 
+  TEST_CASE("where metrics are wanted a pod is announced to Prometheus, once") {
+    PodCase pod = golden_pod("metrics");
+    const PatchedPod once = pod.patched();
+    const auto& annotations = once.pod.at("metadata").at("annotations").as_object();
+    CHECK(annotations.at("prometheus.io/scrape") == "true");
+    CHECK(annotations.at("prometheus.io/port") == "15010");
+    CHECK(annotations.at("prometheus.io/path") == "/stats/prometheus");
+    CHECK(once.warnings.empty());
+    pod.pod = once.pod;
+    CHECK(pod.patched().warnings.empty());
+  }
+
+  TEST_CASE("the application's own annotations for Prometheus stay, and the author is told") {
+    for (const char* name :
+         {"prometheus.io/scrape", "prometheus.io/port", "prometheus.io/scheme"}) {
+      CAPTURE(name);
+      PodCase pod = golden_pod("metrics");
+      map_at(pod.pod, "metadata", "annotations")[name] = "true";
+      const json::object own = pod.pod.at("metadata").at("annotations").as_object();
+      const PatchedPod patched = pod.patched();
+      CHECK(patched.pod.at("metadata").at("annotations") == json::value(own));
+      REQUIRE(patched.warnings.size() == 1);
+      CHECK(contains(patched.warnings.front(), name));
+      CHECK(contains(patched.warnings.front(), "by the name proxy-metrics"));
+    }
+  }
+
   TEST_CASE("pods of the host's network, of Windows and outside the mesh are left alone") {
     PodCase pod = golden_pod("plain");
     CHECK(wanted(pod).value_or(false));
@@ -268,6 +295,13 @@ TEST_SUITE("inject::wants_sidecar") {
     PodCase ignored = pod;
     ignored.ns.labels["openservicemesh.io/ignore"] = "true";
     CHECK_FALSE(wanted(ignored).value_or(true));
+    PodCase moved = pod;  // OSM v1.2 ignores it, and nobody else
+    moved.ns.labels["openservicemesh.io/ignore"] = "moved";
+    CHECK(wanted(moved).value_or(false));
+    const MeshMembership beside{"osm", "osm-system", true};
+    CHECK(wants_sidecar(moved.pod, moved.ns, beside).value_or(false));
+    CHECK_FALSE(wants_sidecar(pod.pod, pod.ns, beside).value_or(true));
+    CHECK_FALSE(wants_sidecar(ignored.pod, ignored.ns, beside).value_or(true));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,18 @@ TEST_SUITE("model::names") {
     const SpiffeId pod_id = proxy_spiffe_id(kDomain, pod);
     CHECK(pod_id.str() == "spiffe://cluster.local/osm/pod/" + kUuid + "/bookstore/bookstore-v1");
     CHECK(parse_proxy_spiffe_id(kDomain, pod_id.str()).value() == pod);
+  }
+
+  TEST_CASE("the pattern of workloads' DNS names matches no other name of OSM v1.2") {
+    const std::regex pattern(service_name_pattern(kDomain));
+    const auto matches = [&](const std::string& name) { return std::regex_match(name, pattern); };
+    CHECK(matches(service_common_name(kDomain, {"shop", "web-1"}).str()));
+    for (const std::string other :
+         {"ads.cluster.local", "osm-validator.osm-system.svc", "web.shop.cluster.localhost",
+          "web.shop.clusterxlocal", "a.web.shop.cluster.local", "web.shop.cluster.local.evil",
+          ".shop.cluster.local", "*.shop.cluster.local", "web.shop.example.org"})
+      CHECK_FALSE_MESSAGE(matches(other), other);
+    CHECK_FALSE(matches(kUuid + ".sidecar.web.shop.cluster.local"));
   }
 
   TEST_CASE("only proxies' SPIFFE ids of this trust domain are accepted") {

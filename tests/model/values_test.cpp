@@ -18,6 +18,14 @@ TEST_SUITE("protocol_of") {
     CHECK(protocol_of("tcp-server-first", "") == Protocol::kTcpServerFirst);
   }
 
+  TEST_CASE("Kubernetes' own values of appProtocol are understood") {
+    CHECK(protocol_of("kubernetes.io/h2c", "http-x") == Protocol::kH2c);
+    CHECK(protocol_of("kubernetes.io/ws", "") == Protocol::kHttp);
+    CHECK(protocol_of("kubernetes.io/wss", "") == Protocol::kTcp);
+    CHECK(protocol_of("kubernetes.io/other", "") == std::nullopt);
+    CHECK(is_http(Protocol::kH2c));
+  }
+
   TEST_CASE("an appProtocol the mesh does not speak has no protocol, even if the name has") {
     CHECK(protocol_of("mongo", "http") == std::nullopt);
     CHECK(protocol_of("https", "") == std::nullopt);
@@ -44,8 +52,8 @@ TEST_SUITE("protocol_of") {
   }
 
   TEST_CASE("every protocol's text is read back as it") {
-    for (Protocol protocol :
-         {Protocol::kHttp, Protocol::kGrpc, Protocol::kTcp, Protocol::kTcpServerFirst})
+    for (Protocol protocol : {Protocol::kHttp, Protocol::kGrpc, Protocol::kTcp,
+                              Protocol::kTcpServerFirst, Protocol::kH2c})
       CHECK(protocol_of(protocol_text(protocol), "") == protocol);
   }
 }

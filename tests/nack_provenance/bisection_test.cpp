@@ -63,14 +63,29 @@ TEST_SUITE("nack_provenance::Bisection") {
   TEST_CASE("a likely candidate takes one trial if it is refused, and one more trial if not") {
     std::vector<int> candidates(200);
     std::iota(candidates.begin(), candidates.end(), 0);
-    Bisection right(200, true);
+    Bisection right(200, {1});
     CHECK(search(right, candidates, {199}) == 199U);
     CHECK(right.trials() == 1);
     for (int one = 0; one < 199; ++one) {
-      Bisection wrong(200, true);
+      Bisection wrong(200, {1});
       REQUIRE(search(wrong, candidates, {one}) == static_cast<std::size_t>(one));
       REQUIRE(wrong.trials() <= bound(200) + 1);
     }
+  }
+
+  TEST_CASE("a candidate of a likely group is found by its group's size, any other by one more") {
+    std::vector<int> candidates(5000);
+    std::iota(candidates.begin(), candidates.end(), 0);
+    const std::vector<std::size_t> likely{1, 4, 30};
+    for (int one = 0; one < 5000; ++one) {
+      Bisection bisection(5000, likely);
+      REQUIRE(search(bisection, candidates, {one}) == static_cast<std::size_t>(one));
+      const std::size_t group = one >= 4996 ? 4 : one >= 4970 ? 30 : 5000;
+      REQUIRE(bisection.trials() <= bound(group) + likely.size());
+    }
+    Bisection whole(3, {1, 3});  // the last group may be the whole list
+    while (whole.next()) whole.answered(false);
+    CHECK_FALSE(whole.found());
   }
 
   TEST_CASE(

@@ -48,7 +48,10 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
   TEST_CASE("a proxy that refuses a stricter mode keeps what it had alone, and that is told") {
     Rig rig(2);
     rig.configure([](MeshConfig& config) { config.proxy.permissive = config.proxy.egress = true; });
-    refuse_whatever_comes(*rig.proxies.at("s1"));
+    // Also what it has: without its Service nothing else would come.
+    rig.proxies.at("s1")->envoy.refuses = [](const auto& resource) {
+      return resource.type == XdsType::kListener || resource.type == XdsType::kRoute;
+    };
     rig.configure([](MeshConfig& config) { config.proxy.permissive = false; });
     rig.settle(4000ms);
     CHECK(rig.refused_objects() == "");

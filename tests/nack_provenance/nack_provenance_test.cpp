@@ -3,6 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "nack_provenance/provenance_rig.hpp"
+#include "osm/values/egress.hpp"
+#include "osm/values/ingress_backend.hpp"
+#include "osm/values/retry.hpp"
+#include "osm/values/telemetry.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
 using namespace osm::provenance_test;
@@ -19,9 +24,101 @@ void refuse_every_change(EnvoyProxy& proxy) {
   };
 }
 
+// A policy of this kind, named "zz", that puts the text "zz-bad" into its proxies' configuration.
+Policy refused_policy(const GroupKind& kind) {
+  const ObjectKey key{kind, values::kNs, "zz"};
+  const ServiceName server = values::service_name("s0");
+  const ServiceIdentity client = values::identity("client");
+  if (kind == kinds::kRetry)
+    return {key, {false, {client}, {}}, Retry{client, {server}, {"zz-bad", 1, 1s, 1s}}};
+  if (kind == kinds::kEgress)
+    return {key,
+            {false, {client}, {}},
+            Egress{.sources = {client},
+                   .hosts = {{{"zz-bad.example", {}}}},
+                   .networks = {},
+                   .ports = {{values::port(80), EgressProtocol::kHttp}},
+                   .route_groups = {},
+                   .setting = {}}};
+  if (kind == kinds::kIngressBackend) {
+    IngressBackend ingress;
+    ingress.backends = {{server, values::port(8080), IngressTls{true, {"zz-bad.example"}}}};
+    ingress.principals = {"gateway.example"};
+    return {key, {false, {}, {server}}, ingress};
+  }
+  if (kind == kinds::kTelemetry) {
+    Telemetry telemetry;
+    telemetry.format = {AccessLogFormat::Kind::kText, "zz-bad"};
+    return {key, {false, {}, {}}, telemetry};
+  }
+  UpstreamTrafficSetting setting;
+  setting.service = server;
+  setting.limits.paths = {{"/zz-bad", HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
+  return {key, {false, {}, {server}}, setting};
+}
+
 }  // namespace
 
 TEST_SUITE("nack_provenance::NackProvenance") {
+  TEST_CASE("a refused policy of each kind is named and left out alone") {
+    for (const GroupKind& kind : {kinds::kRetry, kinds::kEgress, kinds::kIngressBackend,
+                                  kinds::kUpstreamTrafficSetting, kinds::kTelemetry}) {
+      CAPTURE(kind.kind);
+      Rig rig(3);
+      rig.configure([](MeshConfig& config) { config.proxy.retries = true; });
+      for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "zz-bad");
+      rig.put_routes("s0", "/new");
+      rig.put_routes("s1", "/new");
+      rig.spec.put(refused_policy(kind));
+      rig.settle(6000ms);
+      CHECK(rig.refused_objects() == ObjectKey(kind, values::kNs, "zz").str());
+      CHECK(rig.live("s0", "/new"));
+      CHECK(rig.live("s1", "/new"));
+    }
+  }
+
+  TEST_CASE("after a restart the search begins with the objects that shape the proxy") {
+    Rig rig(60);
+    // A text that no candidate repeats, so that it does not help.
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "/zz-b");
+    rig.put_routes("s7", "/zz-bad");
+    rig.settle();
+    REQUIRE(rig.refused_objects() == "HTTPRouteGroup shop/s7");
+    rig.restart();
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s7");
+    const auto told = rig.controller->log.lines_with("a proxy refused an object");
+    REQUIRE(told.size() == 1);
+    CHECK(std::stoi(told.front().fields.at("candidates")) >= 180);
+    CHECK(std::stoi(told.front().fields.at("trials")) <= 4);  // of three objects, and one guess
+  }
+
+  TEST_CASE("what another replica found is tried first, and is withheld only if it is the cause") {
+    Rig rig(60);
+    rig.others_go_on = true;
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "/zz-b");
+    rig.put_routes("s7", "/zz-bad");
+    rig.settle();
+    REQUIRE(rig.refused_objects() == "HTTPRouteGroup shop/s7");
+    std::string trials = "1", found_by = "osm-1: shop/s7 (RDS): refused rds-inbound.8080";
+    SUBCASE("the cause") {}
+    SUBCASE("an innocent object") {
+      trials = "3", found_by = "";
+      const char* lie =
+          R"([7,{"kind":"HTTPRouteGroup","group":"specs.smi-spec.io","namespace":"shop","name":"s3"}])";
+      REQUIRE(rig.board->publish("refused", lie).ok());
+    }
+    SUBCASE("a text of another version") {
+      trials = "2", found_by = "";
+      REQUIRE(rig.board->publish("refused", "2").ok());
+    }
+    rig.restart();
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s7");
+    const auto told = rig.controller->log.lines_with("a proxy refused an object");
+    REQUIRE(told.size() == 1);
+    CHECK(told.front().fields.at("trials") == trials);
+    CHECK(told.front().fields.at("found_by") == found_by);
+  }
+
   TEST_CASE("the bad one of three changed objects is named and left out alone") {
     XdsVariant variant = XdsVariant::kSotw;
     SUBCASE("state of the world") {}

@@ -23,6 +23,7 @@
 #include "lib/run.hpp"
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/withheld_spec.hpp"
+#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -66,7 +67,7 @@ class WatchedTrials final : public ads::TrialHost {
 struct Controller {
   Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
              osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
-             model::SecretSource& secrets, ProxyRegistry& registry)
+             model::SecretSource& secrets, ProxyRegistry& registry, ReplicaBoard& board)
       : spec(written, executor),
         loop({.spec = spec,
               .providers = {{&provider}},
@@ -91,7 +92,8 @@ struct Controller {
             .providers = {{&provider}},
             .workload_providers = {&provider},
             .trust_domains = [] { return ads_test::kDomain; },
-            .osm_namespace = "osm-system"});
+            .osm_namespace = "osm-system",
+            .board = &board});
   }
   ~Controller() {
     static_cast<void>(server->shutdown(std::chrono::milliseconds(0)).ok());
@@ -234,7 +236,9 @@ struct Rig {
   void restart() {
     for (auto& [name, proxy] : proxies) proxy->disconnect();
     controller.reset();
-    controller = std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry);
+    if (!board || !others_go_on) board = make_local_board("osm-1", executor);
+    controller =
+        std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry, *board);
     executor.run_until_idle();
     for (auto& [name, proxy] : proxies) connect(name);
     settle();
@@ -307,6 +311,8 @@ struct Rig {
   std::map<std::string, ProxyId> uuids;
   std::map<std::string, std::unique_ptr<EnvoyProxy>> proxies;
   ads::StreamId last_stream = 0;
+  std::unique_ptr<ReplicaBoard> board;
+  bool others_go_on = false;  // what was told on the board outlives restarts
   std::unique_ptr<Controller> controller;
 
  private:

@@ -145,6 +145,12 @@ TEST_SUITE("nack_provenance::still_allowed") {
     CHECK(still_allowed(before, after).proxy.permissive);
     CHECK_FALSE(still_allowed(before, after).proxy.egress);
     CHECK_FALSE(still_allowed(after, before).proxy.egress);
+    after.proxy.egress_policy = false;
+    CHECK_FALSE(still_allowed(before, after).proxy.egress_policy);
+    CHECK_FALSE(still_allowed(after, before).proxy.egress_policy);
+    after.proxy.ingress = false;
+    CHECK_FALSE(still_allowed(before, after).proxy.ingress);
+    CHECK_FALSE(still_allowed(after, before).proxy.ingress);
     CHECK(still_allowed(before, after).max_proxies == 7);
     CHECK(still_allowed(before, after).proxy.tls == before.proxy.tls);
     after.proxy.tls.minimum = TlsVersion::kTls13;

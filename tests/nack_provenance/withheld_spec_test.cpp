@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "catalog/mesh_values.hpp"
-#include "nack_provenance/refusal_words.hpp"
 #include "nack_provenance/trial_mesh.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -38,14 +37,20 @@ struct Written {
     spec.put(routes("more", {"sell"}));
     spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
     spec.put(split("canary", "store", {{"stock", 1}}));
+    for (const GroupKind& kind :
+         {kinds::kEgress, kinds::kIngressBackend, kinds::kRetry, kinds::kUpstreamTrafficSetting})
+      for (const char* name : {"one", "two"})
+        spec.put(Policy({kind, kNs, name}, {false, {}, {}}, std::string(name)));
     executor.run_until_idle();
   }
   // The objects that a builder would read now.
   static model::SpecObjects objects(const MeshSpec& from) {
-    return {from.get_mesh_config(),         from.list_namespaces(),
-            from.list_services(),           from.list_traffic_targets(),
-            from.list_traffic_splits(),     from.list_tcp_traffic_specs(),
-            from.list_http_traffic_specs(), from.list_policies()};
+    model::SpecObjects out;
+    out.config = from.get_mesh_config();
+    out.namespaces = from.list_namespaces();
+    out.control_plane_namespace = from.control_plane_namespace();
+    model::for_each_list([&](auto list, auto read) { out.*list = (from.*read)(); });
+    return out;
   }
   void withhold(const GroupKind& kind, const std::string& name, const MeshConfig& good = {}) {
     withheld.withhold(refusal(kind, name), objects(spec), good);
@@ -67,7 +72,11 @@ TEST_SUITE("nack_provenance::WithheldSpec") {
          std::vector<std::pair<GroupKind, std::string>>{{kinds::kService, "store"},
                                                         {kinds::kHttpRouteGroup, "web"},
                                                         {kinds::kTrafficTarget, "buyer"},
-                                                        {kinds::kTrafficSplit, "canary"}}) {
+                                                        {kinds::kTrafficSplit, "canary"},
+                                                        {kinds::kEgress, "one"},
+                                                        {kinds::kIngressBackend, "one"},
+                                                        {kinds::kRetry, "one"},
+                                                        {kinds::kUpstreamTrafficSetting, "one"}}) {
       CAPTURE(kind.kind);
       Written one;
       one.withhold(kind, name);
@@ -201,25 +210,5 @@ TEST_SUITE("nack_provenance::TrialMesh") {
     // Changes that the object alone causes.
     CHECK(without->changes.identities ==
           std::set<ServiceIdentity>{identity("buyer"), identity("store")});
-  }
-}
-
-TEST_SUITE("nack_provenance::move_mentioned_last") {
-  TEST_CASE("the candidate whose text a proxy repeats comes last, the others keep their order") {
-    Written w;
-    smi::HttpRouteGroup odd = routes("odd", {"x"});
-    odd.matches.front().path_regex = "/a{1,200}";
-    w.spec.put(odd);
-    const model::SpecObjects objects = Written::objects(w.spec);
-    std::vector<ObjectKey> candidates = model::new_in({}, objects);
-    const std::vector<ObjectKey> before = candidates;
-    CHECK_FALSE(move_mentioned_last("something else", objects, candidates));
-    CHECK(candidates == before);
-    CHECK(move_mentioned_last("regex '/a{1,200}' is too costly", objects, candidates));
-    CHECK(candidates.back() == ObjectKey{kinds::kHttpRouteGroup, kNs, "odd"});
-    std::vector<ObjectKey> rest = before;
-    std::erase(rest, candidates.back());
-    candidates.pop_back();
-    CHECK(candidates == rest);
   }
 }

@@ -104,6 +104,18 @@ TEST_SUITE("net::HttpServer over TLS") {
     CHECK(s.handled == 3);
   }
 
+  TEST_CASE("without keep-alive each connection ends with its response, whole") {
+    HttpServerOptions one_request;
+    one_request.keep_alive = false;
+    HttpsServer s(one_request);
+    RawClient client(s.server->address());
+    REQUIRE(client.handshake());
+    const std::string answer = client.exchange("GET /only HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(answer.find("\r\nConnection: close\r\n") != std::string::npos);
+    CHECK(answer.ends_with("GET /only "));
+    CHECK(client.end == boost::asio::error::eof);  // the end was told, not only found
+  }
+
   TEST_CASE("a renewed certificate is served to the next connection; those that are open go on") {
     HttpsServer s;
     const auto client = s.client();

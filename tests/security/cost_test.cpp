@@ -57,6 +57,17 @@ std::string target(const std::string& ns, const std::string& name, const std::st
 std::string rule(const std::string& group, const std::string& matches) {
   return R"({"kind":"HTTPRouteGroup","name":")" + group + R"(","matches":[)" + matches + "]}";
 }
+// Opens the hosts within the networks to an account that has a machine.
+std::string egress(int hosts, int networks, const std::string& ports, int place = 0) {
+  const std::string suffix = place ? n(place) : "";
+  return object(
+      "policy.openservicemesh.io/v1alpha1", "Egress", "n0", "big" + suffix,
+      R"("sources":[)" + account("n0", "s1") + R"(],"ports":[)" + ports + R"(],"hosts":[)" +
+          repeated(hosts,
+                   [&](int i) { return "\"h" + n(i) + ".e" + suffix + R"(.example.com")"; }) +
+          R"(],"ipAddresses":[)" +
+          repeated(networks, [](int i) { return "\"10.99." + n(i) + R"(.0/24")"; }) + ']');
+}
 std::string service(const std::string& ns, const std::string& name, const std::string& ip,
                     const std::string& ports, const std::string& app) {
   return object(
@@ -185,6 +196,21 @@ std::vector<Case> accepted() {
                   repeated(1024,
                            [](int i) { return R"({"service":"b)" + n(i) + R"(","weight":1})"; }) +
                   ']')},
+      {"an Egress of most hosts and ports", egress(1024, 0,
+                                                   repeated(4,
+                                                            [](int i) {
+                                                              return R"({"number":)" + n(1000 + i) +
+                                                                     R"(,"protocol":"https"})";
+                                                            }))},
+      {"most Egresses of most hosts of one account",
+       [] {
+         std::string all;
+         for (int i = 0; i < 7; ++i)  // above 16,384 entries they are left out
+           all += egress(1024, 0, R"({"number":80,"protocol":"http"})", i);
+         return all;
+       }()},
+      {"an Egress of most hosts within most networks",
+       egress(64, 64, R"({"number":80,"protocol":"http"})")},
       {"most ports", service("n0", "big", "10.97.0.1",
                              repeated(128,
                                       [](int i) {
@@ -224,6 +250,8 @@ std::vector<Refused> refused() {
       {"costly expressions that add up",
        route_group("big", matches(1000, [](int i) { return "/([a-z]{1,9}/){1,20}x" + n(i); })),
        ErrorCode::kInvalidRegex},
+      {"an Egress whose hosts and networks multiply",
+       egress(65, 65, R"({"number":80,"protocol":"http"})"), ErrorCode::kTooLarge},
       {"too many sources", target("n0", "big", sources(1025), rule("web", R"("get")")),
        ErrorCode::kTooLarge},
       {"rules times matches",

@@ -25,9 +25,9 @@ TEST_SUITE("security.namespaces") {
     RandomMesh mesh(osm::testing::seed());
     int own = 0, foreign = 0;
     AtomsByClass after;
-    for (int round = 0; round < 160; ++round) {
-      if (round % 40 == 0) {
-        mesh.set_mode(round % 80 == 40, round >= 80);
+    for (int round = 0; round < 120; ++round) {
+      if (round % 30 == 0) {
+        mesh.set_mode(round % 60 == 30, round >= 60);
         after = everything(*mesh.snapshot());
       }
       const AtomsByClass before = std::move(after);

@@ -1,5 +1,5 @@
 // Meshes of a few namespaces put together at random, through the real catalog: services, machines,
-// splits, routes and targets that collide and refer to each other often, in both modes.
+// splits, routes, targets and policies that collide and refer to each other often, in both modes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catalog/mesh_builder.hpp"
+#include "catalog/random_policies.hpp"
 #include "lib/run.hpp"
 #include "model/names.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -49,7 +50,8 @@ class RandomMesh {
   // Writes or removes one object, or moves one machine, of namespace `ns`. Result: what.
   std::string change(const std::string& ns) {
     const std::string name = "x" + std::to_string(pick(kNames));
-    switch (pick(10)) {
+    const GroupKind& policy = osm::testing::kRandomPolicies[pick(5)];
+    switch (pick(13)) {
       case 0:
         spec.remove({kinds::kService, ns, name});
         return "no Service " + name;
@@ -72,6 +74,15 @@ class RandomMesh {
       case 7:
         spec.remove({pick(2) ? kinds::kTrafficSplit : kinds::kTrafficTarget, ns, name});
         return "no split or target " + name;
+      case 8:
+      case 9:
+        spec.put(osm::testing::random_policy(
+            policy, ns, name, [this](int below) { return pick(below); },
+            [this] { return any_account(); }, [this] { return any_name(); }));
+        return std::string(policy.kind) + ' ' + name;
+      case 10:
+        spec.remove({policy, ns, name});
+        return "no " + std::string(policy.kind) + ' ' + name;
       default:
         spec.put(any_target(ns, name));
         return "TrafficTarget " + name;
@@ -82,6 +93,7 @@ class RandomMesh {
     MeshConfig config;
     config.proxy.permissive = permissive;
     config.proxy.egress = egress;
+    config.proxy.retries = true;
     spec.set_mesh_config(config);
   }
 

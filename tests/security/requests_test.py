@@ -237,6 +237,14 @@ class Requests(meshcase.MeshCase):
                     r"total_filter_chains_draining$").values()) == 0)
                 self.check(kinds)
 
+    def test_in_permissive_mode_paths_pass_as_they_are(self):
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
+        self.wait_for_status(self.client, 200, HOST.decode(), "/admin")
+        wait_for("the chain before is drained", lambda: sum(self.server.stats(
+            r"total_filter_chains_draining$").values()) == 0)
+        self.check({path: (get(path), path) for path in (
+            b"/api/exchanges/%2F/amq.default", b"/@scope%2fname", b"//a/./b/../c", b"/a%2Fb//c/../%61")})
+
 
 if __name__ == "__main__":
     meshcase.main()

@@ -76,7 +76,11 @@ struct World {
     proxy.ask(XdsType::kSecret, names);
     proxy.ask(XdsType::kEndpoint, assignments);
     proxy.ask(XdsType::kListener);
-    proxy.ask(XdsType::kRoute, {"rds-outbound.80", "rds-inbound.8080", "rds-inbound.8081"});
+    std::vector<std::string> routes{"rds-inbound.8080", "rds-inbound.8081"};
+    for (const std::string& ns : RandomMesh::namespaces())
+      for (const char* name : {"x0", "x1", "x2"})
+        routes.push_back("rds-outbound.80." + service_fqdn({ns, name}));
+    proxy.ask(XdsType::kRoute, routes);
   }
 
   void connect() {

@@ -11,7 +11,7 @@ TEST_SUITE("spec::decode_mesh_config") {
     {enable: true, address: opa.auth.svc, port: 9191, statPrefix: opa, timeout: 1.5s, failureModeAllow: true}
 observability:
   tracing: {enable: true, address: fd00::7, port: 9412, endpoint: /spans}
-featureFlags: {enableEnvoyActiveHealthChecks: true})")));
+featureFlags: {enableEnvoyActiveHealthChecks: true, enableWASMStats: true})")));
     CHECK(config.proxy.external_authorization ==
           ExternalAuthorization{.enabled = true,
                                 .address = "opa.auth.svc",
@@ -21,6 +21,25 @@ featureFlags: {enableEnvoyActiveHealthChecks: true})")));
                                 .failure_mode_allow = true});
     CHECK(config.proxy.tracing == TracingConfig{true, "fd00::7", Port{9412}, "/spans"});
     CHECK(config.proxy.active_health_checks);
+    CHECK(config.proxy.request_metrics);
+  }
+
+  TEST_CASE("spans go by OpenTelemetry where tracing names it, to its own default port") {
+    const auto decode = [](const char* fields) {
+      return decode_mesh_config(
+          object_of(kConfigApi, "MeshConfig",
+                    "observability: {tracing: {enable: true, " + std::string(fields) + "}}"));
+    };
+    const auto config = good(decode("protocol: OpenTelemetry, address: a"));
+    CHECK(config.proxy.tracing.protocol == TracingProtocol::kOpenTelemetry);
+    CHECK(config.proxy.tracing.port == Port{4317});
+    CHECK(good(decode("protocol: OpenTelemetry, port: 1")).proxy.tracing.port == Port{1});
+    CHECK(good(decode("protocol: Zipkin")).proxy.tracing.protocol == TracingProtocol::kZipkin);
+    const auto noted = decode("protocol: OpenTelemetry, endpoint: /spans");
+    REQUIRE(noted.value);
+    REQUIRE(noted.problems.size() == 1);
+    CHECK(noted.problems[0].field == "spec.observability.tracing.endpoint");
+    CHECK(noted.problems[0].code == ErrorCode::kUnusedField);
   }
 
   TEST_CASE("absent and empty settings have the original's defaults") {
@@ -44,23 +63,34 @@ observability: {tracing: {port: 9411}})")));
     CHECK_FALSE(config.proxy.tracing.enabled);
   }
 
+  TEST_CASE("IngressBackends are obeyed unless the flag says no") {
+    const auto ingress = [](const std::string& flags) {
+      return good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", "featureFlags: " + flags)))
+          .proxy.ingress;
+    };
+    CHECK(ingress("{}"));
+    CHECK(ingress("{enableIngressBackendPolicy: true}"));
+    CHECK_FALSE(ingress("{enableIngressBackendPolicy: false}"));
+  }
+
   TEST_CASE("feature flags without effect say what is missing") {
     const auto decoded = decode_mesh_config(
-        object_of(kConfigApi, "MeshConfig",
-                  "featureFlags: {enableWASMStats: true, enableEgressPolicy: true, "
-                  "enableIngressBackendPolicy: true, enableMulticlusterMode: true}"));
+        object_of(kConfigApi, "MeshConfig", "featureFlags: {enableMulticlusterMode: true}"));
     REQUIRE(decoded.value);
-    REQUIRE(decoded.problems.size() == 4);
-    const std::pair<const char*, const char*> wanted[] = {
-        {"enableWASMStats", "no WebAssembly"},
-        {"enableEgressPolicy", "no sidecar follows an Egress"},
-        {"enableIngressBackendPolicy", "no sidecar follows an IngressBackend"},
-        {"enableMulticlusterMode", "nothing to switch"}};
-    for (std::size_t i = 0; i < 4; ++i) {
-      CHECK(decoded.problems[i].field == std::string("spec.featureFlags.") + wanted[i].first);
-      CHECK(decoded.problems[i].cause.find(wanted[i].second) != std::string::npos);
-      CHECK(decoded.problems[i].code == ErrorCode::kUnusedField);
-    }
+    REQUIRE(decoded.problems.size() == 1);
+    CHECK(decoded.problems[0].field == "spec.featureFlags.enableMulticlusterMode");
+    CHECK(decoded.problems[0].cause.find("nothing to switch") != std::string::npos);
+    CHECK(decoded.problems[0].code == ErrorCode::kUnusedField);
+  }
+
+  TEST_CASE("Egresses are obeyed unless the feature flag says no") {
+    const auto obeyed = [](const std::string& spec) {
+      return good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", spec)))
+          .proxy.egress_policy;
+    };
+    CHECK(obeyed("featureFlags: {}"));
+    CHECK(obeyed("featureFlags: {enableEgressPolicy: true}"));
+    CHECK_FALSE(obeyed("featureFlags: {enableEgressPolicy: false}"));
   }
 
   TEST_CASE("ambiguous values are refused with the field") {
@@ -97,6 +127,7 @@ observability: {tracing: {port: 9411}})")));
             {traced("port: 0"), kField, tracing + ".port", 7, "from 1 to 65535"},
             {traced("endpoint: api/v2/spans"), kField, tracing + ".endpoint", 7, "a path"},
             {traced("endpoint: '/a b'"), kField, tracing + ".endpoint", 7, "a path"},
+            {traced("protocol: Jaeger"), kField, tracing + ".protocol", 7, "Zipkin, OpenTelemetry"},
             {traced("sampling: 1"), kField, tracing + ".sampling", 7, "no such field"},
             {"featureFlags: {enableEnvoyActiveHealthChecks: 1}", kField,
              "spec.featureFlags.enableEnvoyActiveHealthChecks", 7, "true or false"},

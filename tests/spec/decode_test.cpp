@@ -67,6 +67,12 @@ ports:
             {"ports: []", kField, "spec.clusterIP", 6, "nothing here allocates addresses"},
             {"clusterIP: ''", kField, "spec.clusterIP", 7, "set an IPv4 address"},
             {"clusterIP: fd00::1", kField, "spec.clusterIP", 7, "IPv6"},
+            {"clusterIP: 0.0.0.0", kField, "spec.clusterIP", 7, "set an IPv4 address"},
+            {"clusterIP: 127.0.0.1", kField, "spec.clusterIP", 7, "that one host has"},
+            {"clusterIP: 224.0.0.1", kField, "spec.clusterIP", 7, "that one host has"},
+            {"clusterIP: 255.255.255.255", kField, "spec.clusterIP", 7, "that one host has"},
+            {"clusterIP: fd00::7\nclusterIPs: ['fd00::7', 0.0.0.0]", kField, "spec.clusterIP", 7,
+             "that one host has"},
             {"clusterIP: \"10.96.0.7\\0\"", kField, "spec.clusterIP", 7, ""},
             {"clusterIP: 7", kField, "spec.clusterIP", 7, "must be a string"},
             {"type: ExternalName\nexternalName: a.b", kField, "spec.type", 7, "ExternalName"},
@@ -119,7 +125,7 @@ ports:
 ports:
 - {name: dns, port: 53, protocol: UDP}
 - {name: dns-tcp, port: 53, appProtocol: tcp}
-- {name: odd, port: 90, appProtocol: kubernetes.io/h2c})"));
+- {name: odd, port: 90, appProtocol: kubernetes.io/odd})"));
     REQUIRE(decoded.value);
     REQUIRE(decoded.value->ports.size() == 1);
     CHECK(decoded.value->ports[0].name == "dns-tcp");

@@ -25,6 +25,14 @@ std::string http_limit(const std::string& more) {
   return kHost + "rateLimit: {local: {http: {requests: 1, unit: second" + more + "}}}";
 }
 
+// The same header several times.
+std::string headers(int count, const std::string& name, const std::string& value) {
+  std::string list;
+  for (int i = 0; i < count; ++i)
+    list += (i == 0 ? "{name: " : ", {name: ") + name + ", value: " + value + '}';
+  return ", responseHeadersToAdd: [" + list + ']';
+}
+
 }  // namespace
 
 TEST_SUITE("spec.upstream_traffic_setting") {
@@ -53,7 +61,8 @@ httpRoutes:
     CHECK(read.limits.tcp == LocalRateLimit{1, 3600s, 0});
     CHECK(read.limits.http == HttpLocalRateLimit{{1, 60s, 9}, 503, {{"x-limited", ""}}});
     CHECK(read.limits.paths ==
-          std::vector<HttpRouteRateLimit>{{"/books/.*", {{4294967295, 1s, 0}, 429, {}}}});
+          std::vector<HttpRouteRateLimit>{
+              {"/books/.*", HttpLocalRateLimit{{4294967295, 1s, 0}, 429, {}}}});
     CHECK_FALSE(setting.value->reach.everything);
     CHECK(setting.value->reach.services == std::set{ServiceName{"shop", "api"}});
   }
@@ -68,17 +77,49 @@ httpRoutes:
     }
   }
 
-  TEST_CASE("a global limit is said to have no effect, and the rest is read") {
-    const DecodedPolicy setting = decoded(kHost + R"(rateLimit:
-  global: {http: {domain: a}}
-  local: {tcp: {connections: 3, unit: minute}}
-httpRoutes: [{path: /, rateLimit: {global: {}}}])");
+  TEST_CASE("idle times and outlier detection are read, with Envoy's defaults") {
+    const auto limits_of = [](const std::string& settings) {
+      const DecodedPolicy setting = decoded(kHost + "connectionSettings: " + settings);
+      CHECK(setting.problems.empty());
+      REQUIRE(setting.value);
+      return setting.value->get<UpstreamTrafficSetting>()->limits;
+    };
+    const auto none = limits_of("{}");
+    CHECK_FALSE(none.connections.outliers);
+    CHECK(none.idle == IdleTimeouts());
+    CHECK(limits_of("{outlierDetection: {}}").connections.outliers ==
+          OutlierDetection{5, 10s, 30s, 10});
+    const auto all = limits_of(R"({tcp: {idleTimeout: 720h}, http: {streamIdleTimeout: 0s},
+      outlierDetection: {consecutive5xx: 1, interval: 1ms, baseEjectionTime: 1h,
+        maxEjectionPercent: 0}})");
+    CHECK(all.connections.outliers == OutlierDetection{1, 1ms, 1h, 0});
+    CHECK(all.idle == IdleTimeouts{720h, 0ms});
+    CHECK(limits_of("{tcp: {idleTimeout: 1ms}, http: {streamIdleTimeout: 0h0m}}").idle ==
+          IdleTimeouts{1ms, 0ms});
+  }
+
+  TEST_CASE("as many and as long headers as Envoy accepts are read") {
+    const std::string name(1024, 'n'), value(1024, 'v');
+    const DecodedPolicy setting = decoded(http_limit(headers(10, name, value)));
+    CHECK(setting.problems.empty());
     REQUIRE(setting.value);
-    CHECK(setting.value->get<UpstreamTrafficSetting>()->limits.tcp == LocalRateLimit{3, 60s, 0});
-    REQUIRE(setting.problems.size() == 2);
-    CHECK(setting.problems[0].field == "spec.rateLimit.global");
-    CHECK(setting.problems[1].field == "spec.httpRoutes[0].rateLimit.global");
-    for (const Problem& problem : setting.problems) CHECK(problem.code == ErrorCode::kUnusedField);
+    const auto& read = setting.value->get<UpstreamTrafficSetting>()->limits.http;
+    REQUIRE(read);
+    REQUIRE(read->headers.size() == 10);
+    CHECK(read->headers.back() == std::pair(name, value));
+  }
+
+  TEST_CASE("another host is no Service: an Egress may name the object") {
+    for (const char* host : {"api.shop.svc.cluster", "api.shop.example", "api.store",
+                             "api.store.svc.cluster.local", "example.com"}) {
+      CAPTURE(host);
+      const DecodedPolicy setting = decoded(std::string("host: ") + host);
+      CHECK(setting.problems.empty());
+      REQUIRE(setting.value);
+      CHECK(setting.value->get<UpstreamTrafficSetting>()->service == ServiceName());
+      CHECK_FALSE(setting.value->reach.everything);
+      CHECK(setting.value->reach.services.empty());
+    }
   }
 
   TEST_CASE("faults of an UpstreamTrafficSetting are refused with their fields") {
@@ -89,9 +130,7 @@ httpRoutes: [{path: /, rateLimit: {global: {}}}])");
             {"connectionSettings: {}", "spec.host", "required"},
             {"host: api", "spec.host", "with its namespace"},
             {"host: Api.shop", "spec.host", "with its namespace"},
-            {"host: api.shop.svc.cluster", "spec.host", "with its namespace"},
-            {"host: api.shop.example", "spec.host", "with its namespace"},
-            {"host: api.store", "spec.host", "own namespace, shop", ErrorCode::kCrossNamespace},
+            {"host: 'https://example.com'", "spec.host", "or a host of an Egress"},
             {kHost + "hosts: []", "spec.hosts", "no such field"},
             {kHost + "connectionSettings: {tcp: {maxConnections: -1}}",
              "spec.connectionSettings.tcp.maxConnections", "from 0 to"},
@@ -99,6 +138,22 @@ httpRoutes: [{path: /, rateLimit: {global: {}}}])");
              "spec.connectionSettings.tcp.connectTimeout", "must be a string"},
             {kHost + "connectionSettings: {tcp: {connectTimeout: 0s}}",
              "spec.connectionSettings.tcp.connectTimeout", "from 1ms to 1h"},
+            {kHost + "connectionSettings: {tcp: {idleTimeout: 721h}}",
+             "spec.connectionSettings.tcp.idleTimeout", "0s for none"},
+            {kHost + "connectionSettings: {http: {streamIdleTimeout: -1s}}",
+             "spec.connectionSettings.http.streamIdleTimeout", "0s for none"},
+            {kHost + "connectionSettings: {tcp: {idleTimeout: 500us}}",
+             "spec.connectionSettings.tcp.idleTimeout", "from 1ms to 720h"},
+            {kHost + "connectionSettings: {http: {streamIdleTimeout: 0.9ms}}",
+             "spec.connectionSettings.http.streamIdleTimeout", "from 1ms to 720h"},
+            {kHost + "connectionSettings: {outlierDetection: {consecutive5xx: 0}}",
+             "spec.connectionSettings.outlierDetection.consecutive5xx", "from 1 to"},
+            {kHost + "connectionSettings: {outlierDetection: {interval: 0s}}",
+             "spec.connectionSettings.outlierDetection.interval", "from 1ms to 1h"},
+            {kHost + "connectionSettings: {outlierDetection: {baseEjectionTime: 2h}}",
+             "spec.connectionSettings.outlierDetection.baseEjectionTime", "from 1ms to 1h"},
+            {kHost + "connectionSettings: {outlierDetection: {maxEjectionPercent: 101}}",
+             "spec.connectionSettings.outlierDetection.maxEjectionPercent", "from 0 to 100"},
             {kHost + "connectionSettings: {http: {maxRequests: -1}}",
              "spec.connectionSettings.http.maxRequests", "from 0 to"},
             {kHost + "connectionSettings: {http: {maxRequestsPerConnection: -1}}",
@@ -133,6 +188,22 @@ httpRoutes: [{path: /, rateLimit: {global: {}}}])");
              http + "responseHeadersToAdd[0].value", "required"},
             {http_limit(", responseHeadersToAdd: [{name: a, value: \"b\\r\\nc: d\"}]"),
              http + "responseHeadersToAdd[0].value", "one line"},
+            {http_limit(", responseHeadersToAdd: [{name: Host, value: a}]"),
+             http + "responseHeadersToAdd[0].name", "must not be host"},
+            {http_limit(", responseHeadersToAdd: [{name: ':path', value: a}]"),
+             http + "responseHeadersToAdd[0].name", "not an HTTP header name"},
+            {http_limit(", responseHeadersToAdd: [{name: a, value: '%NOPE%'}]"),
+             http + "responseHeadersToAdd[0].value", "must not have a '%'"},
+            {http_limit(headers(1, std::string(1025, 'n'), "a")),
+             http + "responseHeadersToAdd[0].name", "at most 1024 bytes", ErrorCode::kTooLarge},
+            {http_limit(headers(1, "a", std::string(1025, 'v'))),
+             http + "responseHeadersToAdd[0].value", "at most 1024 bytes", ErrorCode::kTooLarge},
+            {http_limit(headers(11, "a", "b")), http + "responseHeadersToAdd",
+             "has 11 headers, at most 10", ErrorCode::kTooLarge},
+            {kHost + "httpRoutes: [{path: /, rateLimit: {local: {requests: 1, unit: hour" +
+                 headers(11, "a", "b") + "}}}]",
+             "spec.httpRoutes[0].rateLimit.local.responseHeadersToAdd", "at most 10",
+             ErrorCode::kTooLarge},
             {kHost + "httpRoutes: [{rateLimit: {}}]", "spec.httpRoutes[0].path", "required"},
             {kHost + "httpRoutes: [{path: ''}]", "spec.httpRoutes[0].path", "must not be empty"},
             {kHost + "httpRoutes: [{path: '('}]", "spec.httpRoutes[0].path", "not an RE2 regex",
@@ -151,6 +222,8 @@ httpRoutes: [{path: /, rateLimit: {global: {}}}])");
             {kHost + "connectionSettings: {x: 1}", "spec.connectionSettings.x", x},
             {kHost + "connectionSettings: {tcp: {x: 1}}", "spec.connectionSettings.tcp.x", x},
             {kHost + "connectionSettings: {http: {x: 1}}", "spec.connectionSettings.http.x", x},
+            {kHost + "connectionSettings: {outlierDetection: {x: 1}}",
+             "spec.connectionSettings.outlierDetection.x", x},
             {kHost + "rateLimit: {local: {x: 1}}", "spec.rateLimit.local.x", x},
             {kHost + "rateLimit: {local: {tcp: {connections: 1, unit: hour, x: 1}}}",
              "spec.rateLimit.local.tcp.x", x},

@@ -316,36 +316,6 @@ TEST_SUITE("spec::MeshSpec") {
     CHECK(spec->list_root_certificates().size() == 1);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "a policy that nothing obeys yet is no silence, and nobody is told") {
-    const auto setting = [](const std::string& name) {
-      return "apiVersion: policy.openservicemesh.io/v1alpha1\nkind: IngressBackend\n"
-             "metadata: {name: " +
-             name +
-             ", namespace: shop}\nspec: {backends: [{name: books, port: {number: 80, protocol: "
-             "http}}], sources: "
-             "[{kind: IPRange, name: 10.0.0.0/8}]}\n";
-    };
-    start();
-    put(setting("first"));
-    CHECK(take() == std::vector<Keys>{{}});  // only what is wrong is different
-    CHECK(problems() ==
-          std::vector<std::string>{"mesh/a.yaml:1: IngressBackend shop/first: "
-                                   "IngressBackend is checked and stored, but nothing here obeys "
-                                   "it yet [unused-field]"});
-    put(setting("second"));
-    REQUIRE(problems().size() == 3);
-    const auto all = problems();
-    CHECK(std::count_if(all.begin(), all.end(), [](const std::string& one) {
-            return one.find(
-                       "IngressBackend shop/second: spec.backends[0]: backend books port 80 is "
-                       "already in IngressBackend shop/first; merge the two "
-                       "[duplicate-object]") != std::string::npos;
-          }) == 1);
-    store.remove({kinds::kIngressBackend, "shop", "second"});
-    store.remove({kinds::kIngressBackend, "shop", "first"});
-    CHECK(problems().empty());
-  }
-
   TEST_CASE_FIXTURE(Fixture, "syncs when the store does, and says so with an empty list") {
     store.set_synced(false);
     put(service_yaml("books", "10.0.0.1"));

@@ -203,17 +203,17 @@ class Rig {
                       "\"address\":\"127.0.0.1\",\"port_value\":" +
                           std::to_string(application_.port()) + "}}}}]}]"}});
     REQUIRE(server_->accepted_everything());
+    const std::string dialled = std::to_string(number(service_port_)) + "}";
     for (const ServiceIdentity& client : clients) {
       // Every client's proxy listens on a loopback address of its own, as if dialled there.
       const std::string address = "127.0.0." + std::to_string(2 + clients_.size());
       clients_[client].address = address;
       clients_[client].envoy = std::make_unique<RealEnvoy>(
           mesh_, translate::ProxyClass{client, {}}, issue(client), roots(),
-          Replacements{
-              {"\"address\":\"0.0.0.0\",\"port_value\":15001",
-               "\"address\":\"" + address +
-                   "\",\"port_value\":" + std::to_string(number(service_port_))},
-              {"\"address_prefix\":\"127.0.0.1\"", "\"address_prefix\":\"" + address + "\""}});
+          Replacements{{"\"port_value\":15001", "\"port_value\":0"},
+                       {"\"bind_to_port\":false", "\"bind_to_port\":true"},
+                       {"\"address\":\"127.0.0.1\",\"port_value\":" + dialled,
+                        "\"address\":\"" + address + "\",\"port_value\":" + dialled}});
       REQUIRE(clients_[client].envoy->accepted_everything());
     }
   }

@@ -1,6 +1,7 @@
 #include "envoy/config/cluster/v3/cluster.pb.h"
 
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"
+#include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
 #include "translate/snapshots.hpp"
 
 using namespace osm;
@@ -9,6 +10,7 @@ using envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 using envoy::extensions::transport_sockets::tls::v3::SubjectAltNameMatcher;
 using envoy::extensions::transport_sockets::tls::v3::TlsParameters;
 using envoy::extensions::transport_sockets::tls::v3::UpstreamTlsContext;
+using envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 
 namespace {
 
@@ -152,6 +154,24 @@ TEST_SUITE("translate::cluster") {
       REQUIRE(parameters.ecdh_curves_size() == 2);
       CHECK(parameters.ecdh_curves(1) == "P-256");
     }
+  }
+
+  TEST_CASE("a server that speaks HTTP/2 only is sent nothing else by its sidecar") {
+    const auto options = [](const Cluster& cluster) {
+      return unpack<HttpProtocolOptions>(
+          cluster.typed_extension_protocol_options().begin()->second);
+    };
+    const std::string local = "server/server|14001|local";
+    const auto mesh = worked_example(Protocol::kH2c);
+    const auto h2c = options(mesh.cluster(server_class(Protocol::kH2c), local));
+    CHECK(h2c.explicit_http_config().has_http2_protocol_options());
+    CHECK(options(mesh.cluster(client_class(), "server/server|14001"))
+              .has_use_downstream_protocol_config());
+    CHECK(options(worked_example().cluster(server_class(), local))
+              .has_use_downstream_protocol_config());
+    translate::ProxyClass both = server_class();  // two Service ports on one target port
+    both.own_ports.push_back(port(kServerService, 81, 14001, Protocol::kH2c));
+    CHECK(options(mesh.cluster(both, local)).has_explicit_http_config());
   }
 
   TEST_CASE("a cluster names its endpoints and its two secrets") {

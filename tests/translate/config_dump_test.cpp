@@ -29,11 +29,11 @@ TEST_SUITE("translate::config_dump") {
     const auto name = std::string("server/server|14001");
     const auto cluster = mesh.encoded(client_class(), XdsType::kCluster, name)->any;
     const auto listener =
-        mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any;
+        mesh.encoded(client_class(), XdsType::kListener, "outbound_10.96.10.7_80")->any;
     const auto text = translate::config_dump_json(
         {dumped(XdsType::kCluster, name, cluster, true),
-         dumped(XdsType::kListener, "outbound-listener", listener, true),
-         dumped(XdsType::kListener, "outbound-listener", listener, false, "no \"good\"\n")});
+         dumped(XdsType::kListener, "outbound_10.96.10.7_80", listener, true),
+         dumped(XdsType::kListener, "outbound_10.96.10.7_80", listener, false, "no \"good\"\n")});
     CHECK(text.starts_with(
         R"({"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.ClustersConfigDump")"));
     CHECK(contains(text, R"("dynamic_active_clusters":[{"version_info":"v1","cluster":{"@type")"));

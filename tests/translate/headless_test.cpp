@@ -32,17 +32,23 @@ Mesh headless_mesh(Protocol protocol = Protocol::kHttp) {
   return mesh;
 }
 
-// "<chain>: <port> of <addresses>" for each outbound chain.
+// The listeners of dialled addresses.
+std::vector<Listener> dialled(const Mesh& mesh) {
+  std::vector<Listener> out;
+  for (const std::string& name : mesh.names(client_class(), XdsType::kListener))
+    if (name.starts_with("outbound_")) out.push_back(mesh.listener(client_class(), name));
+  return out;
+}
+
+// "<address>_<port>: <chain>" of each.
 std::vector<std::string> chains(const Mesh& mesh) {
   std::vector<std::string> out;
-  const auto listener = mesh.listener(client_class(), "outbound-listener");
-  for (const auto& chain : listener.filter_chains()) {
-    std::string text = chain.name() + ": " +
-                       std::to_string(chain.filter_chain_match().destination_port().value()) +
-                       " of";
-    for (const auto& range : chain.filter_chain_match().prefix_ranges())
-      text += ' ' + range.address_prefix();
-    out.push_back(text);
+  for (const Listener& listener : dialled(mesh)) {
+    const auto& at = listener.address().socket_address();
+    CHECK(listener.name() == "outbound_" + at.address() + '_' + std::to_string(at.port_value()));
+    REQUIRE(listener.filter_chains_size() == 1);
+    out.push_back(at.address() + '_' + std::to_string(at.port_value()) + ": " +
+                  listener.filter_chains(0).name());
   }
   return out;
 }
@@ -60,28 +66,38 @@ std::string routes_of(const envoy::config::listener::v3::FilterChain& chain) {
 TEST_SUITE("translate a headless service") {
   TEST_CASE("its pods are dialled at the service's port and at the one they listen on") {
     CHECK(chains(headless_mesh()) ==
-          std::vector<std::string>{"outbound_server/server_14001_http: 14001 of 10.1.0.10 10.1.0.9",
-                                   "outbound_server/server_80_http: 80 of 10.1.0.10 10.1.0.9"});
+          std::vector<std::string>{"10.1.0.10_14001: outbound_server/server_14001_http",
+                                   "10.1.0.10_80: outbound_server/server_80_http",
+                                   "10.1.0.9_14001: outbound_server/server_14001_http",
+                                   "10.1.0.9_80: outbound_server/server_80_http"});
   }
 
-  TEST_CASE("a TCP pod has a chain of its own, so that others keep theirs when it comes or goes") {
+  TEST_CASE("a pod has listeners of its own, so that others keep theirs when it comes or goes") {
+    for (const Protocol protocol : {Protocol::kHttp, Protocol::kTcp}) {
+      auto mesh = headless_mesh(protocol);
+      const auto other = mesh.encoded(client_class(), XdsType::kListener, "outbound_10.1.0.9_80");
+      REQUIRE(other);
+      auto entry = headless_entry(protocol);
+      entry.addresses = {"10.1.0.9"};
+      mesh.put(entry);
+      CHECK(dialled(mesh).size() == 2);
+      CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound_10.1.0.9_80")->any ==
+            other->any);
+    }
+  }
+
+  TEST_CASE("connections of a TCP pod go to the dialled pod") {
     auto mesh = headless_mesh(Protocol::kTcp);
     auto entry = headless_entry(Protocol::kTcp);
     entry.ports = {port(kServerService, 3306, 3306, Protocol::kTcp)};
     mesh.put(entry);
     CHECK(chains(mesh) ==
-          std::vector<std::string>{"outbound_server/server_3306_tcp_10.1.0.10: 3306 of 10.1.0.10",
-                                   "outbound_server/server_3306_tcp_10.1.0.9: 3306 of 10.1.0.9"});
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
-    const auto proxy = unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config());
+          std::vector<std::string>{"10.1.0.10_3306: outbound_server/server_3306_tcp",
+                                   "10.1.0.9_3306: outbound_server/server_3306_tcp"});
+    const auto proxy =
+        unpack<TcpProxy>(dialled(mesh)[0].filter_chains(0).filters(0).typed_config());
     CHECK(proxy.cluster() == "server/server|3306|original-dst");
     CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/server_3306_tcp");
-    entry.addresses = {"10.1.0.9"};
-    mesh.put(entry);
-    const auto after = mesh.listener(client_class(), "outbound-listener");
-    REQUIRE(after.filter_chains_size() == 1);
-    CHECK(after.filter_chains(0).SerializeAsString() ==
-          listener.filter_chains(1).SerializeAsString());
   }
 
   TEST_CASE("ports of Services come before the pods' own ports") {
@@ -94,11 +110,15 @@ TEST_SUITE("translate a headless service") {
     other.ports = {port(other.name, 81, 9090)};
     mesh.put(other);
     mesh.put(kClient, {upstream(other.name, {kServer}), upstream(kServerService, {kServer})});
-    const auto pods = std::string(" of 10.1.0.10 10.1.0.9");
-    CHECK(chains(mesh) == std::vector<std::string>{"outbound_server/aaa_81_http: 81" + pods,
-                                                   "outbound_server/aaa_9090_http: 9090" + pods,
-                                                   "outbound_server/server_8080_http: 8080" + pods,
-                                                   "outbound_server/server_80_http: 80" + pods});
+    CHECK(chains(mesh) ==
+          std::vector<std::string>{"10.1.0.10_80: outbound_server/server_80_http",
+                                   "10.1.0.10_8080: outbound_server/server_8080_http",
+                                   "10.1.0.10_81: outbound_server/aaa_81_http",
+                                   "10.1.0.10_9090: outbound_server/aaa_9090_http",
+                                   "10.1.0.9_80: outbound_server/server_80_http",
+                                   "10.1.0.9_8080: outbound_server/server_8080_http",
+                                   "10.1.0.9_81: outbound_server/aaa_81_http",
+                                   "10.1.0.9_9090: outbound_server/aaa_9090_http"});
   }
 
   TEST_CASE("its cluster goes to the dialled address at the target port, as that service alone") {
@@ -137,7 +157,7 @@ TEST_SUITE("translate a headless service") {
     mesh.put(entry);
     CHECK(mesh.names(client_class(), XdsType::kCluster) ==
           std::vector<std::string>{"server/server|0"});
-    CHECK(chains(mesh).size() == 1);
+    CHECK(chains(mesh).size() == 2);
     CHECK(mesh.routes(client_class(), "rds-outbound.80." + kFqdn)
               .virtual_hosts(0)
               .routes(0)
@@ -153,10 +173,12 @@ TEST_SUITE("translate a headless service") {
     entry.other_targets = {{"http", {{"10.1.0.10", Port{14002}}, {"10.1.0.99", Port{14003}}}}};
     mesh.put(entry);
     CHECK(chains(mesh) ==
-          std::vector<std::string>{"outbound_server/server_14001_http: 14001 of 10.1.0.11 10.1.0.9",
-                                   "outbound_server/server_14002_http_80-14002: 14002 of 10.1.0.10",
-                                   "outbound_server/server_80_http: 80 of 10.1.0.11 10.1.0.9",
-                                   "outbound_server/server_80_http_80-14002: 80 of 10.1.0.10"});
+          std::vector<std::string>{"10.1.0.10_14002: outbound_server/server_14002_http",
+                                   "10.1.0.10_80: outbound_server/server_80_http",
+                                   "10.1.0.11_14001: outbound_server/server_14001_http",
+                                   "10.1.0.11_80: outbound_server/server_80_http",
+                                   "10.1.0.9_14001: outbound_server/server_14001_http",
+                                   "10.1.0.9_80: outbound_server/server_80_http"});
     const std::string there = "server/server|14002|original-dst";
     CHECK(mesh.names(client_class(), XdsType::kCluster) ==
           std::vector<std::string>{"server/server|14001", kPods, there});
@@ -168,10 +190,11 @@ TEST_SUITE("translate a headless service") {
     };
     CHECK(override_of(kPods) == 14001);
     CHECK(override_of(there) == 14002);
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
     const std::string routes = "rds-outbound.80." + kFqdn;
-    for (const auto& chain : listener.filter_chains())
-      CHECK(routes_of(chain) == (chain.name().ends_with("80-14002") ? routes + ".14002" : routes));
+    for (const Listener& listener : dialled(mesh))
+      CHECK(routes_of(listener.filter_chains(0)) ==
+            (listener.address().socket_address().address() == "10.1.0.10" ? routes + ".14002"
+                                                                          : routes));
     const auto cluster_of = [&](const std::string& name) {
       return mesh.routes(client_class(), name).virtual_hosts(0).routes(0).route().cluster();
     };
@@ -186,16 +209,16 @@ TEST_SUITE("translate a headless service") {
     entry.other_targets = {{"db", {{"10.1.0.10", Port{3307}}}}};
     mesh.put(entry);
     CHECK(chains(mesh) ==
-          std::vector<std::string>{"outbound_server/server_3306_tcp_10.1.0.10: 3306 of 10.1.0.10",
-                                   "outbound_server/server_3306_tcp_10.1.0.9: 3306 of 10.1.0.9",
-                                   "outbound_server/server_3307_tcp_10.1.0.10: 3307 of 10.1.0.10"});
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
-    const auto cluster_of = [&](int chain) {
-      return unpack<TcpProxy>(listener.filter_chains(chain).filters(0).typed_config()).cluster();
-    };
-    CHECK(cluster_of(0) == "server/server|3307|original-dst");
-    CHECK(cluster_of(1) == "server/server|3306|original-dst");
-    CHECK(cluster_of(2) == "server/server|3307|original-dst");
+          std::vector<std::string>{"10.1.0.10_3306: outbound_server/server_3306_tcp",
+                                   "10.1.0.10_3307: outbound_server/server_3307_tcp",
+                                   "10.1.0.9_3306: outbound_server/server_3306_tcp"});
+    std::vector<std::string> clusters;
+    for (const Listener& listener : dialled(mesh))
+      clusters.push_back(
+          unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config()).cluster());
+    CHECK(clusters == std::vector<std::string>{"server/server|3307|original-dst",
+                                               "server/server|3307|original-dst",
+                                               "server/server|3306|original-dst"});
     CHECK_FALSE(mesh.cluster(client_class(), "server/server|3306|original-dst")
                     .has_original_dst_lb_config());
   }
@@ -208,47 +231,25 @@ TEST_SUITE("translate a headless service") {
                    port(kServerService, 81, 1001, Protocol::kHttp, "b")};
     entry.other_targets = {{"a", {{"10.1.0.2", Port{2000}}}}, {"b", {{"10.1.0.3", Port{2000}}}}};
     mesh.put(entry);
-    std::set<std::string> names, matches;
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
-    for (const auto& chain : listener.filter_chains()) {
-      CHECK(names.insert(chain.name()).second);
-      for (const auto& range : chain.filter_chain_match().prefix_ranges())
-        CHECK(matches
-                  .insert(range.address_prefix() + ':' +
-                          std::to_string(chain.filter_chain_match().destination_port().value()))
-                  .second);
-      CHECK(mesh.encoded(client_class(), XdsType::kRoute, routes_of(chain)));
+    std::set<std::string> names;
+    for (const Listener& listener : dialled(mesh)) {
+      CHECK(names.insert(listener.name()).second);
+      CHECK(mesh.encoded(client_class(), XdsType::kRoute, routes_of(listener.filter_chains(0))));
     }
-    CHECK(matches.contains("10.1.0.2:2000"));
-    CHECK(matches.contains("10.1.0.3:2000"));
+    CHECK(names.contains("outbound_10.1.0.2_2000"));
+    CHECK(names.contains("outbound_10.1.0.3_2000"));
     CHECK(mesh.names(client_class(), XdsType::kCluster).size() == 5);
   }
 
   TEST_CASE("the dialled pod answers for any host name") {
     const auto mesh = headless_mesh();
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
-    for (const auto& chain : listener.filter_chains())
-      CHECK(routes_of(chain) == "rds-outbound.80." + kFqdn);
+    for (const Listener& listener : dialled(mesh))
+      CHECK(routes_of(listener.filter_chains(0)) == "rds-outbound.80." + kFqdn);
     const auto routes = mesh.routes(client_class(), "rds-outbound.80." + kFqdn);
     REQUIRE(routes.virtual_hosts_size() == 1);
     REQUIRE(routes.virtual_hosts(0).domains_size() == 1);
     CHECK(routes.virtual_hosts(0).domains(0) == "*");
     CHECK(routes.virtual_hosts(0).routes(0).route().cluster() == kPods);
-  }
-
-  TEST_CASE("its routes are its own: another service on the port neither sees nor loses a name") {
-    auto mesh = headless_mesh();
-    auto other = server_entry();
-    other.name = {"server", "server-0.server"};  // what the first pod of a StatefulSet is called
-    other.cluster_ip = "10.96.0.1";
-    other.ports = {port(other.name, 80, 14001)};
-    mesh.put(other);
-    mesh.put(kClient, {upstream(kServerService, {kServer}), upstream(other.name, {kServer})});
-    const auto shared = mesh.routes(client_class(), "rds-outbound.80");
-    REQUIRE(shared.virtual_hosts_size() == 1);
-    CHECK(shared.virtual_hosts(0).name() ==
-          "outbound_virtual-host|server-0.server.server.svc.cluster.local");
-    CHECK(mesh.routes(client_class(), "rds-outbound.80." + kFqdn).virtual_hosts_size() == 1);
   }
 
   TEST_CASE("as apex of a split its own names mean the split, any other the pod") {
@@ -267,10 +268,11 @@ TEST_SUITE("translate a headless service") {
   TEST_CASE("as apex of a split its TCP connections reach the pod that is dialled") {
     auto mesh = headless_mesh(Protocol::kTcp);
     auto entry = headless_entry(Protocol::kTcp);
-    const auto before = mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any;
+    const auto before =
+        mesh.encoded(client_class(), XdsType::kListener, "outbound_10.1.0.9_80")->any;
     entry.split = std::vector<WeightedCluster>{{kServerService, 0}};
     mesh.put(entry);
-    CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any == before);
+    CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound_10.1.0.9_80")->any == before);
   }
 
   TEST_CASE("at the pod any host is held to the very rules that a cluster IP's names are") {

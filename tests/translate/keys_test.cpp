@@ -25,7 +25,7 @@ const std::vector<ServiceName> kServices{{"a", "s"}, {"a", "t"}, {"b", "s"}, {"b
 const std::vector<std::string> kAddresses{"10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"};
 const std::vector<std::uint16_t> kPorts{80, 81, 8080, 0};
 const std::vector<Protocol> kProtocols{Protocol::kHttp, Protocol::kGrpc, Protocol::kTcp,
-                                       Protocol::kTcpServerFirst};
+                                       Protocol::kTcpServerFirst, Protocol::kH2c};
 
 template <class T>
 std::vector<T> some(Random& random, const std::vector<T>& all) {
@@ -95,6 +95,29 @@ void put_random_policy(Random& random, Mesh& mesh, const ServiceIdentity& identi
   mesh.put(identity, std::move(upstreams), std::move(inbound));
 }
 
+void put_random_egress(Random& random, Mesh& mesh, const ServiceIdentity& identity) {
+  static const std::vector<std::string> kHosts{"a.b", "*.b", "c.b"};
+  static const std::vector<Ipv4Network> kNetworks{{0x0A000000, 8}, {0x0A010000, 16}};
+  static const std::vector<EgressProtocol> kOutside{EgressProtocol::kHttp, EgressProtocol::kHttps,
+                                                    EgressProtocol::kTcp};
+  model::ClientPolicy client{identity, {}, {}};
+  for (int i = random() % 3; i > 0; --i) {
+    model::EgressGrant& grant = client.egress.emplace_back();
+    for (const auto number : some(random, kPorts))
+      grant.ports.push_back({Port{number}, pick(random, kOutside)});
+    if (random() % 3) grant.hosts.emplace();
+    if (grant.hosts)
+      for (const std::string& host : some(random, kHosts)) grant.hosts->push_back({host, {}});
+    if (random() % 3 == 0) grant.networks = some(random, kNetworks);
+    if (random() % 3 == 0) grant.routes = {random_match(random)};
+    if (random() % 3 == 0) grant.setting = random() % 2 ? "a/x" : "a/y";
+    if (!grant.setting.empty())
+      grant.connections.max_connections = static_cast<std::uint32_t>(random() % 3);
+  }
+  mesh.snapshot.clients =
+      with(mesh.snapshot.clients, std::make_shared<const model::ClientPolicy>(std::move(client)));
+}
+
 Mesh random_mesh(Random& random) {
   Mesh mesh;
   for (const ServiceName& service : kServices) {
@@ -113,7 +136,7 @@ void mutate(Random& random, Mesh& mesh) {
     change(entry);
     mesh.put(std::move(entry));
   };
-  switch (random() % 19) {
+  switch (random() % 21) {
     case 0:
       mesh.put(random_entry(random, service));
       break;
@@ -143,7 +166,19 @@ void mutate(Random& random, Mesh& mesh) {
         if (random() % 2) entry.limits->tcp = limit.rate;
         if (random() % 2) entry.limits->http = limit;
         if (random() % 2) entry.limits->paths = {{"/a", limit}};
+        const RateLimitServer server{pick(random, kAddresses), Port{8081}, "a"};
+        const RateLimitEntry user{RateLimitEntry::Kind::kRequestHeader, "u", "", "user", {}};
+        if (random() % 2) entry.limits->global_http = HttpGlobalRateLimit{server};
+        if (random() % 2) entry.limits->global_tcp = TcpGlobalRateLimit{server, {{{"a", "b"}}}};
+        if (random() % 2) entry.limits->descriptors = {{user}};
+        if (random() % 2) entry.limits->paths.push_back({"/b", {}, {{user}}});
+        if (random() % 2) entry.limits->idle.stream = std::chrono::seconds(amount);
+        if (random() % 2) entry.limits->idle.connection = std::chrono::seconds(amount);
+        if (random() % 2) entry.limits->connections.outliers = OutlierDetection{amount + 1};
       });
+      break;
+    case 19:
+      put_random_egress(random, mesh, pick(random, kIdentities));
       break;
     case 14:
       mesh.snapshot.config.proxy.tls.minimum =
@@ -161,6 +196,9 @@ void mutate(Random& random, Mesh& mesh) {
       break;
     case 17:
       mesh.snapshot.config.proxy.active_health_checks ^= true;
+      break;
+    case 20:
+      mesh.snapshot.config.proxy.request_metrics ^= true;
       break;
     case 6:
       ++mesh.snapshot.generation;

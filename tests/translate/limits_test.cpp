@@ -5,6 +5,7 @@
 #include "envoy/extensions/filters/http/local_ratelimit/v3/local_rate_limit.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "envoy/extensions/filters/network/local_ratelimit/v3/local_rate_limit.pb.h"
+#include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
 #include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
 #include "translate/snapshots.hpp"
 
@@ -15,6 +16,7 @@ using HttpLimit = envoy::extensions::filters::http::local_ratelimit::v3::LocalRa
 using NetworkLimit = envoy::extensions::filters::network::local_ratelimit::v3::LocalRateLimit;
 using envoy::config::route::v3::FilterConfig;
 using envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+using envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 using envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 
 namespace {
@@ -70,6 +72,64 @@ TEST_SUITE("translate.limits") {
     CHECK(closed.circuit_breakers().thresholds(0).max_connections().value() == 0);
     CHECK(closed.circuit_breakers().thresholds(0).max_requests().value() == 4294967295);
     CHECK(closed.connect_timeout().seconds() == 5);
+  }
+
+  TEST_CASE("failing endpoints are ejected where that is wished for") {
+    UpstreamLimits limits;
+    limits.connections.outliers = OutlierDetection{2, 1500ms, 600s, 50};
+    const std::string name = "server/server|14001";
+    CHECK_FALSE(worked_example().cluster(client_class(), name).has_outlier_detection());
+    for (const Protocol protocol : {Protocol::kHttp, Protocol::kTcp}) {
+      const auto cluster = with_limits(limits, protocol).cluster(client_class(), name);
+      const auto& detection = cluster.outlier_detection();
+      CHECK(detection.consecutive_5xx().value() == 2);
+      CHECK(detection.interval().seconds() == 1);
+      CHECK(detection.interval().nanos() == 500'000'000);
+      CHECK(detection.base_ejection_time().seconds() == 600);
+      CHECK(detection.max_ejection_time().seconds() == 600);
+      CHECK(detection.max_ejection_percent().value() == 50);
+      CHECK(detection.enforcing_success_rate().value() == 0);
+    }
+  }
+
+  TEST_CASE("an idle time of streams is in the routes of both ends, and no listener changes") {
+    UpstreamLimits limits;
+    const auto times = [&](Protocol protocol) {
+      const Mesh mesh = with_limits(limits, protocol);
+      const auto out =
+          mesh.routes(client_class(), "rds-outbound.80.server.server.svc.cluster.local")
+              .virtual_hosts(0)
+              .routes(0);
+      const auto in =
+          mesh.routes(server_class(protocol), "rds-inbound.14001").virtual_hosts(0).routes(0);
+      CHECK(out.route().has_idle_timeout() == in.route().has_idle_timeout());
+      CHECK(out.route().idle_timeout().seconds() == in.route().idle_timeout().seconds());
+      return in.route().has_idle_timeout() ? in.route().idle_timeout().seconds() : -1;
+    };
+    CHECK(times(Protocol::kHttp) == -1);  // Envoy's own
+    CHECK(times(Protocol::kGrpc) == 0);   // a silent stream lives
+    limits.idle.stream = 90s;
+    CHECK(times(Protocol::kHttp) == 90);
+    CHECK(times(Protocol::kGrpc) == 90);
+    limits.idle.stream = 0s;
+    CHECK(times(Protocol::kHttp) == 0);
+    const Mesh mesh = with_limits(limits), plain = worked_example();
+    for (const auto& [of, name] : {std::pair{client_class(), "outbound_10.96.10.7_80"},
+                                   std::pair{server_class(), "inbound-listener"}})
+      CHECK(mesh.encoded(of, XdsType::kListener, name)->hash ==
+            plain.encoded(of, XdsType::kListener, name)->hash);
+  }
+
+  TEST_CASE("an idle time of connections is in the TCP chains of both ends") {
+    UpstreamLimits limits;
+    limits.idle.connection = 2s;
+    const Mesh mesh = with_limits(limits, Protocol::kTcp);
+    for (const auto& [of, name] : {std::pair{client_class(), "outbound_10.96.10.7_80"},
+                                   std::pair{server_class(Protocol::kTcp), "inbound-listener"}}) {
+      const auto chain = mesh.listener(of, name).filter_chains(0);
+      const auto proxy = unpack<TcpProxy>(chain.filters(chain.filters_size() - 1).typed_config());
+      CHECK(proxy.idle_timeout().seconds() == 2);
+    }
   }
 
   TEST_CASE("a limit of requests is in the routes, and the listener stays equal") {

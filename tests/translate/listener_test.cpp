@@ -1,6 +1,7 @@
 #include "envoy/config/listener/v3/listener.pb.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -20,6 +21,9 @@ namespace network_rbac = envoy::extensions::filters::network::rbac::v3;
 namespace http_rbac = envoy::extensions::filters::http::rbac::v3;
 
 namespace {
+
+// The worked example's Service, as clients dial it.
+const std::string kDialled = "outbound_10.96.10.7_80";
 
 std::vector<std::string> chain_names(const Listener& listener) {
   std::vector<std::string> out;
@@ -53,7 +57,7 @@ Mesh tcp_split(Split backends) {
 }
 
 TcpProxy tcp_proxy_of(const Mesh& mesh) {
-  const auto listener = mesh.listener(client_class(), "outbound-listener");
+  const auto listener = mesh.listener(client_class(), "outbound_10.96.0.1_7000");
   REQUIRE(listener.filter_chains_size() == 1);
   REQUIRE(listener.filter_chains(0).filters_size() == 1);
   return unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config());
@@ -66,45 +70,100 @@ HttpConnectionManager manager_of(const FilterChain& chain) {
 }  // namespace
 
 TEST_SUITE("translate::listener") {
-  TEST_CASE("an outbound chain matches the service's address and port and asks its routes") {
-    const auto listener = worked_example().listener(client_class(), "outbound-listener");
+  TEST_CASE("a service port has a listener of its own, without a socket, which asks its routes") {
+    const auto mesh = worked_example();
+    CHECK(mesh.names(client_class(), XdsType::kListener) ==
+          std::vector<std::string>{"outbound-listener", kDialled});
+    const auto listener = mesh.listener(client_class(), kDialled);
+    CHECK(listener.address().socket_address().address() == "10.96.10.7");
+    CHECK(listener.address().socket_address().port_value() == 80);
+    REQUIRE(listener.has_bind_to_port());
+    CHECK_FALSE(listener.bind_to_port().value());
     REQUIRE(chain_names(listener) == std::vector<std::string>{"outbound_server/server_80_http"});
-    const auto& match = listener.filter_chains(0).filter_chain_match();
-    CHECK(match.destination_port().value() == 80);
-    REQUIRE(match.prefix_ranges_size() == 1);
-    CHECK(match.prefix_ranges(0).address_prefix() == "10.96.10.7");
-    CHECK(match.prefix_ranges(0).prefix_len().value() == 32);
+    CHECK_FALSE(listener.filter_chains(0).has_filter_chain_match());
     const auto manager = manager_of(listener.filter_chains(0));
-    CHECK(manager.rds().route_config_name() == "rds-outbound.80");
+    CHECK(manager.rds().route_config_name() == "rds-outbound.80.server.server.svc.cluster.local");
+    CHECK(manager.stat_prefix() == "mesh-http-conn-manager.rds-outbound.80");
     CHECK(manager.http_protocol_options().accept_http_10());
-    CHECK_FALSE(listener.has_default_filter_chain());
+  }
+
+  TEST_CASE("another service changes no bytes of a service's listener, routes and cluster") {
+    auto mesh = worked_example();
+    const auto all = [&] {
+      std::map<std::string, std::string> bytes;
+      for (const XdsType type :
+           {XdsType::kListener, XdsType::kRoute, XdsType::kCluster, XdsType::kEndpoint})
+        for (const auto& input : mesh.inputs(client_class(), type)) {
+          const auto resource = input->encode();
+          bytes[std::string(xds_type_text(type)) + ' ' + resource.name] = resource.any;
+        }
+      return bytes;
+    };
+    const auto before = all();
+    auto other = server_entry();
+    other.name = {"server", "other"};
+    other.cluster_ip = "10.96.10.8";
+    other.ports = {port(other.name, 80, 14001)};
+    mesh.put(other);
+    mesh.put(kClient, {upstream(other.name, {kServer}), upstream(kServerService, {kServer})});
+    const auto after = all();
+    CHECK(after.size() == before.size() + 4);
+    std::size_t bytes = 0;
+    for (const auto& [name, any] : after) {
+      const auto at = before.find(name);
+      if (at == before.end()) bytes += any.size();
+      if (at != before.end()) CHECK_MESSAGE(at->second == any, name);
+    }
+    CHECK(bytes < 3600);  // the limit is 4 kB with names and versions
+  }
+
+  TEST_CASE("an address that moves to another service changes its listener and adds none") {
+    auto mesh = worked_example();
+    auto heir = server_entry();
+    heir.name = {"server", "heir"};
+    heir.ports = {port(heir.name, 80, 14001)};
+    mesh.put(heir);
+    mesh.put(kClient, {upstream(heir.name, {kServer})});
+    CHECK(mesh.names(client_class(), XdsType::kListener) ==
+          std::vector<std::string>{"outbound-listener", kDialled});
+    CHECK(chain_names(mesh.listener(client_class(), kDialled)) ==
+          std::vector<std::string>{"outbound_server/heir_80_http"});
   }
 
   TEST_CASE("a server that speaks first is not kept waiting by an inspector") {
-    const auto listener =
-        worked_example(Protocol::kTcpServerFirst).listener(client_class(), "outbound-listener");
+    const auto mesh = worked_example(Protocol::kTcpServerFirst);
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
     REQUIRE(listener.listener_filters_size() == 1);
     CHECK(listener.listener_filters(0).name() == "envoy.filters.listener.original_dst");
+    CHECK(mesh.listener(client_class(), kDialled).listener_filters().empty());
   }
 
-  TEST_CASE("the flag use_original_dst is never set") {
+  TEST_CASE("the outbound listener hands over by destination, and takes no connection itself") {
     const auto mesh = worked_example();
-    CHECK_FALSE(mesh.listener(client_class(), "outbound-listener").has_use_original_dst());
+    const auto listener = mesh.listener(client_class(), "outbound-listener");
+    CHECK(listener.use_original_dst().value());
+    CHECK_FALSE(listener.has_default_filter_chain());
+    REQUIRE(chain_names(listener) == std::vector<std::string>{"outbound-nowhere"});
+    const auto& chain = listener.filter_chains(0);
+    CHECK(chain.filters().empty());
+    REQUIRE(chain.filter_chain_match().prefix_ranges_size() == 1);
+    CHECK(chain.filter_chain_match().prefix_ranges(0).address_prefix() == "0.0.0.0");
+    CHECK(chain.filter_chain_match().prefix_ranges(0).prefix_len().value() == 32);
     CHECK_FALSE(mesh.listener(server_class(), "inbound-listener").has_use_original_dst());
   }
 
-  TEST_CASE("a headless service is matched by the addresses of its endpoints") {
+  TEST_CASE("each pod of a headless service has a listener") {
     auto mesh = worked_example();
     auto entry = server_entry();
     entry.cluster_ip.clear();
     entry.headless = true;
     entry.addresses = {"10.1.0.9", "fd00::9"};
     mesh.put(entry);
-    const auto listener = mesh.listener(client_class(), "outbound-listener");
-    const auto& ranges = listener.filter_chains(0).filter_chain_match().prefix_ranges();
-    REQUIRE(ranges.size() == 2);
-    CHECK(ranges[0].address_prefix() == "10.1.0.9");
-    CHECK(ranges[1].prefix_len().value() == 128);
+    for (const std::string address : {"10.1.0.9", "fd00::9"})
+      CHECK(mesh.listener(client_class(), "outbound_" + address + "_80")
+                .address()
+                .socket_address()
+                .address() == address);
   }
 
   TEST_CASE("a headless service without endpoints has no chain, and no listener for it alone") {
@@ -116,14 +175,15 @@ TEST_SUITE("translate::listener") {
     CHECK(mesh.names(client_class(), XdsType::kListener).empty());
   }
 
-  TEST_CASE("two services on one address and port make one chain, the first by name") {
+  TEST_CASE("two services on one address and port make one listener, the first by name") {
     auto mesh = worked_example();
     auto twin = server_entry();
     twin.name.name = "aaa";
     twin.ports[0].name = twin.name;
     mesh.put(twin);
     mesh.put(kClient, {upstream(twin.name, {kServer}), upstream(kServerService, {kServer})});
-    CHECK(chain_names(mesh.listener(client_class(), "outbound-listener")) ==
+    CHECK(mesh.names(client_class(), XdsType::kListener).size() == 2);
+    CHECK(chain_names(mesh.listener(client_class(), kDialled)) ==
           std::vector<std::string>{"outbound_server/aaa_80_http"});
   }
 
@@ -145,8 +205,7 @@ TEST_SUITE("translate::listener") {
   }
 
   TEST_CASE("outbound TCP goes to the service's own cluster") {
-    const auto listener =
-        worked_example(Protocol::kTcp).listener(client_class(), "outbound-listener");
+    const auto listener = worked_example(Protocol::kTcp).listener(client_class(), kDialled);
     const auto proxy = unpack<TcpProxy>(listener.filter_chains(0).filters(0).typed_config());
     CHECK(proxy.cluster() == "server/server|14001");
     CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/server_80_tcp");
@@ -162,9 +221,10 @@ TEST_SUITE("translate::listener") {
     CHECK(clusters[1].name() == "server/v2|7002");
     CHECK(clusters[1].weight() == 10);
     CHECK(proxy.stat_prefix() == "outbound-mesh-tcp-proxy_outbound_server/apex_7000_tcp");
-    const auto references = tcp_split(both)
-                                .encoded(client_class(), XdsType::kListener, "outbound-listener")
-                                ->references;
+    const auto references =
+        tcp_split(both)
+            .encoded(client_class(), XdsType::kListener, "outbound_10.96.0.1_7000")
+            ->references;
     std::set<std::string> named;
     for (const auto& reference : references) named.insert(reference.name);
     CHECK(named == std::set<std::string>{"server/v1|7001", "server/v2|7002"});
@@ -180,26 +240,25 @@ TEST_SUITE("translate::listener") {
   TEST_CASE("a split without a destination closes TCP connections, and keeps its chain") {
     for (const Split& split :
          {Split{}, Split{{kV1, 0}, {kV2, 0}}, Split{{{"server", "gone"}, 1}}}) {
-      const auto listener = tcp_split(split).listener(client_class(), "outbound-listener");
+      const auto listener = tcp_split(split).listener(client_class(), "outbound_10.96.0.1_7000");
       REQUIRE(chain_names(listener) == std::vector<std::string>{"outbound_server/apex_7000_tcp"});
-      CHECK(listener.filter_chains(0).filter_chain_match().prefix_ranges_size() == 1);
       CHECK(listener.filter_chains(0).filters().empty());
     }
   }
 
   TEST_CASE("the accounts behind a service are no part of its clients' listeners and routes") {
     auto mesh = worked_example();
-    const auto listener = mesh.encoded(client_class(), XdsType::kListener, "outbound-listener");
-    const auto routes = mesh.encoded(client_class(), XdsType::kRoute, "rds-outbound.80");
+    const std::string routes_name = "rds-outbound.80.server.server.svc.cluster.local";
+    const auto listener = mesh.encoded(client_class(), XdsType::kListener, kDialled);
+    const auto routes = mesh.encoded(client_class(), XdsType::kRoute, routes_name);
     auto entry = server_entry();
     entry.identities.clear();
     entry.idle = true;
     mesh.put(entry);
     mesh.put(model::ServiceEndpoints{kServerService, {}});
     mesh.put(kClient, {{kServerService, true, true, {}}});
-    CHECK(mesh.encoded(client_class(), XdsType::kListener, "outbound-listener")->any ==
-          listener->any);
-    CHECK(mesh.encoded(client_class(), XdsType::kRoute, "rds-outbound.80")->any == routes->any);
+    CHECK(mesh.encoded(client_class(), XdsType::kListener, kDialled)->any == listener->any);
+    CHECK(mesh.encoded(client_class(), XdsType::kRoute, routes_name)->any == routes->any);
   }
 
   TEST_CASE("an inbound chain takes only mutual TLS of the mesh for this very service") {

@@ -28,7 +28,7 @@ HttpConnectionManager manager_of(const Listener& listener) {
 }
 
 HttpConnectionManager outbound(const Mesh& mesh) {
-  return manager_of(mesh.listener(client_class(), "outbound-listener"));
+  return manager_of(mesh.listener(client_class(), "outbound_10.96.10.7_80"));
 }
 
 HttpConnectionManager inbound(const Mesh& mesh, Protocol protocol = Protocol::kHttp) {
@@ -90,7 +90,7 @@ TEST_SUITE("translate MeshConfig") {
       CHECK(zipkin.collector_endpoint() == "/api/v2/spans");
       CHECK(zipkin.collector_endpoint_version() == ZipkinConfig::HTTP_JSON);
     }
-    CHECK(refers_to(mesh, client_class(), "outbound-listener", kCollector));
+    CHECK(refers_to(mesh, client_class(), "outbound_10.96.10.7_80", kCollector));
     CHECK(refers_to(mesh, server_class(), "inbound-listener", kCollector));
     CHECK_FALSE(outbound(worked_example()).has_tracing());
     CHECK_FALSE(inbound(worked_example()).has_tracing());

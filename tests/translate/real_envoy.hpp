@@ -186,9 +186,13 @@ class RealEnvoy {
       json =
           std::regex_replace(json, std::regex(named + ads), named + file(XdsType::kSecret, secret));
     }
-    return std::regex_replace(
-        json, std::regex(R"("config_source":)" + ads + R"re(,"route_config_name":"([^"]+)")re"),
-        R"("config_source":)" + file(XdsType::kRoute, "$1") + R"(,"route_config_name":"$1")");
+    const std::regex routes(R"("config_source":)" + ads +
+                            R"re((,"route_config_name":"([^"]+)"))re");
+    for (std::smatch found; std::regex_search(json, found, routes);)
+      json.replace(static_cast<std::size_t>(found.position()),
+                   static_cast<std::size_t>(found.length()),
+                   R"("config_source":)" + file(XdsType::kRoute, found[2]) + found[1].str());
+    return json;
   }
 
   std::string discovery_response(const std::vector<translate::EncodedResource>& resources,

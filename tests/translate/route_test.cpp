@@ -2,6 +2,7 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <set>
 
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -54,7 +55,8 @@ Mesh split_mesh(Split backends) {
 TEST_SUITE("translate::route outbound") {
   TEST_CASE(
       "a service is found by its names in their order, from another namespace without short ones") {
-    const auto routes = worked_example().routes(client_class(), "rds-outbound.80");
+    const auto routes =
+        worked_example().routes(client_class(), "rds-outbound.80.server.server.svc.cluster.local");
     REQUIRE(host_names(routes) ==
             std::vector<std::string>{"outbound_virtual-host|server.server.svc.cluster.local"});
     const auto& domains = routes.virtual_hosts(0).domains();
@@ -75,14 +77,18 @@ TEST_SUITE("translate::route outbound") {
     auto mesh = worked_example();
     mesh.permissive();
     const translate::ProxyClass neighbour{{"server", "neighbour"}, {}};
-    CHECK(mesh.routes(neighbour, "rds-outbound.80").virtual_hosts(0).domains(0) == "server");
-    CHECK(mesh.routes(client_class(), "rds-outbound.80").virtual_hosts(0).domains(0) ==
-          "server.server");
+    CHECK(mesh.routes(neighbour, "rds-outbound.80.server.server.svc.cluster.local")
+              .virtual_hosts(0)
+              .domains(0) == "server");
+    CHECK(mesh.routes(client_class(), "rds-outbound.80.server.server.svc.cluster.local")
+              .virtual_hosts(0)
+              .domains(0) == "server.server");
   }
 
   TEST_CASE("a split sends by weight to the backends' ports of the dialled number") {
     const auto mesh = split_mesh({{kV1, 90}, {kV2, 10}});
-    const auto routes = mesh.routes(client_class(), "rds-outbound.80");
+    const auto routes =
+        mesh.routes(client_class(), "rds-outbound.80.apex.server.svc.cluster.local");
     REQUIRE(routes.virtual_hosts_size() == 1);
     const auto& clusters = routes.virtual_hosts(0).routes(0).route().weighted_clusters().clusters();
     REQUIRE(clusters.size() == 2);
@@ -94,13 +100,13 @@ TEST_SUITE("translate::route outbound") {
 
   TEST_CASE("a backend without the port, without weight or not allowed is left out of a split") {
     auto mesh = split_mesh({{kV1, 50}, {{"server", "gone"}, 10}, {kV2, 0}});
-    CHECK(mesh.routes(client_class(), "rds-outbound.80")
+    CHECK(mesh.routes(client_class(), "rds-outbound.80.apex.server.svc.cluster.local")
               .virtual_hosts(0)
               .routes(0)
               .route()
               .cluster() == "server/v1|14001");
     mesh.put(service(kV1, "10.96.0.2", {port(kV1, 8080, 14001)}));
-    CHECK(mesh.routes(client_class(), "rds-outbound.80")
+    CHECK(mesh.routes(client_class(), "rds-outbound.80.apex.server.svc.cluster.local")
               .virtual_hosts(0)
               .routes(0)
               .direct_response()
@@ -109,7 +115,8 @@ TEST_SUITE("translate::route outbound") {
 
   TEST_CASE("a split without a destination answers 503, and never from the apex's own endpoints") {
     for (const Split& split : {Split{}, Split{{kV1, 0}, {kV2, 0}}}) {
-      const auto routes = split_mesh(split).routes(client_class(), "rds-outbound.80");
+      const auto routes =
+          split_mesh(split).routes(client_class(), "rds-outbound.80.apex.server.svc.cluster.local");
       CHECK(routes.virtual_hosts(0).routes(0).direct_response().status() == 503);
     }
   }
@@ -118,18 +125,20 @@ TEST_SUITE("translate::route outbound") {
     CHECK(worked_example(Protocol::kTcp).names(client_class(), XdsType::kRoute).empty());
   }
 
-  TEST_CASE("a domain two services claim belongs to the first, and stands once") {
+  TEST_CASE("a host that two services could be called is the service that is dialled") {
     Mesh mesh;
     // "a.b" is the pod-like name of one service and the name.namespace of the other.
     mesh.put(service({"aaa", "a.b"}, "10.96.0.1", {port({"aaa", "a.b"}, 80, 1)}));
     mesh.put(service({"b", "a"}, "10.96.0.2", {port({"b", "a"}, 80, 1)}));
     mesh.permissive();
-    const auto routes = mesh.routes({{"aaa", "x"}, {}}, "rds-outbound.80");
-    std::multiset<std::string> domains;
-    for (const auto& host : routes.virtual_hosts())
-      domains.insert(host.domains().begin(), host.domains().end());
-    CHECK(domains.count("a.b") == 1);
-    CHECK(routes.virtual_hosts(0).domains(0) == "a.b");
+    for (const auto& [fqdn, cluster] : {std::pair("a.b.aaa.svc.cluster.local", "aaa/a.b|1"),
+                                        {"a.b.svc.cluster.local", "b/a|1"}}) {
+      const auto routes = mesh.routes({{"aaa", "x"}, {}}, "rds-outbound.80." + std::string(fqdn));
+      REQUIRE(routes.virtual_hosts_size() == 1);
+      const auto& domains = routes.virtual_hosts(0).domains();
+      CHECK(std::count(domains.begin(), domains.end(), "a.b") == 1);
+      CHECK(routes.virtual_hosts(0).routes(0).route().cluster() == cluster);
+    }
   }
 }
 

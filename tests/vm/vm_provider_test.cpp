@@ -9,6 +9,7 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
+#include "osm/values/ingress_backend.hpp"
 
 using namespace osm;
 
@@ -155,7 +156,9 @@ TEST_SUITE("vm::VmProvider") {
                               {"shop", "account"},
                               "10.0.0.1",
                               {{"web", Port{8080}}},
-                              {{"shop", "all"}, {"shop", "web"}}});
+                              {{"shop", "all"}, {"shop", "web"}},
+                              WorkloadKind::kMachine,
+                              {{"app", "books"}}});
     CHECK(list[1].proxy_id == model::derived_proxy_id(kDomain, {"shop", "two"}));
     CHECK(list[1].services.empty());
   }
@@ -304,6 +307,11 @@ TEST_SUITE("vm::VmProvider") {
         {"serviceAccount: a", ":4: VirtualMachine shop/vm: spec.address: required"},
         {"serviceAccount: a\n  address: fd00::1", ":6: VirtualMachine shop/vm: spec.address: IPv6"},
         {"serviceAccount: a\n  address: host.example", "spec.address: must be an IPv4 address"},
+        {"serviceAccount: a\n  address: 0.0.0.0",
+         ":6: VirtualMachine shop/vm: spec.address: must be an address that one host has"},
+        {"serviceAccount: a\n  address: 127.0.0.1", "give the one that other machines reach it at"},
+        {"serviceAccount: a\n  address: 239.1.2.3", "spec.address: must be an address that one"},
+        {"serviceAccount: a\n  address: 255.255.255.255", "spec.address: must be an address that"},
         {"serviceAccount: a\n  address: 7", "spec.address: must be a string"},
         {"serviceAccount: a\n  address: \"10.0.0.1\\0\"", "spec.address: must be an IPv4 address"},
         {"serviceAccount: a.b\n  address: 10.0.0.1", "spec.serviceAccount: must be a DNS label"},
@@ -333,5 +341,37 @@ TEST_SUITE("vm::VmProvider") {
     put(vm_yaml("vm", "10.0.0.1"));
     CHECK(provider->list_workloads().size() == 1);
     CHECK(problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "machines behind a source Service are followed outside of the mesh") {
+    const ServiceName gateway{"edge", "gateway"};
+    const auto addresses = [&] { return provider->list_source_addresses(gateway); };
+    put("apiVersion: v1\nkind: Service\nmetadata: {name: gateway, namespace: edge}\n"
+        "spec: {clusterIP: 10.97.0.1, selector: {app: gateway}, ports: [{port: 80}]}\n");
+    put(vm_yaml("one", "192.0.2.1", "app: gateway", "", "edge"));
+    put(vm_yaml("two", "192.0.2.2", "app: other", "", "edge"));
+    start();
+    CHECK(addresses().empty());  // no IngressBackend names it
+    CHECK(provider->list_problems().size() == 2);
+    services.clear();
+    IngressBackend policy;
+    policy.services = {{gateway, 0}};
+    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, {false, {}, {}}, policy));
+    CHECK(addresses() == std::vector<std::string>{"192.0.2.1"});
+    CHECK(services == std::vector<Services>{{gateway}});
+    CHECK(provider->list_problems().empty());  // its namespace has a part in the mesh
+    CHECK_FALSE(provider->list_endpoints_for_service(gateway));
+    CHECK(provider->list_workloads().empty());
+
+    services.clear();
+    put(vm_yaml("two", "192.0.2.2", "app: gateway", "", "edge"));
+    CHECK(addresses() == std::vector<std::string>{"192.0.2.1", "192.0.2.2"});
+    store.remove({kinds::kVirtualMachine, "edge", "one"});
+    CHECK(addresses() == std::vector<std::string>{"192.0.2.2"});
+    store.remove({kinds::kService, "edge", "gateway"});
+    CHECK(addresses().empty());
+    CHECK(services == std::vector<Services>{{gateway}, {gateway}, {gateway}});
+    mesh.remove({kinds::kIngressBackend, "shop", "in"});
+    CHECK(provider->list_problems().size() == 1);
   }
 }

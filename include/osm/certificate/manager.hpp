@@ -69,7 +69,9 @@ struct Subject {
   CommonName common_name;
   SpiffeId spiffe_id;
   Usage usage = Usage::kWorkload;
-  std::vector<std::string> dns_names{};  // for kWebhook and kGateway only
+  // For kWebhook and kGateway; for kWorkload "<account>.<namespace>.<trust domain>" alone, by which
+  // an ingress gateway may know its server. It authorizes nobody.
+  std::vector<std::string> dns_names{};
 
   friend bool operator==(const Subject&, const Subject&) = default;
 };

@@ -117,9 +117,10 @@ struct InjectorOptions {
   std::function<TrustDomains()> trust_domains{};
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";  // the control plane's namespace, never injected
-  std::string version{};                     // for the labels on Secrets
-  std::string envoy_image{};                 // unless MeshConfig has spec.sidecar.envoyImage
-  std::string init_container_image{};        // unless it has spec.sidecar.initContainerImage
+  bool beside_osm_v1 = false;  // OSM v1.2 injects all namespaces but those that have moved here
+  std::string version{};       // for the labels on Secrets
+  std::string envoy_image{};   // unless MeshConfig has spec.sidecar.envoyImage
+  std::string init_container_image{};  // unless it has spec.sidecar.initContainerImage
   std::string image_pull_policy = "IfNotPresent";
   bool native_sidecars = false;  // the API server is 1.29 or newer
   XdsVariant xds = XdsVariant::kDelta;

@@ -21,7 +21,7 @@ struct ValidatorOptions {
   const MeshSpec& mesh_spec;  // the existing objects; all references outlive the validator
   MetricsSink& metrics;
   std::string osm_namespace = "osm-system";  // namespace of the MeshConfig
-  // Store of objects that no MeshSpec lists: policies that are not supported yet. It finds
+  // Store of objects that no MeshSpec lists, such as kinds of an embedder. It finds
   // conflicts between two of them. Null: those conflicts are not checked.
   const ObjectStore* store = nullptr;
   // Rows without `check` and `decode` are refused.

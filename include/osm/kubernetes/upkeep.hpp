@@ -104,6 +104,9 @@ struct UpkeepOptions {
   std::optional<Repair> kinds_repair{};  // of the CRDs of the mesh's own kinds
   std::optional<WebhookUpkeep> mutating_webhook{};
   std::optional<WebhookUpkeep> validating_webhook{};
+  // True: the webhooks are for namespaces that have moved here from OSM v1.2, which has webhooks of
+  // its own for the others.
+  bool beside_osm_v1 = false;
 
   // By the Lease's holder:
   // The MeshConfig, from the ConfigMap preset-mesh-config: created if there never was one, and

@@ -34,6 +34,9 @@ struct HttpServerOptions {
   std::chrono::seconds io_timeout{10};    // for a request, a response or a handshake
   std::chrono::seconds first_timeout{5};  // until a new connection begins its first request
   std::chrono::seconds idle_timeout{60};  // between requests
+  // False: each connection has one request. A client that sends the next one while the server ends
+  // an idle connection may lose it: Go's, which the API server uses, repeats no POST.
+  bool keep_alive = true;
   // Set: HTTPS. Called for each handshake, so that a renewed certificate is served from then on. If
   // it returns null, the handshake fails. TLS 1.2 at least. Runs on a thread of `io` and must not
   // block.

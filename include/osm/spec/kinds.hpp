@@ -24,10 +24,20 @@ struct DecodedPolicy {
 
 // Place of a kind's objects that count.
 enum class Scope {
-  kCluster,       // no namespace
-  kMesh,          // the namespaces of the mesh
-  kControlPlane,  // the control plane's own namespace
+  kCluster,              // no namespace
+  kMesh,                 // the namespaces of the mesh
+  kControlPlane,         // the control plane's own namespace
+  kMeshAndControlPlane,  // both
 };
+
+// True if objects in the namespaces of the mesh count.
+constexpr bool counts_in_mesh(Scope scope) {
+  return scope == Scope::kMesh || scope == Scope::kMeshAndControlPlane;
+}
+// True if objects in the control plane's own namespace count, also if it is not in the mesh.
+constexpr bool counts_in_control_plane(Scope scope) {
+  return scope == Scope::kControlPlane || scope == Scope::kMeshAndControlPlane;
+}
 
 // Requests that the validating webhook reviews.
 enum class Review { kNone, kWrites, kWritesAndDeletes };
@@ -41,8 +51,6 @@ struct OSM_API Kind {
   Scope scope = Scope::kMesh;
   bool status = false;  // the controller writes .status on Kubernetes
   Review review = Review::kNone;
-  // False for policies of OSM's own that are checked and stored, but that nothing obeys yet.
-  bool obeyed = true;
   // Both: must not throw. Thread: any, concurrently. Blocking: no; a mesh's lock may be held.
   // All faults of an object; null: `decode` finds them.
   std::vector<Problem> (*check)(const Object&) = nullptr;

@@ -18,6 +18,10 @@
 namespace osm::inline v1::spec {
 
 inline constexpr const char* kMonitoredByLabel = "openservicemesh.io/monitored-by";
+// The label of a namespace whose pods get no sidecars, and its value for a namespace that has moved
+// here from OSM v1.2: only OSM v1.2 ignores that one.
+inline constexpr const char* kIgnoreLabel = "openservicemesh.io/ignore";
+inline constexpr const char* kMovedFromOsmV1 = "moved";
 inline constexpr const char* kMeshConfigName = "osm-mesh-config";
 // With the value "true" on the MeshConfig: the validating webhook lets it be deleted.
 inline constexpr const char* kAllowDeletionAnnotation = "openservicemesh.io/allow-deletion";

@@ -25,6 +25,9 @@ class OSM_API MemoryEndpointsProvider final : public EndpointsProvider, public W
   // Makes the service unknown.
   void remove_endpoints(const ServiceName& service);
 
+  // Sets the addresses behind a source Service of IngressBackends.
+  void set_source_addresses(const ServiceName& service, std::vector<std::string> addresses);
+
   // Adds the workload, or replaces the one of that name.
   void put_workload(const Workload& workload);
   // Removes the workload. Unknown names are ignored.
@@ -40,6 +43,7 @@ class OSM_API MemoryEndpointsProvider final : public EndpointsProvider, public W
   bool healthy() const override;
   std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override;
+  std::vector<std::string> list_source_addresses(const ServiceName& service) const override;
   Subscription subscribe(
       std::function<void(const std::vector<ServiceName>& changed)> on_change) override;
 

@@ -52,6 +52,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   SharedList<smi::TrafficTarget> list_traffic_targets() const override;
   std::vector<ServiceAccount> list_service_accounts() const override;
   SharedList<Policy> list_policies() const override;
+  std::string control_plane_namespace() const override;  // "osm-system"
   SharedList<Service> list_services() const override;
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
   std::vector<ServiceAccount> list_all_service_accounts() const override;

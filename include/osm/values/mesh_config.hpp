@@ -62,14 +62,18 @@ struct TrafficExclusions {
   friend bool operator==(const TrafficExclusions&, const TrafficExclusions&) = default;
 };
 
-// spec.observability.tracing: the collector that sidecars send spans to, in Zipkin's v2 JSON.
+// Protocol of spans: Zipkin's v2 JSON over HTTP, or OpenTelemetry's over gRPC.
+enum class TracingProtocol { kZipkin, kOpenTelemetry };
+
+// spec.observability.tracing: the collector that sidecars send spans to.
 struct TracingConfig {
   bool enabled = false;
   // Host name or IP address of the collector. If the spec has none:
   // jaeger.<osm-namespace>.svc.cluster.local.
   std::string address{};
-  Port port{9411};
-  std::string endpoint = "/api/v2/spans";  // path of the requests that carry spans
+  Port port{9411};                         // 4317 for OpenTelemetry, unless the spec has one
+  std::string endpoint = "/api/v2/spans";  // Zipkin: path of the requests that carry spans
+  TracingProtocol protocol = TracingProtocol::kZipkin;
 
   friend bool operator==(const TracingConfig&, const TracingConfig&) = default;
 };
@@ -103,12 +107,18 @@ struct IngressGatewayCertificate {
 struct ProxySettings {
   bool permissive = false;  // spec.traffic.enablePermissiveTrafficPolicyMode
   bool egress = false;      // spec.traffic.enableEgress
+  // spec.featureFlags.enableEgressPolicy: without `egress`, sidecars obey Egress objects.
+  bool egress_policy = true;
   TlsSettings tls{};
   TracingConfig tracing{};
   ExternalAuthorization external_authorization{};
   // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.
   bool active_health_checks = false;
   bool retries = false;  // spec.featureFlags.enableRetryPolicy: sidecars obey Retry objects
+  // spec.featureFlags.enableIngressBackendPolicy: sidecars obey IngressBackends.
+  bool ingress = true;
+  // spec.featureFlags.enableWASMStats: sidecars count the requests that they receive, by caller.
+  bool request_metrics = false;
 
   friend bool operator==(const ProxySettings&, const ProxySettings&) = default;
 };

@@ -14,15 +14,17 @@
 
 namespace osm::inline v1 {
 
-// Protocol of a port.
-enum class Protocol { kHttp, kGrpc, kTcp, kTcpServerFirst };
+// Protocol of a port. kH2c: HTTP whose server speaks HTTP/2 only, without TLS.
+enum class Protocol { kHttp, kGrpc, kTcp, kTcpServerFirst, kH2c };
 // True if routes and HTTP policies apply to the protocol.
-constexpr bool is_http(Protocol p) { return p == Protocol::kHttp || p == Protocol::kGrpc; }
-// "http", "grpc", "tcp", "tcp-server-first".
+constexpr bool is_http(Protocol p) {
+  return p == Protocol::kHttp || p == Protocol::kGrpc || p == Protocol::kH2c;
+}
+// "http", "grpc", "tcp", "tcp-server-first", "kubernetes.io/h2c".
 OSM_API std::string_view protocol_text(Protocol protocol);
-// Protocol by `appProtocol` (any case); else by the port name's prefix ("tcp-server-first-",
-// "http-", "tcp-", "grpc-"); else http, also for a port named "tcp". nullopt: an appProtocol that
-// is not supported.
+// Protocol by `appProtocol` (any case): one of these, "kubernetes.io/ws" (http) or
+// "kubernetes.io/wss" (tcp); else by the port name's prefix ("tcp-server-first-", "http-", "tcp-",
+// "grpc-"); else http, also for a port named "tcp". nullopt: an appProtocol that is not supported.
 OSM_API std::optional<Protocol> protocol_of(std::string_view app_protocol,
                                             std::string_view port_name);
 

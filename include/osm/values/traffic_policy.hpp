@@ -11,7 +11,7 @@
 
 namespace osm::inline v1 {
 
-// One destination of split traffic.
+// One destination of split traffic, reached on the port that the client dialled.
 struct WeightedCluster {
   ServiceName service;
   int weight = 0;
@@ -19,8 +19,17 @@ struct WeightedCluster {
   friend bool operator==(const WeightedCluster&, const WeightedCluster&) = default;
 };
 
-// HTTP requests that a policy permits. It has the shape of the SMI match that it comes from.
-using RoutePolicy = smi::HttpMatch;
+// HTTP requests that a policy permits: those that meet every part. Where they go, how often they
+// are repeated and their limits are properties of the Service that is called (docs/adr/0042).
+struct RoutePolicy {
+  std::string name;                            // of the match
+  std::string path_regex = ".*";               // RE2, full match of the path without its query
+  std::vector<std::string> methods;            // upper case, ordered; empty: any
+  std::map<std::string, std::string> headers;  // name (lower case) → RE2, full match
+  smi::ObjectName group = {};                  // HTTPRouteGroup that has the match
+
+  friend bool operator==(const RoutePolicy&, const RoutePolicy&) = default;
+};
 
 // One end of a TrafficPolicy: an account and the services it runs.
 struct TrafficResource {

@@ -25,6 +25,8 @@ struct Workload {
   std::map<std::string, Port> ports;  // named ports
   std::vector<ServiceName> services;  // services that select it, ordered
   WorkloadKind kind = WorkloadKind::kMachine;
+  // For selectors of Telemetries. Services select by the provider.
+  std::map<std::string, std::string> labels = {};
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };

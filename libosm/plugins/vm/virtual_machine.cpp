@@ -85,8 +85,12 @@ class Decoder {
   }
 
   void read_address(const std::string& address) {
-    if (model::is_ipv4(address)) {
+    if (model::is_unicast_ipv4(address)) {
       machine_.address = address;
+    } else if (model::is_ipv4(address)) {
+      refuse("spec.address", std::string(model::kNotUnicast) +
+                                 "; give the one that other machines reach it at, such as "
+                                 "10.0.0.7");
     } else if (model::is_ipv6(address)) {
       refuse("spec.address", "IPv6 is not supported yet; give an IPv4 address");
     } else {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/maps.hpp"
 #include "endpoint/selector_index.hpp"
 #include "endpoint/store_provider.hpp"
@@ -149,6 +150,7 @@ class MachineTable {
   Workload workload_of(const VirtualMachine& machine) const {
     Workload workload{machine.name,    proxy_id(machine), machine.account,
                       machine.address, machine.ports,     {}};
+    workload.labels = machine.labels;
     for (const std::string& service : selectors_.matching(machine.labels))
       workload.services.push_back({ns_, service});
     return workload;
@@ -171,12 +173,46 @@ class MachineTable {
   bool problems_touched_ = false;
 };
 
+endpoint::Labels selector_of(const Object& service) {
+  endpoint::Labels out;
+  for (const auto& [label, value] : map_at(map_at(*service.document, "spec"), "selector"))
+    if (const auto* text = value.if_string()) out.emplace(label, std::string(*text));
+  return out;
+}
+
+// The machines of one namespace, in the mesh or not, behind its Services.
+class MachineAddresses final : public endpoint::AddressTable {
+ public:
+  void set_object(const ObjectKey& key, const Object* object) override {
+    if (key.is(kinds::kService)) {
+      put_or_erase(selectors_, key.name,
+                   object ? std::optional(selector_of(*object)) : std::nullopt);
+    } else {
+      put_or_erase(machines_, key.name,
+                   object ? decode_virtual_machine(*object).value : std::nullopt);
+    }
+  }
+
+  std::set<std::string> addresses_of(const std::string& service) const override {
+    std::set<std::string> out;
+    const auto* selector = find_in(selectors_, service);
+    if (!selector || selector->empty()) return out;
+    for (const auto& [name, machine] : machines_)
+      if (endpoint::selects(*selector, machine.labels)) out.insert(machine.address);
+    return out;
+  }
+
+ private:
+  std::map<std::string, endpoint::Labels> selectors_;  // by Service
+  std::map<std::string, VirtualMachine> machines_;
+};
+
 // Adds machines outside the mesh, and addresses that several machines of the mesh have.
 void add_shared_problems(const ObjectStore& store,
                          const std::map<std::string, MachineTable>& tables,
-                         std::vector<Problem>& out) {
+                         const endpoint::SourceAddresses& sources, std::vector<Problem>& out) {
   for (const auto& object : store.list(kinds::kVirtualMachine))
-    if (!tables.contains(object->key.ns))
+    if (!tables.contains(object->key.ns) && !sources.follows(object->key.ns))
       out.push_back({ErrorCode::kDanglingReference, object->key, "", 0, "metadata.namespace",
                      "namespace " + object->key.ns +
                          " is not in the mesh, so this machine is ignored; label its Namespace "
@@ -220,9 +256,12 @@ std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options) {
                     key.name, object ? decode_virtual_machine(*object) : DecodedVirtualMachine());
               },
           .add_problems =
-              [&store = options.store](const auto& tables, std::vector<Problem>& out) {
-                add_shared_problems(store, tables, out);
-              }});
+              [&store = options.store](const auto& tables, const auto& sources,
+                                       std::vector<Problem>& out) {
+                add_shared_problems(store, tables, sources, out);
+              },
+          .source_kinds = {kinds::kService, kinds::kVirtualMachine},
+          .make_sources = [] { return std::make_unique<MachineAddresses>(); }});
 }
 
 }  // namespace osm::inline v1::vm

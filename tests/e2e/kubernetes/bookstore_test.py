@@ -137,19 +137,6 @@ class BookstoreTest(kubecase.MeshCase):
         self.wait_for_answer(pod, 200, f"{V1}/books-bought")
         self.wait_for_answer(pod, 0, f"bookstore-v2.bookstore:{shop.PORT}/books-bought")
 
-    def start_clients(self, ns, *servers):
-        """A client that may call the servers of its namespace. Result: its pod."""
-        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", *servers)),
-                       objects.routes(ns, "all", all={}),
-                       *(objects.target(ns, a, a, [(ns, "client")],
-                                        ("HTTPRouteGroup", "all", ["all"])) for a in servers),
-                       *(k8s.service(ns, a) for a in servers),
-                       *(k8s.deployment(ns, a, account=a) for a in ("client", *servers)))
-        self.addCleanup(self.api.delete, "Namespace", None, ns)
-        for name in ("client", *servers):
-            self.wait_until_available(ns, name)
-        return self.pod_of(ns, "client")
-
     def test_a_service_that_is_scaled_to_zero_answers_503_until_it_is_back(self):
         client, url = self.start_clients("sleepy", "server"), f"server.sleepy:{k8s.PORT}/"
         self.wait_for_answer(client, 200, url)
@@ -190,10 +177,30 @@ class BookstoreTest(kubecase.MeshCase):
             self.api.apply(objects.mesh_config(permissive, egress=True))
             self.wait_for_answer(client, 200, url)
 
+    def test_an_egress_opens_a_server_outside_of_the_mesh_and_its_conditions_tell(self):
+        ns, outside = "leaving", "abroad"
+        client = self.start_clients(ns)
+        self.api.apply(objects.namespace(outside, {}), k8s.deployment(outside, "server"))
+        self.addCleanup(self.api.delete, "Namespace", None, outside)
+        self.wait_until_available(outside, "server")
+        server, = self.pods(outside, "server")
+        address = server["status"]["podIP"]
+        url = f"{address}:{k8s.PORT}/"
+        for permissive in (False, True):
+            self.api.apply(objects.mesh_config(permissive))
+            self.wait_for_answer(client, 0, url)
+            self.api.apply(objects.egress(ns, "out", ["client"], {k8s.PORT: "HTTP"}, [address]))
+            self.wait_for_answer(client, 200, url)
+            self.wait_until_programmed("Egress", ns, "out")
+            self.api.delete("Egress", ns, "out")
+            self.wait_for_answer(client, 0, url)
+
     def test_a_retry_sends_failed_requests_again_and_its_conditions_tell(self):
         ns = "patient"
         client, keys = self.start_clients(ns, "server"), iter(range(1000))
         self.api.apply(objects.retry(ns, "again", "client", [(ns, "server")]))
+        wait_for("the Retry was read", lambda: self.conditions("Retry", ns, "again"), 30,
+                 retry=(KeyError,))
 
         def wait_for_tries(wanted):
             def tried():
@@ -209,15 +216,49 @@ class BookstoreTest(kubecase.MeshCase):
         wait_for_tries((503, 1))  # MeshConfig does not obey Retries
         self.api.apply(objects.mesh_config(featureFlags={"enableRetryPolicy": True}))
         wait_for_tries((200, 3))
-
-        def told():
-            conditions = self.api.get("Retry", ns, "again")["status"]["conditions"]
-            return {c["type"]: c["status"] for c in conditions} == {"Accepted": "True",
-                                                                    "Programmed": "True"}
-
-        wait_for("its conditions tell", told, retry=(KeyError,))
+        self.wait_until_programmed("Retry", ns, "again")
         self.api.delete("Retry", ns, "again")
         wait_for_tries((503, 1))
+
+    def test_limits_of_a_service_hold_and_their_conditions_tell(self):
+        ns = "limited"
+        client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}/"
+        for permissive, requests, host in ((False, 3, f"server.{ns}"),
+                                           (True, 4, f"server.{ns}.svc.cluster.local")):
+            self.api.apply(objects.mesh_config(permissive))
+            self.wait_for_answer(client, 200, url)
+            self.api.apply(objects.upstream_setting(ns, "limits", host, rateLimit={"local": {
+                "http": {"requests": requests, "unit": "hour", "responseStatusCode": 507}}}))
+
+            self.wait_until_programmed("UpstreamTrafficSetting", ns, "limits")
+            got = [client.get(url)[0] for _ in range(requests + 3)]
+            self.assertEqual([200] * requests + [507] * 3, got)
+            self.api.delete("UpstreamTrafficSetting", ns, "limits")
+            self.wait_for_answer(client, 200, url, timeout=30)
+
+    def test_a_telemetry_selects_pods_by_their_labels_and_its_conditions_tell(self):
+        ns = "logged"
+        client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}/"
+        server = self.pod_of(ns, "server")
+
+        def wait_for_line(pod, part):
+            """Until a request's line is there. Envoy writes its log every ten seconds."""
+            def logged():
+                self.assertEqual(client.get(url)[0], 200)
+                if part not in pod.log("envoy"):
+                    raise NotYet(pod.log("envoy")[-500:])
+                return True
+
+            wait_for(f"{pod.name} logs {part}", logged, 60, interval=0.2)
+
+        self.wait_for_answer(client, 200, url)
+        self.api.apply(objects.telemetry(mesh.SYSTEM, "all", format="of the mesh"))
+        self.addCleanup(self.api.delete, "Telemetry", mesh.SYSTEM, "all")
+        self.api.apply(objects.telemetry(ns, "server", {"app": "server"}, format="of the label"))
+        wait_for_line(server, "\nof the label\n")
+        wait_for_line(client, "\nof the mesh\n")
+        for name_space, name in ((ns, "server"), (mesh.SYSTEM, "all")):
+            self.wait_until_programmed("Telemetry", name_space, name)
 
 
 if __name__ == "__main__":

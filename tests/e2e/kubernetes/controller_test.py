@@ -3,6 +3,7 @@
 are deleted, judges policies before they are stored, and says afterwards what became of them."""
 import base64
 import subprocess
+import threading
 import time
 
 from lib.kube import kubecase
@@ -54,7 +55,7 @@ class ControllerTest(kubecase.MeshCase):
 
         return wait_for("the webhook refuses it", refused)
 
-    def test_two_policies_that_contradict_are_refused_though_they_have_no_effect(self):
+    def test_a_second_policy_of_one_backend_is_refused(self):
         ns = self.namespace("twice")
 
         def backend(name, protocol="http"):
@@ -69,6 +70,34 @@ class ControllerTest(kubecase.MeshCase):
         self.assertIn("backend server port 80 is already in IngressBackend twice/first",
                       self.refusal(backend("second")))
         self.assertIn("add an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
+
+    def test_reviews_go_on_while_controllers_follow_one_another(self):
+        ns = self.namespace("reviewed")
+        target = objects.target(ns, "server", "server", [(ns, "client")],
+                                ("HTTPRouteGroup", "routes", None))
+        asked, refused, over = 0, [], threading.Event()
+
+        def ask():
+            nonlocal asked
+            while not over.is_set():
+                asked += 1
+                try:
+                    self.api.create(target, dryRun="All")
+                except ApiError as answer:
+                    refused.append(answer.message)
+
+        wait_for("the webhook is there", lambda: self.api.create(target, dryRun="All"),
+                 retry=(ApiError,))
+        asker = threading.Thread(target=ask)
+        asker.start()
+        try:
+            for _ in range(2):
+                self.restart(mesh.SYSTEM, "osm-controller")
+        finally:
+            over.set()
+            asker.join()
+        self.assertEqual([], refused)
+        self.assertGreater(asked, 50)
 
     def test_a_root_certificate_that_would_show_its_token_is_refused(self):
         vault = {"host": "10.0.0.1", "role": "mesh", "tokenFile": "/token", "protocol": "http"}
@@ -135,7 +164,7 @@ class ControllerTest(kubecase.MeshCase):
         return note
 
     def test_a_kind_or_a_webhook_that_is_deleted_is_told_of_with_the_command_to_run(self):
-        validator = "osm-validator-mesh-osm"
+        validator = "libosm-validator-osm"
         for kind, name in (("CustomResourceDefinition", TARGETS),
                            ("ValidatingWebhookConfiguration", validator)):
             self.api.delete(kind, None, name)
@@ -163,7 +192,7 @@ class ControllerTest(kubecase.MeshCase):
             "CustomResourceDefinition", None, TARGETS)["spec"]["versions"][0].get(
                 "additionalPrinterColumns"), 30)
         for kind, name in (("CustomResourceDefinition", TARGETS),
-                           ("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")):
+                           ("ValidatingWebhookConfiguration", "libosm-validator-osm")):
             before = self.api.get(kind, None, name)
             self.api.delete(kind, None, name)
             self.wait_until_made_anew(before, 60)
@@ -171,7 +200,7 @@ class ControllerTest(kubecase.MeshCase):
         self.cluster.kubectl("delete", "-k", mesh.ROOT / "deploy/kubernetes-reconciler")
 
     def test_a_webhook_that_is_switched_off_is_switched_on_again(self):
-        name = "osm-validator-mesh-osm"
+        name = "libosm-validator-osm"
         self.api.patch("ValidatingWebhookConfiguration", None, name, [
             {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
             {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}])

@@ -21,9 +21,10 @@ MACHINE = {"apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "Virtua
 DENYLIST = {**MACHINE, "kind": "Denylist"}
 ROOT_CERTIFICATE = {"apiVersion": "config.openservicemesh.io/v1alpha2",
                     "kind": "MeshRootCertificate"}
-EGRESS, BACKEND, RETRY, SETTING = (
+EGRESS, BACKEND, RETRY, SETTING, TELEMETRY = (
     {"apiVersion": "policy.openservicemesh.io/v1alpha1", "kind": kind}
-    for kind in ("Egress", "IngressBackend", "Retry", "UpstreamTrafficSetting"))
+    for kind in ("Egress", "IngressBackend", "Retry", "UpstreamTrafficSetting", "Telemetry"))
+COLLECTOR = {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "ExtensionService"}
 TRESOR = {"tresor": {"ca": {"secretRef": {"name": "ca", "namespace": "osm-system"}}}}
 VAULT = {"host": "vault", "role": "mesh"}
 ACCOUNT = {"kind": "ServiceAccount", "name": "web", "namespace": "shop"}
@@ -67,6 +68,15 @@ REFUSED = [
     (SETTING, {"host": "api"}, "spec.host"),
     (SETTING, {"host": "a.b", "connectionSettings": {"tcp": {"maxConnections": -1}}},
      "maxConnections"),
+    (SETTING, {"host": "a.b", "rateLimit": {"global": {"tcp": {
+        "rateLimitService": {"host": "limiter", "port": 8081}, "domain": "d", "descriptors": []}}}},
+     "descriptors"),
+    (SETTING, {"host": "a.b", "rateLimit": {"global": {"http": {
+        "rateLimitService": {"host": "limiter", "port": 0}, "domain": "d"}}}}, "port"),
+    (TELEMETRY, {"accessLog": {"format": ""}}, "spec.accessLog.format"),
+    (TELEMETRY, {"accessLog": {"openTelemetry": {}}}, "openTelemetry.extensionService"),
+    (COLLECTOR, {"host": "collector"}, "spec.port"),
+    (COLLECTOR, {"host": "collector", "port": 70000}, "spec.port"),
 ]
 ACCEPTED = [
     (GROUP, {"matches": [{"name": "a", "methods": ["get", "*"], "headers": {"h": ".*"}}]}),
@@ -197,7 +207,7 @@ class CrdsTest(unittest.TestCase):
 
     def test_kubectl_knows_the_short_names(self):
         for short in ("tt", "htr", "tr", "ts", "meshconfig", "meshvm", "mrc", "egr", "ib", "rty",
-                      "uts"):
+                      "uts", "tel", "extsvc"):
             with self.subTest(name=short):
                 self.cluster.kubectl("get", short, "-A")
 

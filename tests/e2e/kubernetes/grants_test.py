@@ -39,6 +39,12 @@ class GrantsTest(kubecase.MeshCase):
                       objects.denylist("nobody", accounts=[(NS, "nobody")]),
                       objects.retry(NS, "again", "client", [(NS, "server")]),
                       objects.upstream_setting(NS, "limits", f"server.{NS}"),
+                      objects.ingress_backend(NS, "in", {("server", k8s.PORT): {
+                          "protocol": "http"}}, ("IPRange", "192.0.2.0/24")),
+                      objects.egress(NS, "out", ["client"], {8443: "TCP"}, addresses=["192.0.2.0/24"]),
+                      objects.telemetry(NS, "logs", openTelemetry={"extensionService": {
+                          "namespace": NS, "name": "collector"}}),
+                      objects.extension_service(NS, "collector", "192.0.2.9", 4317),
                       # It names what is not there: an Event says so.
                       objects.target(NS, "lost", "server", [(NS, "client")],
                                      ("HTTPRouteGroup", "nowhere", ["all"])))
@@ -48,8 +54,8 @@ class GrantsTest(kubecase.MeshCase):
     @classmethod
     def disturb(cls):
         """Deletes, and changes, what the daemons keep up."""
-        hooks = (("ValidatingWebhookConfiguration", "osm-validator-mesh-osm"),
-                 ("MutatingWebhookConfiguration", "osm-webhook-osm"))
+        hooks = (("ValidatingWebhookConfiguration", "libosm-validator-osm"),
+                 ("MutatingWebhookConfiguration", "libosm-webhook-osm"))
         for kind, name in hooks:
             cls.api.patch(kind, None, name, [{"op": "replace", "path": "/webhooks/0/failurePolicy",
                                               "value": "Ignore"}])

@@ -186,6 +186,35 @@ class InjectionTest(kubecase.MeshCase):
             "Pod", ns, pod["metadata"]["name"])["status"]["conditions"]}["Ready"]
         self.assertEqual("False", ready)
 
+    def test_gateways_outside_of_the_mesh_are_admitted_while_their_service_has_them(self):
+        ns, edge = self.namespace("inside"), "edge"
+        self.api.apply(k8s.namespace(edge), k8s.deployment(ns, "server"), k8s.service(ns, "server"),
+                       k8s.deployment(edge, "gateway"), k8s.service(edge, "gateway"),
+                       k8s.deployment(edge, "other"))
+        for where, name in ((ns, "server"), (edge, "gateway"), (edge, "other")):
+            self.wait_until_available(where, name)
+        server, = self.pods(ns, "server")
+        gateway, = self.pods(edge, "gateway")
+        other, = self.pods(edge, "other")
+        url = f"http://{server['status']['podIP']}:{k8s.PORT}/"
+
+        def wait_for_answer(pod, status):
+            wait_for(f"{pod['metadata']['name']} gets {status}",
+                     lambda: self.fetch_from(pod, url)[0] == status, 30)
+
+        self.assertEqual(0, self.fetch_from(gateway, url)[0])
+        self.api.apply(objects.ingress_backend(
+            ns, "in", {("server", k8s.PORT): {"protocol": "http"}}, ("Service", "gateway", edge)))
+        wait_for_answer(gateway, 200)
+        self.assertEqual(403, self.fetch_from(other, url)[0])
+        self.api.patch("Service", edge, "gateway", {"spec": {"selector": {"app": "other"}}})
+        wait_for_answer(other, 200)
+        wait_for_answer(gateway, 403)
+        self.api.patch("Deployment", edge, "other", {"spec": {"replicas": 0}})
+        self.wait_until_available(edge, "other")
+        self.api.wait_for("says that nobody is admitted", "IngressBackend", ns, "in", lambda made:
+                          "admits nobody" in str(made.get("status", {})), 30)
+
     def test_a_job_ends_and_its_sidecar_with_it(self):
         ns = self.namespace("jobs")
         self.api.apply(k8s.job(ns, "once", [k8s.shell_container("work", "echo done")]))
@@ -215,6 +244,35 @@ class InjectionTest(kubecase.MeshCase):
         self.assertEqual(["app"], self.names(outside))
         self.assertEqual([], self.secrets(ns) + self.secrets(elsewhere))
 
+    def test_metrics_of_a_sidecar_are_announced_and_those_of_an_application_stay(self):
+        ns = "measured"
+        self.namespace(ns)
+        self.api.apply(objects.namespace(ns, annotations={
+            **mesh.INJECTED, "openservicemesh.io/metrics": "enabled"}))
+        own = {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"}
+        sidecars = {"prometheus.io/scrape": "true", "prometheus.io/port": "15010",
+                    "prometheus.io/path": "/stats/prometheus"}
+        for name, annotations, wanted in (("plain", {}, sidecars), ("own", own, own)):
+            with self.subTest(name):
+                made = self.api.create(self.pod(ns, name, [k8s.shell_container("app", IDLE)],
+                                                **annotations))
+                self.assertEqual(wanted, {key: value for key, value in
+                                          made["metadata"]["annotations"].items()
+                                          if key.startswith("prometheus.io/")})
+                ports = {port["name"]: port["containerPort"] for kind in ("initContainers", "containers")
+                         for container in made["spec"].get(kind) or []
+                         for port in container.get("ports") or []}
+                self.assertEqual(15010, ports["proxy-metrics"])
+
+                def read():
+                    address = self.api.get("Pod", ns, name)["status"].get("podIP")
+                    return address and self.cluster.namespace.http(address, 15010, "GET",
+                                                                   "/stats/prometheus")
+
+                status, page = wait_for("its sidecar shows statistics", read, 60)
+                self.assertEqual(200, status)
+                self.assertIn("envoy_server_live{} 1", page)
+
     def test_a_dry_run_shows_the_sidecar_and_leaves_nothing(self):
         ns = self.namespace("dry")
         shown = self.api.create(self.pod(ns, "app", [k8s.shell_container("app", IDLE)]),
@@ -227,7 +285,7 @@ class InjectionTest(kubecase.MeshCase):
         self.mesh.wait_until_up("osm-injector")
 
     def test_a_webhook_that_is_deleted_is_told_of_and_used_again_when_it_is_applied(self):
-        name = "osm-webhook-osm"
+        name = "libosm-webhook-osm"
         pod, = self.pods(mesh.SYSTEM, "osm-injector")
 
         def metrics():

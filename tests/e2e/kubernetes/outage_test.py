@@ -83,7 +83,7 @@ class OutageTest(kubecase.MeshCase):
         self.assertLess(took, NOTICED)
 
     def test_an_api_server_that_cannot_be_reached_for_long(self):
-        controllers = [p.address for p in self.agent.pods(mesh.SYSTEM)]
+        controllers = [p["status"]["podIP"] for p in self.pods(mesh.SYSTEM)]
         self.assertEqual(2, len(controllers))
         rules = [("INPUT", "-p", "tcp", "-s", address, "--dport", str(API_PORT), "-j", "DROP")
                  for address in controllers]

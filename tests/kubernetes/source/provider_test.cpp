@@ -10,6 +10,7 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/memory_object_store.hpp"
+#include "osm/values/ingress_backend.hpp"
 
 using namespace osm;
 using osm::testing::endpoint_yaml;
@@ -155,13 +156,12 @@ TEST_SUITE("kubernetes::Provider: pods") {
     put(PodSpec{.name = "plain", .uuid = "", .secret = "x"});
     start();
     CHECK(provider->id() == "kubernetes");
-    CHECK(provider->list_workloads() == std::vector<Workload>{{{"shop", "web-0"},
-                                                               ProxyId(uuid_of(1)),
-                                                               {"shop", "books"},
-                                                               "10.1.0.1",
-                                                               {{"web", Port{8080}}},
-                                                               {{"shop", "all"}, {"shop", "books"}},
-                                                               WorkloadKind::kPod}});
+    const Workload wanted{
+        {"shop", "web-0"},     ProxyId(uuid_of(1)),
+        {"shop", "books"},     "10.1.0.1",
+        {{"web", Port{8080}}}, {{"shop", "all"}, {"shop", "books"}},
+        WorkloadKind::kPod,    {{"app", "books"}, {"osm-proxy-uuid", uuid_of(1)}}};
+    CHECK(provider->list_workloads() == std::vector<Workload>{wanted});
     CHECK(served(1) == "shop/web-0");
     CHECK(served(1, "other") == "nobody");
     CHECK(problems().empty());
@@ -410,6 +410,40 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     put(SliceSpec{"books-y", "books", {}});
     CHECK_FALSE(provider->served_outside(books));
     CHECK(services == std::vector<Services>{{books}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "addresses behind a source Service are followed in any namespace") {
+    const ServiceName gateway{"edge", "gateway"};
+    const auto addresses = [&] { return provider->list_source_addresses(gateway); };
+    const auto slice = [](const std::string& name, Names endpoints) {
+      return SliceSpec{
+          .name = name, .service = "gateway", .endpoints = std::move(endpoints), .ns = "edge"};
+    };
+    put(slice("a",
+              {endpoint_yaml("10.2.0.1", ""), endpoint_yaml("10.2.0.2", "", "ready: false"),
+               endpoint_yaml("10.2.0.3", "", "ready: false, serving: true, terminating: true")}));
+    put(SliceSpec{.name = "b",
+                  .service = "other",
+                  .endpoints = {endpoint_yaml("10.2.0.9", "")},
+                  .ns = "edge"});
+    start();
+    CHECK(addresses().empty());  // no IngressBackend names it
+    services.clear();
+    IngressBackend policy;
+    policy.services = {{gateway, 0}};
+    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, {false, {}, {}}, policy));
+    CHECK(addresses() == Names{"10.2.0.1", "10.2.0.3"});
+    CHECK(services == std::vector<Services>{{gateway}});
+    services.clear();
+    put(slice("c", {endpoint_yaml("10.2.0.4", "")}));
+    CHECK(addresses() == Names{"10.2.0.1", "10.2.0.3", "10.2.0.4"});
+    put(slice("a", {endpoint_yaml("10.2.0.1", "")}));
+    put(slice("a", {endpoint_yaml("10.2.0.1", "", "ready: true, serving: true")}));
+    CHECK(addresses() == Names{"10.2.0.1", "10.2.0.4"});
+    store.remove({kubernetes::kEndpointSlices.group_kind(), "edge", "a"});
+    CHECK(addresses() == Names{"10.2.0.4"});
+    CHECK(services == std::vector<Services>{{gateway}, {gateway}, {gateway}});
+    CHECK_FALSE(provider->list_endpoints_for_service(gateway));
   }
 
   TEST_CASE_FIXTURE(Fixture, "pods without a sidecar are reported by Service, not one by one") {

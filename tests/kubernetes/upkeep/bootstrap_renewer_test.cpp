@@ -197,6 +197,19 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(renewed() == 10);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a Secret of OSM v1.2 is neither renewed nor counted") {
+    put_pod_and_secret(1, false);
+    own_by(1, "web-1", "uid-web-1");
+    api.edit(kSecrets, "shop", name_of(1), [](json::object& object) {
+      object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = "v1.2.4";
+    });
+    start();
+    executor.run_for(1h);
+    CHECK(keeper->stale() == 0);
+    CHECK(renewed() == 0);
+    CHECK(file(1, "bootstrap.yaml") == "node: {}");
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a denied pod keeps its Secret, and gets no certificate") {
     for (int n = 0; n < 3; ++n) put_pod_and_secret(n);
     denials.proxies[ProxyId(uuid_of(1))] = {{kinds::kDenylist, "osm-system", "a"}, "stolen"};

@@ -50,14 +50,22 @@ std::map<std::string, Kind> all_kinds() {
   };
   kinds["MeshConfig"].check = refusals(spec::decode_mesh_config);
   kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
-  for (const spec::Kind& kind : spec::mesh_kinds())
-    if (!kind.obeyed) kinds[std::string(kind.name.kind)].check = refusals(spec::decode_policy);
   kinds["VirtualMachine"].check = vm::check_virtual_machine;
   kinds["Denylist"].check = [](const Object& object) {
     return spec::decode_denylist(object).problems;
   };
   kinds["UpstreamTrafficSetting"].check = [](const Object& object) {
     return spec::decode_upstream_traffic_setting(object).problems;
+  };
+  kinds["Egress"].check = [](const Object& object) { return spec::decode_egress(object).problems; };
+  kinds["IngressBackend"].check = [](const Object& object) {
+    return spec::decode_ingress_backend(object).problems;
+  };
+  kinds["Telemetry"].check = [](const Object& object) {
+    return spec::decode_telemetry(object).problems;
+  };
+  kinds["ExtensionService"].check = [](const Object& object) {
+    return spec::decode_extension_service(object).problems;
   };
   kinds["Retry"].check = [](const Object& object) { return spec::decode_retry(object).problems; };
   for (auto& crd : crds()) {
@@ -141,8 +149,7 @@ TEST_SUITE("kubernetes::crds") {
       CHECK(version.at("name") == json::value(resource.version));
       CHECK(version.at("served") == true);
       CHECK(version.at("storage") == true);
-      const bool has_status = name != kinds::kEgress.kind;  // as in OSM
-      CHECK(version.contains("subresources") == has_status);
+      CHECK(version.contains("subresources"));
       CHECK(version.at("additionalPrinterColumns").as_array().size() >= 4);
     }
   }
@@ -158,10 +165,10 @@ TEST_SUITE("kubernetes::crds") {
     const auto kinds = all_kinds();
     std::map<std::string, int> checked;
     std::vector<std::string> texts{blocks_of(text_of("docs/mesh-objects.md"))};
-    for (const char* path :
-         {"tests/golden/worked-example/in.yaml", "tests/golden/split/in.yaml",
-          "tests/golden/tcp/in.yaml", "tests/golden/permissive/in.yaml",
-          "tests/golden/overlapping-targets/in.yaml", "tests/golden/egress/in.yaml"})
+    for (const char* path : {"tests/golden/worked-example/in.yaml", "tests/golden/split/in.yaml",
+                             "tests/golden/tcp/in.yaml", "tests/golden/permissive/in.yaml",
+                             "tests/golden/overlapping-targets/in.yaml",
+                             "tests/golden/egress/in.yaml", "tests/golden/egress-policy/in.yaml"})
       texts.push_back(text_of(path));
     for (const std::string& text : texts) {
       for (const auto& object : spec::read_object_file(text, "in.yaml").objects) {
@@ -306,8 +313,37 @@ TEST_SUITE("kubernetes::crds") {
               "{host: a.shop, rateLimit: {local: {http: {requests: 1, unit: hour, "
               "responseStatusCode: 499}}}}",
               ""},
+             {"UpstreamTrafficSetting",
+              "{host: a.shop, connectionSettings: {outlierDetection: {maxEjectionPercent: 101}}}",
+              "spec.connectionSettings.outlierDetection.maxEjectionPercent"},
+             {"UpstreamTrafficSetting",
+              "{host: a.shop, connectionSettings: {http: {streamIdleTimeout: 1}}}",
+              "spec.connectionSettings.http.streamIdleTimeout"},
+             {"UpstreamTrafficSetting", "{host: a.shop, rateLimit: {global: {http: {domain: a}}}}",
+              "spec.rateLimit.global.http.rateLimitService"},
+             {"UpstreamTrafficSetting",
+              "{host: a.shop, rateLimit: {global: {tcp: {domain: a, descriptors: [{entries: []}], "
+              "rateLimitService: {host: a, port: 1}}}}}",
+              "spec.rateLimit.global.tcp.descriptors[0].entries"},
+             {"UpstreamTrafficSetting",
+              "{host: a.shop, httpRoutes: [{path: /, rateLimit: {global: {descriptors: "
+              "[{entries: [{}]}]}}}]}",
+              ""},
              {"UpstreamTrafficSetting", "{host: a.shop, httpRoutes: [{path: ''}]}",
               "spec.httpRoutes[0].path"},
+             {"Telemetry", "{selector: {app: 1}}", "spec.selector.app"},
+             {"Telemetry", "{accessLog: {format: ''}}", "spec.accessLog.format"},
+             {"Telemetry", "{accessLog: {format: '%NOPE%'}}", ""},
+             {"Telemetry", "{accessLog: {openTelemetry: {}}}",
+              "spec.accessLog.openTelemetry.extensionService"},
+             {"Telemetry", "{accessLog: {openTelemetry: {extensionService: {namespace: shop}}}}",
+              "spec.accessLog.openTelemetry.extensionService.name"},
+             {"ExtensionService", "{host: a}", "spec.port"},
+             {"ExtensionService", "{host: a, port: 0}", "spec.port"},
+             {"ExtensionService", "{host: a, port: 1, protocol: https}", "spec.protocol"},
+             {"ExtensionService", "{host: a, port: 1, connectTimeout: soon}",
+              "spec.connectTimeout"},
+             {"ExtensionService", "{host: 'http://a', port: 1}", ""},
              {"MeshRootCertificate", "{}", "spec.provider"},
              {"MeshRootCertificate", "{provider: {}}", ""},
              {"MeshRootCertificate", "{role: aktive, provider: {certManager: {issuerName: a}}}",

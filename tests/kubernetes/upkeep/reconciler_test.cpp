@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -19,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* kName = "osm-webhook-osm";
+constexpr const char* kName = "libosm-webhook-osm";
 
 struct Fixture : UpkeepFixture {
   Fixture() {
@@ -94,7 +95,7 @@ TEST_SUITE("kubernetes::Reconciler") {
       object["webhooks"].as_array().push_back(json::object{{"name", "theirs"}});
     });
     executor.run_for(10s);
-    CHECK(live().at("webhooks").as_array().size() == 1);
+    CHECK(live().at("webhooks").as_array().size() == 2);
     CHECK(repairs() == 3);
   }
 
@@ -274,6 +275,37 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(holds(manifest("validating-webhook.yaml"), validating_webhook({}, spec::mesh_kinds())));
   }
 
+  TEST_CASE_FIXTURE(UpkeepFixture, "each namespace is asked about by one injector only") {
+    // True if the selector takes a namespace of the mesh with this `ignore` label; "": without it.
+    const auto takes = [](const json::value& hook, const std::string& ignore) {
+      const json::value& rule = hook.at("namespaceSelector").at("matchExpressions").at(0);
+      REQUIRE(rule.at("key") == "openservicemesh.io/ignore");
+      if (rule.at("operator") == "DoesNotExist") return ignore.empty();
+      REQUIRE(rule.at("operator") == "In");
+      const json::array& values = rule.at("values").as_array();
+      return std::ranges::find(values, json::value(ignore)) != values.end();
+    };
+    const auto asks = [&](const json::object& configuration, const std::string& ignore) {
+      const json::array& hooks = configuration.at("webhooks").as_array();
+      return std::ranges::count_if(hooks, [&](const auto& hook) { return takes(hook, ignore); });
+    };
+    const json::object alone = mutating_webhook({});
+    CHECK(asks(alone, "") == 1);
+    CHECK(asks(alone, "moved") == 1);
+    CHECK(asks(alone, "true") == 0);
+    const WebhookNames names{.beside_osm_v1 = true};  // OSM v1.2 asks where the label is absent
+    const json::object beside = mutating_webhook(names);
+    CHECK(asks(beside, "") == 0);
+    CHECK(asks(beside, "moved") == 1);
+    CHECK(asks(beside, "true") == 0);
+    const json::value policies = validating_webhook(names, spec::mesh_kinds()).at("webhooks").at(0);
+    CHECK(takes(policies, "moved"));
+    CHECK_FALSE(takes(policies, ""));
+    for (const json::object& ours : {alone, beside})
+      CHECK_FALSE(
+          ours.at("metadata").at("labels").as_object().contains("openservicemesh.io/reconcile"));
+  }
+
   TEST_CASE_FIXTURE(UpkeepFixture,
                     "the validating webhook speaks for policies and the MeshConfig") {
     const auto hooks = validating_webhook({"osm", "osm-system", "ca"}, spec::mesh_kinds())
@@ -297,9 +329,11 @@ TEST_SUITE("kubernetes::Reconciler") {
                          // in namespaces of the mesh
                          "traffictargets", "httproutegroups", "tcproutes", "trafficsplits",
                          "meshconfigs", "meshrootcertificates", "egresses", "ingressbackends",
-                         "retries", "upstreamtrafficsettings", "virtualmachines", "denylists",
+                         "retries", "upstreamtrafficsettings", "telemetries", "extensionservices",
+                         "virtualmachines", "denylists",
                          // in the control plane's
-                         "meshconfigs", "meshrootcertificates", "denylists",
+                         "meshconfigs", "meshrootcertificates", "telemetries", "extensionservices",
+                         "denylists",
                          // deletions
                          "meshconfigs", "meshrootcertificates"});
     CHECK(

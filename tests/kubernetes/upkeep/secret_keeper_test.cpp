@@ -109,6 +109,20 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     CHECK(api.writes().empty());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a Secret of OSM v1.2 is left alone") {
+    json::object labels = ours();
+    labels[kVersionLabel] = "v1.2.4";
+    put_secret(name_of(1), labels);
+    put_secret(name_of(2), labels);
+    put_pod(1, "web-0");
+    api.forget_writes();
+    start();
+    executor.run_for(1h);
+    CHECK(owner_of(1) == "none");
+    CHECK(owner_of(2) == "none");
+    CHECK(api.writes().empty());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "Secrets that came without a watch are found by the sweep") {
     put_secret(name_of(1));
     put_pod(1, "web-0");

@@ -482,6 +482,17 @@ TEST_SUITE("kubernetes::StatusWriter, outside of the mesh") {
     CHECK(writes_of("patch") == 0);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "an object that is deleted and created again has a status again") {
+    start();
+    executor.run_for(2s);
+    REQUIRE(api.remove(kTrafficTargets, "shop", "web-api", {}).ok());
+    put_policy("web-api");
+    REQUIRE(json::serialize(condition("Accepted")) == "{}");
+    writer->on_objects({kTarget});
+    executor.run_for(1min);
+    CHECK(json::serialize(condition("Accepted")) != "{}");
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a deleted object is not written again") {
     start();
     executor.run_for(2s);

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* kValidator = "osm-validator-mesh-osm";
+constexpr const char* kValidator = "libosm-validator-osm";
 
 // Every object is applied by two proxies; of the rest nobody asks.
 class QuietControlPlane final : public ControlPlane {
@@ -118,7 +118,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     const auto upkeep = start("a");
     executor.run_for(10s);
     CHECK(upkeep->leads());
-    CHECK(api.count(kCrds) == 12);
+    CHECK(api.count(kCrds) == 14);
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kValidatingWebhooks) == 1);
     CHECK(upkeep->problems().empty());

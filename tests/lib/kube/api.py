@@ -44,6 +44,8 @@ KINDS = {
     "ClusterIssuer": ("cert-manager.io/v1", "clusterissuers", False),
     "Egress": ("policy.openservicemesh.io/v1alpha1", "egresses", True),
     "IngressBackend": ("policy.openservicemesh.io/v1alpha1", "ingressbackends", True),
+    "Telemetry": ("policy.openservicemesh.io/v1alpha1", "telemetries", True),
+    "ExtensionService": ("config.openservicemesh.io/v1alpha2", "extensionservices", True),
     "Retry": ("policy.openservicemesh.io/v1alpha1", "retries", True),
     "UpstreamTrafficSetting": ("policy.openservicemesh.io/v1alpha1", "upstreamtrafficsettings",
                                True),

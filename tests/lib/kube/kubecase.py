@@ -11,7 +11,7 @@ from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import now_micro
 from lib.kube.cluster import Cluster
 from lib.kube.node_agent import Image, NodeAgent
-from lib.mesh import meshcase
+from lib.mesh import meshcase, objects
 from lib.mesh.rig import Rig
 from lib.net.processes import NotYet, wait_for
 
@@ -208,7 +208,38 @@ class MeshCase(KubeCase):
         # An API server that has just started refuses some of what it allows a moment later.
         wait_for("RBAC allows what the daemons need", allowed, 15, interval=0.5)
 
+    def start_clients(self, ns, *servers, protocol="http"):
+        """A client that may call the servers of its namespace, which goes with the test. Result:
+        its pod."""
+        rule = ("TCPRoute", "all", None) if protocol == "tcp" else ("HTTPRouteGroup", "all", ["all"])
+        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", *servers)),
+                       objects.routes(ns, "all", all={}), objects.tcp_route(ns, "all", k8s.PORT),
+                       *(objects.target(ns, a, a, [(ns, "client")], rule) for a in servers),
+                       *(k8s.service(ns, a, protocol=protocol) for a in servers),
+                       *(k8s.deployment(ns, a, account=a) for a in ("client", *servers)))
+        self.addCleanup(self.api.delete, "Namespace", None, ns)
+        for name in ("client", *servers):
+            self.wait_until_available(ns, name)
+        return self.pod_of(ns, "client")
+
     # -- asking ---------------------------------------------------------------------------------
+    def conditions(self, kind, ns, name):
+        """{type: (status, observedGeneration)} of a policy; empty: nobody has looked at it."""
+        status = self.api.get(kind, ns, name).get("status", {})
+        return {c["type"]: (c["status"], c["observedGeneration"])
+                for c in status.get("conditions", [])}
+
+    def wait_until_programmed(self, kind, ns, name):
+        """Until all proxies that it concerns have applied the policy as it is now."""
+        def told():
+            generation = self.api.get(kind, ns, name)["metadata"]["generation"]
+            now = self.conditions(kind, ns, name)
+            if now != {t: ("True", generation) for t in ("Accepted", "Programmed")}:
+                raise NotYet(now)
+            return True
+
+        wait_for(f"{kind} {ns}/{name} is programmed", told, 30)
+
     @classmethod
     def pod_of(cls, ns, app):
         """The InjectedPod of the newest pod of an app that does not end."""
@@ -223,7 +254,7 @@ class MeshCase(KubeCase):
             got = pod.get(url, **more)
             if got[0] != wanted:
                 raise NotYet(got)
-            return got[1]
+            return got[1] or "-"
 
         return wait_for(f"{pod.name} gets {wanted} from {url}", seen, timeout, interval=0.1)
 

@@ -91,9 +91,13 @@ class InjectedPod:
 
     def calls(self, container):
         """Output of a client of the bookstore so far: a line of JSON for each request."""
-        log = self.run.agent.log_of(self.run, container)
-        lines = log.read_text().splitlines() if log.exists() else []
+        lines = self.log(container).splitlines()
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    def log(self, container):
+        """Output of a container so far."""
+        log = self.run.agent.log_of(self.run, container)
+        return log.read_text(errors="replace") if log.exists() else ""
 
 
 class Mesh:
@@ -147,9 +151,9 @@ class Mesh:
                  40)
 
     def wait_until_up(self, *deployments, timeout=40):
-        wanted = [("ValidatingWebhookConfiguration", "osm-validator-mesh-osm")]
+        wanted = [("ValidatingWebhookConfiguration", "libosm-validator-osm")]
         if "osm-injector" in deployments:
-            wanted.append(("MutatingWebhookConfiguration", "osm-webhook-osm"))
+            wanted.append(("MutatingWebhookConfiguration", "libosm-webhook-osm"))
         for name in deployments:
             self.api.wait_for("is available", "Deployment", SYSTEM, name, lambda d: (
                 d.get("status", {}).get("availableReplicas") == d["spec"]["replicas"]), timeout)

@@ -198,8 +198,8 @@ class RotationCase(UnderLoad):
 
     def trusted_by_the_api_server(self):
         """The CA bundles of the mesh's webhooks."""
-        hooks = (self.api.get("MutatingWebhookConfiguration", None, "osm-webhook-osm"),
-                 self.api.get("ValidatingWebhookConfiguration", None, "osm-validator-mesh-osm"))
+        hooks = (self.api.get("MutatingWebhookConfiguration", None, "libosm-webhook-osm"),
+                 self.api.get("ValidatingWebhookConfiguration", None, "libosm-validator-osm"))
         return {base64.b64decode(hook["clientConfig"]["caBundle"]).decode().strip()
                 for configuration in hooks for hook in configuration["webhooks"]}
 

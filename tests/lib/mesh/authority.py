@@ -64,6 +64,14 @@ class Authority:
         return certify(self.directory, label, extensions, not_before, not_after,
                        (self.pem, self.pem), common_name)
 
+    def named(self, label, *names, uses="clientAuth", common_name="x"):
+        """(certificate file, key file) for `names`, as "DNS:a.b" or "URI:spiffe://a/b"."""
+        now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
+        extensions = ["subjectAltName = " + ", ".join(names),
+                      "keyUsage = critical, digitalSignature", f"extendedKeyUsage = {uses}"]
+        return certify(self.directory, label, extensions, now - day, now + day,
+                       (self.pem, self.pem), common_name)
+
     def for_days(self, label, uris, ago=1, left=1, uses="clientAuth"):
         """The same, valid since so many days ago and for so many from now on."""
         now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)

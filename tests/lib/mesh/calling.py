@@ -96,11 +96,19 @@ class Caller:
         for connection in self._open.values():
             connection.close()
 
+    def hang_up(self, call):
+        """The next such call has a connection of its own."""
+        if kept := self._open.pop((call.address, call.port), None):
+            kept.close()
+
     def _tcp(self, call, number):
         try:
             with self._dial(call) as connection:
-                connection.sendall(b"%d\n" % number)
-                if answer := _lines(connection):
+                connection.sendall(b"%012d\n" % number)  # long enough to be no TLS
+                answer = _lines(connection)
+                if answer.startswith("HTTP/"):
+                    return DENIED, answer.split("\r\n")[0]  # by a sidecar that expects a request
+                if answer:
                     name, port = answer.split()
                     return (name, int(port)), {}
                 closed = "closed"
@@ -110,7 +118,7 @@ class Caller:
         return DENIED, closed
 
     def _dial(self, call):
-        if call.machine is None:
+        if call.machine is None or self._identity is None:
             return self._machine.namespace.connect(call.address, call.port, timeout=8)
         name = ".".join((call.service[1], call.service[0], CLUSTER))
         return self._identity.dial(self._machine, call.address, call.port, name)
@@ -136,10 +144,15 @@ class Caller:
             connection.close()
             raise
 
+    def host(self, call):
+        """The host that an HTTP request names."""
+        if call.service is not None and call.machine is not None:
+            return ".".join(reversed(call.service))
+        return call.host or self._hosts.get(call.address, call.address)
+
     def _ask(self, connection, call, number):
-        service = call.service and ".".join(reversed(call.service))
         connection.putrequest(call.method, call.path, skip_host=True, skip_accept_encoding=True)
-        connection.putheader("host", service or self._hosts.get(call.address, call.address))
+        connection.putheader("host", self.host(call))
         connection.putheader("x-call", str(number))
         for name, value in call.headers.items():
             connection.putheader(name, value)
@@ -148,6 +161,28 @@ class Caller:
         response = connection.getresponse()
         response.read()
         return response.status, response.headers
+
+
+class Gateway(Caller):
+    """Makes the calls of a host outside of the mesh, from one of its addresses."""
+
+    def __init__(self, namespace, address):
+        super().__init__(self, None, {})
+        self.namespace, self._host, self._address = self, namespace, address
+
+    def connect(self, address, port, timeout):
+        opened = self._host.open_socket()
+        opened.settimeout(timeout)
+        try:
+            opened.bind((self._address, 0))
+            opened.connect((address, port))
+        except OSError:
+            opened.close()
+            raise
+        return opened
+
+    def assert_live(self, seen):
+        """A gateway has no Envoy."""
 
 
 def _http_over(opened):

@@ -81,6 +81,38 @@ def upstream_setting(ns, name, host, **spec):
                    spec={"host": host, **spec})
 
 
+def egress(ns, name, sources, ports, hosts=(), addresses=(), groups=(), setting=None):
+    """`sources`: accounts of `ns`; `ports`: {number: protocol}; `groups`: HTTPRouteGroups."""
+    matches = [("specs.smi-spec.io/v1alpha4", "HTTPRouteGroup", group) for group in groups]
+    if setting:
+        matches.append(("policy.openservicemesh.io/v1alpha1", "UpstreamTrafficSetting", setting))
+    return _object("policy.openservicemesh.io/v1alpha1", "Egress", ns, name, spec={
+        "sources": [{"kind": "ServiceAccount", "namespace": ns, "name": a} for a in sources],
+        "hosts": list(hosts), "ipAddresses": list(addresses),
+        "ports": [{"number": n, "protocol": p} for n, p in ports.items()],
+        "matches": [{"apiGroup": g, "kind": k, "name": n} for g, k, n in matches]})
+def ingress_backend(ns, name, backends, *sources):
+    """`backends`: {(service, target port): {"protocol": ..., **tls}}; `sources`: (kind, name) or
+    (kind, name, namespace)."""
+    made = []
+    for (service, port), rule in backends.items():
+        tls = {key: value for key, value in rule.items() if key != "protocol"}
+        made.append({"name": service, "port": {"number": port, "protocol": rule["protocol"]},
+                     **({"tls": tls} if tls else {})})
+    return _object("policy.openservicemesh.io/v1alpha1", "IngressBackend", ns, name, spec={
+        "backends": made,
+        "sources": [dict(zip(("kind", "name", "namespace"), source)) for source in sources]})
+def telemetry(ns, name, selector=None, **access_log):
+    """`access_log`: its fields: format, openTelemetry."""
+    return _object("policy.openservicemesh.io/v1alpha1", "Telemetry", ns, name, spec={
+        **({"selector": selector} if selector else {}), "accessLog": access_log})
+
+
+def extension_service(ns, name, host, port, **fields):
+    return _object("config.openservicemesh.io/v1alpha2", "ExtensionService", ns, name,
+                   spec={"host": host, "port": port, **fields})
+
+
 def mesh_config(permissive=False, egress=False, **sections):
     """`sections` of the spec, beside or in place of `traffic`."""
     return _object("config.openservicemesh.io/v1alpha2", "MeshConfig", "osm-system",

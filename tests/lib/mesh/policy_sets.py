@@ -7,7 +7,7 @@ import collections
 import itertools
 
 from lib.mesh import objects
-from lib.mesh.reference import CLUSTER, Call
+from lib.mesh.reference import CLUSTER, Call, gateway
 
 CLIENTS = {"client-a": ("clients", "a", "10.200.0.11"), "client-b": ("clients", "b", "10.200.0.12"),
            "outsider": ("others", "a", "10.200.0.13")}
@@ -16,20 +16,35 @@ SERVERS = {"api-1": ("shop", "api", "10.200.0.21", "v1", 8080),
            "api-2": ("shop", "api-next", "10.200.0.22", "v2", 9080),
            "store-1": ("store", "api", "10.200.0.23", "v1", 8080)}
 HTTP_PORTS, TCP_PORTS = (8080, 8081, 9080), (7000, 7002, 7003)  # of every server
-OUTSIDE_ADDRESS, OUTSIDE_PORT = "10.200.0.1", 9000
+OUTSIDE_ADDRESSES = ("10.200.0.1", "10.200.0.2")  # each has these ports, and is a gateway
+OUTSIDE_PORTS = {9000: "http", 9002: "http", 9001: "tcp"}
+# A name in full would be looked up without `ipAddresses`, and nobody here answers for it.
+OUTSIDE_HOSTS = ("pay.example.com", "a.pay.example.com", "books.example.org", "10.200.0.1")
+EGRESS_HOSTS = ("pay.example.com", "*.example.com", "*.pay.example.com", "books.example.org:9000")
+NETWORKS = ("10.200.0.1/32", "10.200.0.2/32", "10.200.0.0/30", "192.0.2.0/24")
+# A Service outside of the mesh: its machine has no sidecar.
+GATEWAYS = ("edge", "gateways", "10.200.0.2")
+# Service: the target ports that an IngressBackend may name.
+BACKENDS = {("shop", "api"): (8081,), ("shop", "api-v1"): (8080, 8081), ("shop", "api-v2"): (9080,),
+            ("shop", "api-odd"): (9080,), ("store", "store"): (8080, 8081)}
 
 _REST = {"name": "http", "port": 80, "targetPort": "rest"}
 _ADMIN = {"name": "http-admin", "port": 81, "targetPort": 8081}
 _EVENTS = {"name": "tcp-events", "port": 7000, "targetPort": 7000}
 _RAW = {"name": "raw", "port": 7001, "targetPort": 7002, "appProtocol": "tcp"}
 _ODD = {"name": "tcp-odd", "port": 81, "targetPort": 7003}  # 81 is HTTP in the apex
-# (namespace, name): (cluster IP, selector, ports)
+# Of a headless Service: numbers that no workload has, so that both ways to dial one differ.
+_PEER = {"name": "http", "port": 8090, "targetPort": "rest"}
+_PEER_EVENTS = {"name": "tcp-events", "port": 7010, "targetPort": 7000}
+PEERS = ("shop", "peers")
+# (namespace, name): (cluster IP, or None of a headless Service, selector, ports)
 SERVICES = {
     ("shop", "api"): ("10.96.0.10", {"app": "api"}, (_REST, _ADMIN, _EVENTS, _RAW)),
     ("shop", "api-v1"): ("10.96.0.11", {"version": "v1"}, (_REST, _ADMIN, _EVENTS, _RAW)),
     ("shop", "api-v2"): ("10.96.0.12", {"version": "v2"}, (_REST, _EVENTS)),
     ("shop", "api-odd"): ("10.96.0.13", {"version": "v2"}, (_REST, _ODD)),
-    ("store", "store"): ("10.96.0.20", {"app": "store"}, (_REST, _ADMIN, _EVENTS, _RAW))}
+    ("store", "store"): ("10.96.0.20", {"app": "store"}, (_REST, _ADMIN, _EVENTS, _RAW)),
+    PEERS: (None, {"app": "api"}, (_PEER, _PEER_EVENTS))}
 
 # pathRegex: paths that it accepts
 PATHS = {
@@ -62,6 +77,10 @@ def fixed():
         vm = objects.machine(ns, name, address, account, labels)
         vm["spec"]["ports"] = [{"name": "rest", "port": rest}]
         made += [objects.account(ns, account), vm]
+    edge, gateways, address = GATEWAYS
+    made += [objects.namespace(edge, labels={}), objects.account(edge, "gateway"),
+             objects.machine(edge, "gateway-1", address, "gateway", {"app": gateways}),
+             objects.service(edge, gateways, "10.96.0.99", 80)]
     return made
 
 
@@ -72,7 +91,9 @@ def draw(rng, calls):
 
 class _Drawing:
     def __init__(self, rng):
-        self.rng, self.targets = rng, []
+        self.rng, self.targets, self.egresses = rng, [], []
+        self.denied = []  # accounts
+        self.services_here = dict(SERVICES)
         self.groups, self.tcp_routes = {}, {}  # namespace: {name: object}
 
     def chance(self, share):
@@ -84,21 +105,31 @@ class _Drawing:
 
     def policy_set(self, calls):
         made = [objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3))]
+        if self.chance(0.4):
+            del self.services_here[PEERS]
+        if self.chance(0.25):
+            made.append(self.denylist())
         for ns in ("shop", "store"):
             made += self.services(ns) + self.routes(ns)
+        for ns in ("clients", "others"):
+            made += self.routes(ns)
+        self.egresses = [self.egress(f"egress-{n}") for n in range(self.rng.randint(0, 4))]
+        made += self.egresses
+        made += [self.ingress(ns, f"ingress-{n}") for ns in ("shop", "store")
+                 for n in range(self.rng.randint(0, 2))]
         self.targets = [self.target(number) for number in range(self.rng.randint(2, 6))]
         made += self.targets
         if self.chance(0.5):
             made.append(self.split())
-        return PolicySet(made, [self.call() for _ in range(calls)])
+        return PolicySet(made, [self.answerable_call() for _ in range(calls)])
 
     # -- objects --------------------------------------------------------------------------------
     def services(self, ns):
         paths = self.rng.choices(("strict", "normalize", "unchecked"), (6, 1, 1))[0]
         made = []
-        for (where, name), (address, selector, ports) in SERVICES.items():
+        for (where, name), (address, selector, ports) in self.services_here.items():
             if where == ns:
-                service = objects.service(ns, name, address, 0, selector=selector)
+                service = objects.service(ns, name, address or "None", 0, selector=selector)
                 service["spec"]["ports"] = list(ports)
                 service["metadata"]["annotations"] = {"openservicemesh.io/http-paths": paths}
                 made.append(service)
@@ -145,9 +176,49 @@ class _Drawing:
         apex = self.rng.choice(("api", "api.shop", "api.shop.svc:80", f"api.shop.{CLUSTER}"))
         return objects.split("shop", "split", apex, **weights)
 
+    def egress(self, name):
+        ns, sources = self.rng.choice((("clients", ("a", "b")), ("others", ("a",))))
+        ports = {number: self.rng.choice(
+            ("http", "http", "http", "tcp") if kind == "http" else ("tcp", "tcp-server-first", "http"))
+                 for number, kind in self.rng.sample(sorted(OUTSIDE_PORTS.items()), self.rng.randint(1, 3))}
+        hosts, addresses = ["10.200.0.1"], self.some(NETWORKS, 1, 2)
+        if self.chance(0.7):
+            hosts = self.some(EGRESS_HOSTS, 1, 3) if self.chance(0.9) else []
+        else:
+            addresses = []  # the sidecar looks the host up
+        groups = self.some(("g1", "g2", "missing"), 1, 2) if self.chance(0.5) else []
+        return objects.egress(ns, name, self.some(sources, 1, 2), ports, hosts, addresses, groups)
+
+    def ingress(self, ns, name):
+        ports = self.some([(service, port) for (where, service), numbers in BACKENDS.items()
+                           if where == ns for port in numbers], 1, 3)
+        sources = [("IPRange", network) for network in self.some(NETWORKS, 0, 2)]
+        if not sources or self.chance(0.4):
+            sources.append(("Service", GATEWAYS[1], GATEWAYS[0]))
+        return objects.ingress_backend(ns, name, {port: {"protocol": "http"} for port in ports}, *sources)
+
+    def denylist(self):
+        # Two denied proxies could go on to call each other, by their older configurations.
+        rows = self.rng.choice((CLIENTS, SERVERS)).values()
+        self.denied = self.some(sorted({row[:2] for row in rows}), 1, 2)
+        return objects.denylist("stolen", self.denied)
+
     # -- calls ----------------------------------------------------------------------------------
+    def answerable_call(self):
+        """One that the objects decide. A denied proxy keeps an older configuration: at its own
+        machine, and for calls past the mesh, that decides."""
+        while True:
+            call = self.call()
+            past_the_mesh = (call.address in OUTSIDE_ADDRESSES
+                             and CLIENTS[call.client][:2] in self.denied)
+            at_denied = call.machine is not None and SERVERS[call.machine][:2] in self.denied
+            if not past_the_mesh and not at_denied:
+                return call
+
     def call(self):
         """Mostly one that a rule allows, or that differs from such a one in a single part."""
+        if self.chance(0.08):
+            return self.entering()
         call = self.granted() if self.chance(0.8) else self.any_call()
         if self.chance(0.35):
             call = self.changed(call)
@@ -162,11 +233,12 @@ class _Drawing:
                        if row[:2] == (source["namespace"], source["name"])), "client-a")
         kind = "http" if rule["kind"] == "HTTPRouteGroup" else "tcp"
         server = next(n for n, row in SERVERS.items() if row[:2] == (ns, account))
-        service = self.rng.choice([key for key, row in SERVICES.items() if selects(row[1], key, server)])
-        ports = [p["port"] for p in SERVICES[service][2] if is_tcp(p) == (kind == "tcp")]
+        service = self.rng.choice([key for key, row in self.services_here.items()
+                                   if selects(row[1], key, server)])
+        ports = [p for p in SERVICES[service][2] if is_tcp(p) == (kind == "tcp")]
         if not ports:
             return self.any_call()
-        call = Call(client, SERVICES[service][0], self.rng.choice(ports), kind)
+        call = self.dial(client, service, self.rng.choice(ports), server)
         group = self.groups[ns].get(rule["name"])
         return self.matching(call, group) if kind == "http" and group else call._replace(method="GET")
 
@@ -177,24 +249,62 @@ class _Drawing:
         return call._replace(method=self.rng.choice(match.get("methods", METHODS)),
                              path=self.rng.choice(PATHS[match.get("pathRegex")]), headers=headers)
 
+    def dial(self, client, service, port, server):
+        """A Service by its cluster IP; of a headless one `server`, at the Service's port or its own."""
+        kind = "tcp" if is_tcp(port) else "http"
+        if SERVICES[service][0] is not None:
+            host = self.host(service, port["port"]) if kind == "http" and self.chance(0.1) else None
+            return Call(client, SERVICES[service][0], port["port"], kind, host=host)
+        number = self.rng.choice((port["port"], number_at(port, server)))
+        return Call(client, SERVERS[server][2], number, kind, service=service)
+
+    def host(self, service, port):
+        """One of the Service's names, or a host that is none."""
+        name = ".".join(reversed(service))
+        return self.rng.choice((f"{name}:{port}", f"{name}.svc", f"{name}.{CLUSTER}", service[1],
+                                "store.store", "api-v1.shop.svc:80", "books.example.org"))
+
     def any_call(self):
         client = self.rng.choice(list(CLIENTS))
-        if self.chance(0.15):
-            return Call(client, OUTSIDE_ADDRESS, OUTSIDE_PORT, "http", "GET", "/books")
+        if self.chance(0.5 if self.egresses else 0.15):
+            return self.leaving(client)
         if self.chance(0.1):
             name = self.rng.choice(list(SERVERS))
             return Call(client, SERVERS[name][2], SERVERS[name][4], "http", "GET", "/books")
-        service = self.rng.choice(list(SERVICES))
+        service = self.rng.choice(list(self.services_here))
         port = self.rng.choice(SERVICES[service][2])
-        call = Call(client, SERVICES[service][0], port["port"], "tcp" if is_tcp(port) else "http")
+        server = self.rng.choice([name for name in SERVERS if SERVERS[name][0] == service[0]])
+        call = self.dial(client, service, port, server)
         return self.changed(call._replace(method="GET", path="/books")) if call.kind == "http" else call
+
+    def entering(self):
+        """A call of a gateway, straight to a workload."""
+        server = self.rng.choice(list(SERVERS))
+        call = Call(gateway(self.rng.choice(OUTSIDE_ADDRESSES)), SERVERS[server][2],
+                    self.rng.choice(HTTP_PORTS), "http", self.rng.choice(METHODS), machine=server)
+        known = [path for paths in PATHS.values() for path in paths]
+        return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
+
+    def leaving(self, client):
+        """A call past the mesh, mostly one that an Egress is about."""
+        address, port = self.rng.choice(OUTSIDE_ADDRESSES), self.rng.choice(list(OUTSIDE_PORTS))
+        call = Call(client, address, port, OUTSIDE_PORTS[port], host=self.rng.choice(OUTSIDE_HOSTS))
+        if call.kind == "tcp":
+            return call
+        named = [g for egress in self.egresses for g in egress["spec"].get("matches", [])
+                 if g["name"] != "missing"]
+        groups = self.groups[CLIENTS[client][0]]
+        if named and self.chance(0.7):
+            return self.matching(call, groups[self.rng.choice(named)["name"]])
+        return call._replace(method="GET", path="/books")
 
     def changed(self, call):
         part = self.rng.choice(("client", "path", "path", "method", "header", "port"))
         if part == "client":
             return call._replace(client=self.rng.choice(list(CLIENTS)))
         if part == "port":
-            row = next((r for r in SERVICES.values() if r[0] == call.address), None)
+            row = SERVICES.get(call.service) or next(
+                (r for r in SERVICES.values() if r[0] == call.address), None)
             same = [p["port"] for p in row[2] if is_tcp(p) == (call.kind == "tcp")] if row else []
             return call._replace(port=self.rng.choice(same or [call.port]))
         if call.kind == "tcp":
@@ -210,13 +320,21 @@ class _Drawing:
 
     def past_the_proxy(self, call):
         """The same straight to a server, at one of its ports, or `call` if it names no Service."""
-        service = next((key for key, row in SERVICES.items() if row[0] == call.address), None)
+        service = call.service or next(
+            (key for key, row in SERVICES.items() if row[0] == call.address), None)
         if service is None:
             return call
         server = self.rng.choice([n for n, row in SERVERS.items() if row[0] == service[0]])
-        port = next(p for p in SERVICES[service][2] if p["port"] == call.port)
-        number = SERVERS[server][4] if port["targetPort"] == "rest" else port["targetPort"]
-        return call._replace(address=SERVERS[server][2], port=number, machine=server, service=service)
+        port = next((p for p in SERVICES[service][2] if p["port"] == call.port), None)
+        if port is None:  # dialled at the workload's own port
+            return call
+        return call._replace(address=SERVERS[server][2], port=number_at(port, server),
+                             machine=server, service=service)
+
+
+def number_at(port, server):
+    """The number that a server gives a Service's port."""
+    return SERVERS[server][4] if port["targetPort"] == "rest" else port["targetPort"]
 
 
 def is_tcp(port):

@@ -3,22 +3,42 @@
 It reads the objects as they stand in the mesh directory, and shares nothing with libosm: neither
 its resolved policies nor a resource for Envoy. A test compares its answers with real Envoys.
 
-Not evaluated: Egress and IngressBackend, which have no effect yet (docs/limitations.md), invalid
-objects, headless Services and Denylists.
+Not evaluated: TLS of Egresses and IngressBackends, host names that a sidecar looks up, invalid objects,
+splits of a headless Service, calls of a denied client past the mesh, and calls straight to a denied
+machine: a denied proxy keeps an older configuration.
 """
 import collections
+import ipaddress
 import re
 
 DENIED = "denied"
-OUTSIDE = "outside"  # in place of a machine: an address without Service and machine
 CLUSTER = "svc.cluster.local"
 
 # `kind`: http or tcp. `client` and `machine`: names of VirtualMachines. With `machine` the call goes past
 # the client's proxy, straight to that machine's `port`, with the client's certificate; TLS then asks
-# for the name of `service`, a (namespace, name) pair. Else the client dials `address` and `port`.
+# for the name of `service`, a (namespace, name) pair. Else the client dials `address` and `port`; of
+# the workload of a headless Service, `service` says which Service is meant, and decides nothing.
+# `host`: of a request; without it the Service's own name. A client that gateway() names has no proxy,
+# and `machine` says which one it dials.
 Call = collections.namedtuple(
-    "Call", "client address port kind method path headers machine service",
-    defaults=(None, "/", {}, None, None))
+    "Call", "client address port kind method path headers machine service host",
+    defaults=(None, "/", {}, None, None, None))
+
+
+def outside(address):
+    """In place of a machine: a server outside of the mesh, without spaces."""
+    return "outside@" + address
+
+
+def gateway(address):
+    """In place of a client: a caller with this address and without a proxy."""
+    return "gateway@" + address
+
+
+def gateway_address(client):
+    """The address of a gateway; None: `client` is a machine."""
+    return client.partition("@")[2] or None
+
 
 _UNRESERVED = r"%(?:2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae])"
 _NOT_NORMAL = re.compile(rf"//|\\|/\.\.?(?:/|$)|%2f|%5c|{_UNRESERVED}", re.I)
@@ -53,17 +73,31 @@ class Reference:
         traffic = self._objects["MeshConfig"]["osm-system", "osm-mesh-config"]["spec"]["traffic"]
         self.permissive = traffic["enablePermissiveTrafficPolicyMode"]
         self.egress = traffic["enableEgress"]
+        self.denied = {_named(account) for made in self._objects["Denylist"].values()
+                       for account in made["spec"]["serviceAccounts"]}
 
     def outcomes(self, call):
         """The set of answers that are right: DENIED, or (machine, port) of the workload that answers."""
+        if gateway_address(call.client):
+            return {self._entering(call)}
+        if self.is_denied(call.client):
+            return {DENIED}
         if call.machine is not None:
             return {self._straight(call)}
         service = self._service_at(call.address)
+        if service is None and (dialled := self._headless(call)):
+            return {dialled}
         if service is None:
             meshed = call.address in {vm["spec"]["address"] for vm in self._machines()}
             # A workload takes calls of proxies only, and the passage around them is plain text.
-            return {(OUTSIDE, call.port) if self.egress and not meshed else DENIED}
+            if meshed:
+                return {DENIED}
+            if self.egress:
+                return {(outside(call.address), call.port)}
+            return self._leaving(call) or {DENIED}
         if not any(self._may_call(call.client, vm) for vm in self._behind(service)):
+            return {DENIED}
+        if call.kind == "http" and call.host and not _is_name_of(service, call):
             return {DENIED}
         found = set()
         for backend, port in self._backends(service, call):
@@ -74,16 +108,24 @@ class Reference:
                 found.add(self._decide(call, vm, backend, _number(port, vm)))
         return found or {DENIED}
 
+    def is_denied(self, machine):
+        """True if a Denylist names the machine's account."""
+        return gateway_address(machine) is None and _account(self._machine(machine)) in self.denied
+
     def seen_path(self, call, answer):
         """The target that the application reads in an HTTP request."""
         path, mark, query = call.path.partition("?")
-        if answer[0] != OUTSIDE and self._paths_of_machine(answer[0]) == "normalize":
+        if not answer[0].startswith(outside("")) and self._paths_of_machine(answer[0]) == "normalize":
             path = normalized(path)
         return path + mark + query
 
     # -- the client's side ----------------------------------------------------------------------
     def _machines(self):
-        return self._objects["VirtualMachine"].values()
+        """Those of the mesh."""
+        meshed = {name for (_, name), made in self._objects["Namespace"].items()
+                  if made["metadata"]["labels"]}
+        return [vm for vm in self._objects["VirtualMachine"].values()
+                if vm["metadata"]["namespace"] in meshed]
 
     def _machine(self, name):
         return next(vm for vm in self._machines() if vm["metadata"]["name"] == name)
@@ -96,7 +138,27 @@ class Reference:
         selector = service["spec"]["selector"].items()
         return [vm for vm in self._machines()
                 if vm["metadata"]["namespace"] == service["metadata"]["namespace"]
-                and selector <= vm["metadata"]["labels"].items()]
+                and selector <= vm["metadata"]["labels"].items()
+                and _account(vm) not in self.denied]
+
+    def _headless(self, call):
+        """The answer of the machine that is dialled, at a headless Service's port or its own.
+
+        None: no headless Service that the client may call has the address and the port.
+        """
+        for service in self._objects["Service"].values():
+            if service["spec"]["clusterIP"] != "None":
+                continue
+            behind = self._behind(service)
+            if not any(self._may_call(call.client, vm) for vm in behind):
+                continue
+            for vm in behind:
+                if vm["spec"]["address"] != call.address:
+                    continue
+                for port in service["spec"]["ports"]:
+                    if _kind(port) == call.kind and call.port in (port["port"], _number(port, vm)):
+                        return self._decide(call, vm, service, _number(port, vm))
+        return None
 
     def _backends(self, service, call):
         """(Service, port) pairs of which each may get the call."""
@@ -119,14 +181,82 @@ class Reference:
         return self.permissive or any(
             self._rules(target) for target in self._targets(client, vm))
 
+    # -- past the mesh --------------------------------------------------------------------------
+    def _leaving(self, call):
+        """The answers that the Egresses of the client's account allow."""
+        ns, account = _account(self._machine(call.client))
+        found = set()
+        for (where, _), made in self._objects["Egress"].items():
+            spec = made["spec"]
+            if where != ns or (ns, account) not in [_named(s) for s in spec["sources"]]:
+                continue
+            networks = [ipaddress.ip_network(text) for text in spec.get("ipAddresses", [])]
+            if networks and not any(ipaddress.ip_address(call.address) in one for one in networks):
+                continue
+            for port in spec["ports"]:
+                if port["number"] != call.port:
+                    continue
+                if port["protocol"].startswith("tcp"):
+                    return {(outside(call.address), call.port)}
+                if call.kind == "http" and self._requests(ns, spec, call):
+                    # A host that is written in full is looked up, unless there are addresses.
+                    full = not networks and call.host in spec["hosts"]
+                    found.add((outside(call.host if full else call.address), call.port))
+        return found
+
+    def _requests(self, ns, spec, call):
+        """True if the hosts and matches of an Egress hold the request."""
+        if not any(_holds_host(host, call) for host in spec.get("hosts", [])):
+            return False
+        groups = [self._objects["HTTPRouteGroup"].get((ns, m["name"])) for m in spec.get("matches", [])]
+        path = call.path.partition("?")[0]
+        return not groups or any(_holds(match, call, path, "strict") for group in groups if group
+                                 for match in group["spec"]["matches"])
+
+    # -- from outside of the mesh ---------------------------------------------------------------
+    def _entering(self, call):
+        """The first Service by name whose IngressBackend has the machine's port decides."""
+        vm = self._machine(call.machine)
+        ns = vm["metadata"]["namespace"]
+        for _, service in sorted(self._objects["Service"].items()):
+            name = service["metadata"]["name"]
+            served = {_number(port, vm) for port in service["spec"]["ports"]} if vm in self._behind(
+                service) else ()
+            found = [made["spec"] for (where, _), made in sorted(self._objects["IngressBackend"].items())
+                     if where == ns and (name, call.port) in [
+                         (b["name"], b["port"]["number"]) for b in made["spec"]["backends"]]]
+            if call.port not in served or not found:
+                continue
+            admitted = any(self._admits(source, gateway_address(call.client))
+                           for source in found[0]["sources"])
+            refused = _paths(service) == "normalize" and normalized(call.path.partition("?")[0]) is None
+            return (call.machine, call.port) if admitted and not refused else DENIED
+        return DENIED
+
+    def _admits(self, source, address):
+        if source["kind"] == "IPRange":
+            return ipaddress.ip_address(address) in ipaddress.ip_network(source["name"])
+        selector = self._objects["Service"][source["namespace"], source["name"]]["spec"]["selector"]
+        return any(vm["spec"]["address"] == address and vm["metadata"]["namespace"] == source["namespace"]
+                   and selector.items() <= vm["metadata"]["labels"].items()
+                   for vm in self._objects["VirtualMachine"].values())
+
     # -- the server's side ----------------------------------------------------------------------
-    def _straight(self, call):
+    def has(self, kind):
+        return bool(self._objects[kind])
+
+    def is_served(self, call):
+        """Of a call past the proxy: if the machine has a chain for the TLS name."""
         service = self._objects["Service"][call.service]
         vm = self._machine(call.machine)
         served = {_number(p, vm) for p in service["spec"]["ports"] if _kind(p) == call.kind}
-        if vm not in self._behind(service) or call.port not in served:
+        return vm in self._behind(service) and call.port in served
+
+    def _straight(self, call):
+        if not self.is_served(call):
             return DENIED
-        return self._decide(call, vm, service, call.port)
+        service = self._objects["Service"][call.service]
+        return self._decide(call, self._machine(call.machine), service, call.port)
 
     def _decide(self, call, vm, service, port):
         allowed = vm["metadata"]["name"], port
@@ -177,6 +307,22 @@ class Reference:
         """A test gives all Services of a namespace the same annotation."""
         ns = self._machine(name)["metadata"]["namespace"]
         return next(_paths(s) for (where, _), s in self._objects["Service"].items() if where == ns)
+
+
+def _is_name_of(service, call):
+    """The client's namespace is never the Service's, so that short names mean nothing."""
+    name = "{name}.{namespace}".format(**service["metadata"])
+    names = [name] + [f"{name}.{more}" for more in ("svc", "svc.cluster", CLUSTER)]
+    return call.host.removesuffix(f":{call.port}") in names
+
+
+def _holds_host(host, call):
+    name, _, port = host.partition(":")
+    if port and int(port) != call.port:
+        return False
+    if name.startswith("*."):
+        return call.host.endswith(name[1:]) and call.host != name[1:]
+    return call.host == name
 
 
 def _named(account):

@@ -1,10 +1,11 @@
 """A server whose protocols are those that proxies break: one port each.
 
-    talking_app.py --http N --grpc N --greeter N --reader N
+    talking_app.py --http N --grpc N --h2c N --greeter N --reader N
 
 http     GET /ws with an upgrade: a WebSocket that sends each byte back, capitals for letters. Else
          200, and the request's HTTP version. GET /old: an answer in HTTP/1.0, without a length.
 grpc     streams of messages, each sent back; then the trailers grpc-status 0 and x-count
+h2c      as grpc: HTTP/2 and nothing else
 greeter  says "220 ready" before the client says anything, then sends each line back
 reader   reads to the end of the client's half of the connection, then says how many bytes came
 """
@@ -82,6 +83,14 @@ class Reader(socketserver.BaseRequestHandler):
         self.request.sendall(f"{count} bytes".encode())
 
 
+class Either(socketserver.BaseRequestHandler):
+    """HTTP/1 and gRPC on one port."""
+
+    def handle(self):
+        speaks_http_2 = self.request.recv(3, socket.MSG_PEEK) == b"PRI"
+        (Grpc if speaks_http_2 else Http)(self.request, self.client_address, self.server)
+
+
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
     request_queue_size = 64
@@ -89,7 +98,8 @@ class Server(socketserver.ThreadingTCPServer):
 
 def main():
     parser = argparse.ArgumentParser()
-    handlers = {"http": Http, "grpc": Grpc, "greeter": Greeter, "reader": Reader}
+    handlers = {"http": Http, "grpc": Grpc, "h2c": Grpc, "greeter": Greeter, "reader": Reader,
+                "either": Either}
     for name in handlers:
         parser.add_argument(f"--{name}", type=int, required=True)
     options = parser.parse_args()

@@ -1,10 +1,13 @@
-"""Servers outside of the mesh that MeshConfig names: a collector of spans, and an authorizer.
+"""Servers outside of the mesh: a collector of spans and an authorizer, which MeshConfig names, and
+destinations of Egresses.
 
-Both run in threads of the test, on sockets that lie in a namespace.
+All run in threads of the test, on sockets that lie in a namespace.
 """
 import concurrent.futures
 import http.server
 import json
+import socket
+import ssl
 import threading
 
 import grpc
@@ -93,3 +96,78 @@ class Authorizer:
             answer.denied_response.status.code = 403
             answer.denied_response.body = "says the authorizer"
         return answer
+
+
+class Destination:
+    """A server that `talk(connection)` makes for each connection, in a thread of its own."""
+
+    def __init__(self, namespace, address, port, talk):
+        self._listener, self._talk = namespace.listen(address, port), talk
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # close() was called
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        try:
+            with connection:
+                self._talk(connection)
+        except OSError:
+            return  # the client left; ssl.SSLError is one: no handshake
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self._listener.close()
+
+
+class HttpDestination(Destination):
+    """Answers every request with `name`. `heads`: (request line, its headers as they came)."""
+
+    def __init__(self, namespace, address, port, name):
+        self.name, self.heads = name, []
+        super().__init__(namespace, address, port, self._answer)
+
+    def _answer(self, connection):
+        with connection.makefile("rb") as stream:
+            while line := stream.readline().decode().strip():
+                headers = []
+                while field := stream.readline().decode().strip():
+                    headers.append(tuple(field.split(": ", 1)))
+                self.heads.append((line, headers))
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.name)}\r\n\r\n"
+                                   f"{self.name}".encode())
+
+
+class TlsDestination(Destination):
+    """Says `name` to every client that has shaken hands. `names`: the TLS names that they asked for."""
+
+    def __init__(self, namespace, address, port, name, identity):
+        """`identity`: (certificate file, key file)."""
+        self.name, self.names = name, []
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(*identity)
+        self._context.sni_callback = lambda _, asked, __: self.names.append(asked)
+        super().__init__(namespace, address, port, self._answer)
+
+    def _answer(self, connection):
+        with self._context.wrap_socket(connection, server_side=True) as tls:
+            tls.sendall(self.name.encode())
+            tls.recv(1)  # until the client leaves
+
+
+class GreetingDestination(Destination):
+    """Speaks first: "220 <name>", then sends back what it hears."""
+
+    def __init__(self, namespace, address, port, name):
+        self._greeting = f"220 {name}\r\n".encode()
+        super().__init__(namespace, address, port, self._answer)
+
+    def _answer(self, connection):
+        connection.sendall(self._greeting)
+        while data := connection.recv(4096):
+            connection.sendall(data)

@@ -110,10 +110,10 @@ PodTable::Changes PodTable::update() {
 }
 
 Workload PodTable::workload_of(const Pod& pod) const {
-  Workload workload{pod.name,          pod.proxy_id,
-                    pod.account,       pod.addresses.empty() ? "" : pod.addresses.front(),
-                    pod.ports,         {},
-                    WorkloadKind::kPod};
+  Workload workload{pod.name,           pod.proxy_id,
+                    pod.account,        pod.addresses.empty() ? "" : pod.addresses.front(),
+                    pod.ports,          {},
+                    WorkloadKind::kPod, pod.labels};
   for (const std::string& service : services_.matching(pod.labels))
     workload.services.push_back({ns_, service});
   return workload;

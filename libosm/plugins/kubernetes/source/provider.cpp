@@ -1,6 +1,7 @@
 // Pods and EndpointSlices of an ObjectStore as endpoints and workloads.
 #include <utility>
 
+#include "base/maps.hpp"
 #include "endpoint/store_provider.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/source/slice_table.hpp"
@@ -44,6 +45,27 @@ class NamespaceTable {
   SliceTable slices_;
 };
 
+// The EndpointSlices of one namespace, in the mesh or not. An address that ends but still serves
+// counts: its last requests are on their way.
+class SliceAddresses final : public endpoint::AddressTable {
+ public:
+  void set_object(const ObjectKey& key, const Object* object) override {
+    put_or_erase(slices_, key.name, object ? std::optional(decode_slice(*object)) : std::nullopt);
+  }
+
+  std::set<std::string> addresses_of(const std::string& service) const override {
+    std::set<std::string> out;
+    for (const auto& [name, slice] : slices_)
+      if (slice.service == service)
+        for (const ListedEndpoint& listed : slice.endpoints)
+          if (listed.ready || listed.serving) out.insert(listed.address);
+    return out;
+  }
+
+ private:
+  std::map<std::string, EndpointSlice> slices_;
+};
+
 }  // namespace
 
 std::unique_ptr<Provider> make_provider(const ProviderOptions& options) {
@@ -63,7 +85,9 @@ std::unique_ptr<Provider> make_provider(const ProviderOptions& options) {
                                            const Object* object) {
                 if (object) metrics.add("osm_kubernetes_decoded_total", {{"kind", key.kind}}, 1);
                 table.set_object(key, object);
-              }});
+              },
+          .source_kinds = {kEndpointSlices.group_kind()},
+          .make_sources = [] { return std::make_unique<SliceAddresses>(); }});
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -109,6 +109,7 @@ std::optional<Pod> BootstrapRenewer::due_for(const Object& secret) const {
 // The Pod that the Secret belongs to, if its proxy starts with it and is one of the mesh.
 std::optional<Pod> BootstrapRenewer::owner_of(const Object& secret) const {
   const ObjectKey& key = secret.key;
+  if (is_of_osm_v1(secret)) return std::nullopt;
   // A user who may write Secrets and Pods in another namespace must not get a certificate by that.
   if (!is_monitored(store_, key.ns, mesh_name_)) return std::nullopt;
   const json::object& metadata = map_at(*secret.document, "metadata");

@@ -32,6 +32,13 @@ inline std::string mesh_selector(const std::string& mesh_name, const std::string
   return selector;
 }
 
+// True for an object that OSM v1.2 wrote, whose names and other labels are ours: its versions begin
+// with "v". Its own control plane keeps the object.
+inline bool is_of_osm_v1(const Object& object) {
+  const auto version = object.labels.find(kVersionLabel);
+  return version != object.labels.end() && version->second.starts_with('v');
+}
+
 // True if the namespace belongs to the mesh. Precondition: `store` has the Namespaces.
 inline bool is_monitored(const ObjectStore& store, const std::string& ns,
                          const std::string& mesh_name) {

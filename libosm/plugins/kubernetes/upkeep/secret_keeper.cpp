@@ -212,7 +212,8 @@ void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
 std::vector<SecretKeeper::SecretPtr> SecretKeeper::adopt_all() {
   std::vector<SecretPtr> alone;
   for (SecretPtr& secret : secrets_.list())
-    if (!uuid_of(secret->key).empty() && !has_owner(*secret)) alone.push_back(std::move(secret));
+    if (!uuid_of(secret->key).empty() && !is_of_osm_v1(*secret) && !has_owner(*secret))
+      alone.push_back(std::move(secret));
   if (alone.empty()) return alone;
   const std::map<ObjectKey, Owner> owners = this->owners();
   std::erase_if(alone, [&](const SecretPtr& secret) {

@@ -202,6 +202,7 @@ void StatusWriter::read_status(const spec::Kind& kind, const json::object& objec
   }
   if (there.conditions.empty()) return;
   const json::object& metadata = map_at(object, "metadata");
+  there.uid = text_at(metadata, "uid");
   written_[{kind.name, text_at(metadata, "namespace"), text_at(metadata, "name")}] =
       std::move(there);
 }
@@ -250,14 +251,17 @@ bool StatusWriter::survey(const ObjectKey& key) {
   const auto object = options_.store.get(key);
   // The control plane's namespace need not be in the mesh.
   const spec::Kind* kind = spec::find_kind(options_.kinds, key.group_kind());
-  const bool own = kind != nullptr && kind->scope == spec::Scope::kControlPlane;
+  const bool own = kind != nullptr && spec::counts_in_control_plane(kind->scope) &&
+                   key.ns == options_.osm_namespace;
   const bool in_mesh = own || is_monitored(options_.store, key.ns, options_.mesh_name);
   const auto status = object && in_mesh ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
   if (status.ok()) {
     Known& known = known_[key];
     if (known.id.empty()) known.id = share_id(key);
-    known.share = {number_at(map_at(*object->document, "metadata"), "generation"), status->phase,
-                   status->applied, status->concerned};
+    const json::object& metadata = map_at(*object->document, "metadata");
+    known.uid = text_at(metadata, "uid");
+    known.share = {number_at(metadata, "generation"), status->phase, status->applied,
+                   status->concerned};
     known.accepted = accepted(*status);
     known.refusals = laggards(*status);
     return true;
@@ -313,10 +317,13 @@ void StatusWriter::write_status(const ObjectKey& key, const Known& known,
   if (silent_ > 0 && sum.share.phase == ObjectPhase::kApplied)
     sum.share.phase = ObjectPhase::kPending;
   Written& there = written_[key];
+  // A new object can have the generation of the deleted one, but it has no status.
+  if (!there.uid.empty() && there.uid != known.uid) there = {};
   // Keep the old status until the new replica reports.
   const bool read_before = there.generation == known.share.generation && !there.conditions.empty();
   if (silent_ > 0 && read_before) return;
   Written wanted{
+      known.uid,
       known.share.generation,
       {known.accepted, programmed(sum.share, more_of(sum, heard_.size() + 1, known.refusals))},
       there.since};

@@ -67,7 +67,8 @@ class StatusWriter {
  private:
   // Status of an object on this replica.
   struct Known {
-    std::string id{};  // on the board
+    std::string id{};   // on the board
+    std::string uid{};  // metadata.uid; an object that is created again has another
     Share share{};
     Condition accepted{};
     std::string refusals{};
@@ -76,6 +77,7 @@ class StatusWriter {
   };
   // Present status of an object.
   struct Written {
+    std::string uid{};
     std::int64_t generation = 0;
     std::vector<Condition> conditions{};
     std::map<std::string, std::string> since{};  // by type: the last transition

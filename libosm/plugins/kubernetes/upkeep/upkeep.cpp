@@ -77,7 +77,7 @@ class ClusterUpkeep final : public Upkeep {
 
  private:
   void want_webhooks() {
-    WebhookNames names{options_.mesh_name, options_.osm_namespace, {}};
+    WebhookNames names{options_.mesh_name, options_.osm_namespace, {}, options_.beside_osm_v1};
     if (const auto& webhook = options_.mutating_webhook) {
       names.ca_bundle_pem = trusted_by(*webhook);
       reconciler_.want(kMutatingWebhooks, mutating_webhook(names), webhook->repair);

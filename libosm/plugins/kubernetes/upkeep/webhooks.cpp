@@ -12,7 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kIgnoreLabel = "openservicemesh.io/ignore";
 constexpr const char* kNamespaceNameLabel = "kubernetes.io/metadata.name";  // set by Kubernetes
 
 json::object expression(std::string_view key, std::string_view op, json::array values = {}) {
@@ -21,12 +20,14 @@ json::object expression(std::string_view key, std::string_view op, json::array v
   return out;
 }
 
-// Selects namespaces of the mesh. A namespace that is labelled as a control plane's is exempt: some
-// providers add that rule to every webhook.
-json::object monitored(const WebhookNames& names) {
+// Selects namespaces of the mesh: those that moved here from OSM v1.2, or those without such a
+// label. A namespace that is labelled as a control plane's is exempt: some providers add that rule
+// to every webhook.
+json::object monitored(const WebhookNames& names, bool moved) {
   return {{"matchLabels", {{spec::kMonitoredByLabel, names.mesh_name}}},
           {"matchExpressions",
-           json::array{expression(kIgnoreLabel, "DoesNotExist"),
+           json::array{moved ? expression(spec::kIgnoreLabel, "In", {spec::kMovedFromOsmV1})
+                             : expression(spec::kIgnoreLabel, "DoesNotExist"),
                        expression(kNamespaceNameLabel, "NotIn",
                                   {json::value(names.osm_namespace), "kube-system", "kube-public"}),
                        expression("control-plane", "DoesNotExist")}}};
@@ -63,31 +64,35 @@ json::object client(const WebhookNames& names, std::string_view service, int por
   return client;
 }
 
+// The reconciler of OSM v1.2 restores what has the label `openservicemesh.io/reconcile: "true"`: on
+// one cluster with it, that label would undo each change of the caBundle.
 json::object configuration(const Resource& resource, const std::string& name,
                            const WebhookNames& names, json::array webhooks) {
   return {{"apiVersion", resource.api_version()},
           {"kind", resource.kind},
           {"metadata",
            {{"name", name},
-            {"labels",
-             {{kNameLabel, kNameLabelValue},
-              {kInstanceLabel, names.mesh_name},
-              {"openservicemesh.io/reconcile", "true"}}}}},
+            {"labels", {{kNameLabel, kNameLabelValue}, {kInstanceLabel, names.mesh_name}}}}},
           {"webhooks", std::move(webhooks)}};
 }
 
 }  // namespace
 
 json::object mutating_webhook(const WebhookNames& names) {
-  json::object inject =
-      webhook("osm-inject.k8s.io", client(names, "osm-injector", 9090, "/mutate-pod-creation"),
-              monitored(names), {rule(kPods, {"CREATE"})});
-  inject["matchPolicy"] = "Exact";
-  inject["sideEffects"] = "NoneOnDryRun";
-  inject["reinvocationPolicy"] = "Never";
-  inject["timeoutSeconds"] = 20;
-  return configuration(kMutatingWebhooks, "osm-webhook-" + names.mesh_name, names,
-                       {std::move(inject)});
+  json::array webhooks;
+  const auto add = [&](std::string_view name, bool moved) {
+    json::object inject = webhook(name, client(names, "osm-injector", 9090, "/mutate-pod-creation"),
+                                  monitored(names, moved), {rule(kPods, {"CREATE"})});
+    inject["matchPolicy"] = "Exact";
+    inject["sideEffects"] = "NoneOnDryRun";
+    inject["reinvocationPolicy"] = "Never";
+    inject["timeoutSeconds"] = 20;
+    webhooks.push_back(std::move(inject));
+  };
+  if (!names.beside_osm_v1) add("osm-inject.k8s.io", false);
+  add("osm-inject-moved.k8s.io", true);
+  return configuration(kMutatingWebhooks, "libosm-webhook-" + names.mesh_name, names,
+                       std::move(webhooks));
 }
 
 json::object validating_webhook(const WebhookNames& names, const spec::Kinds& kinds) {
@@ -98,7 +103,7 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
     if (kind.review == spec::Review::kNone) continue;
     // An object of the control plane has no effect in other namespaces; its author is told so.
     policies.push_back(rule(resource_of(kind), {"CREATE", "UPDATE"}));
-    if (kind.scope == spec::Scope::kControlPlane) own_writes.push_back(policies.back());
+    if (spec::counts_in_control_plane(kind.scope)) own_writes.push_back(policies.back());
     if (kind.review == spec::Review::kWritesAndDeletes)
       own_deletes.push_back(rule(resource_of(kind), {"DELETE"}));
   }
@@ -107,7 +112,7 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
        json::array{expression(kNamespaceNameLabel, "In", {json::value(names.osm_namespace)})}}};
   json::array webhooks{
       webhook("osm-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"),
-              monitored(names), std::move(policies)),
+              monitored(names, names.beside_osm_v1), std::move(policies)),
       webhook("osm-config-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
               std::move(own_writes)),
       webhook("osm-root-validator.k8s.io", client(names, "osm-validator", 9093, "/validate"), own,
@@ -121,7 +126,7 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
   // Deleting the control plane's namespace ends the webhook's server. With "Fail", the deletion of
   // MeshRootCertificates and of the MeshConfig in it would then block for ever.
   webhooks.back().as_object()["failurePolicy"] = "Ignore";
-  return configuration(kValidatingWebhooks, "osm-validator-mesh-" + names.mesh_name, names,
+  return configuration(kValidatingWebhooks, "libosm-validator-" + names.mesh_name, names,
                        std::move(webhooks));
 }
 

@@ -13,10 +13,17 @@ struct WebhookNames {
   std::string osm_namespace = "osm-system";
   // CAs that the API server accepts for the webhook; empty: another program sets them.
   std::string ca_bundle_pem{};
+  // True: only namespaces that have moved here from OSM v1.2, whose own webhooks ask about the
+  // others.
+  bool beside_osm_v1 = false;
 };
 
 // Calls osm-injector for every pod that is created in a monitored namespace. A failing call refuses
 // the pod: a pod without a sidecar would be outside the mesh's policies.
+//
+// A namespace moves by one label, `openservicemesh.io/ignore: moved`: the webhooks of OSM v1.2 skip
+// namespaces with that label, whatever its value. So one of the two injectors is asked about each
+// pod, and never both.
 boost::json::object mutating_webhook(const WebhookNames& names);
 
 // Calls osm-controller for policies of monitored namespaces, and for the kinds that count in its

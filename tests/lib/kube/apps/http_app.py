@@ -7,6 +7,7 @@ the standard library.
 GET /tries/KEY?fail=N   the first N tries of KEY get 503, later ones 200
 GET /tries/KEY?slow=N   the first N tries of KEY get no answer
 GET /count/KEY          {"tries": the number of tries of KEY so far}
+GET /status/N           answers with status N
 """
 import argparse
 import collections
@@ -38,6 +39,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._try(url.path.removeprefix("/tries/"), query)
         elif url.path.startswith("/count/"):
             self._answer(200, {"tries": self.tries[url.path.removeprefix("/count/")]})
+        elif url.path.startswith("/status/"):
+            self._answer(int(url.path.removeprefix("/status/")), {})
         elif url.path == "/file":
             self._answer(200, {"text": open(query["path"]).read()})
         else:

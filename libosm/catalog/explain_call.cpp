@@ -1,0 +1,56 @@
+#include "catalog/explain_call.hpp"
+
+#include <algorithm>
+
+namespace osm::inline v1::catalog {
+
+const model::Upstream* ExplainedCall::upstream(const ServiceName& service) const {
+  const auto list = mesh.upstreams_of(source);  // the snapshot keeps it
+  const auto at = std::lower_bound(
+      list->begin(), list->end(), service,
+      [](const model::Upstream& one, const ServiceName& name) { return one.service < name; });
+  return at != list->end() && at->service == service ? &*at : nullptr;
+}
+
+const model::Upstream* ExplainedCall::dialled(const ServiceName& service) const {
+  const auto* found = upstream(service);
+  return found != nullptr && found->dialled ? found : nullptr;
+}
+
+const model::SpecObjects& ExplainedCall::objects() const { return *mesh.objects; }
+
+ExplainedStep step(std::string stage, StepEffect effect, std::string text, ObjectKey object,
+                   std::string field) {
+  return {std::move(stage), effect, std::move(object), std::move(field), std::move(text)};
+}
+
+ExplainedWay refusal(ExplainedStep denial, int status) {
+  ExplainedWay out;
+  out.steps.push_back(std::move(denial));
+  out.answer.status = status;
+  return out;
+}
+
+ObjectKey object_of(const model::ServiceEntry& service) {
+  return {kinds::kService, service.name.ns, service.name.name};
+}
+
+ObjectKey object_of(const smi::ObjectName& target) {
+  return {kinds::kTrafficTarget, target.ns, target.name};
+}
+
+std::string list_ports(const model::ServiceEntry& service) {
+  std::string out;
+  for (const MeshService& port : service.ports)
+    out += (out.empty() ? "" : ", ") + std::to_string(number(port.port)) + " (" +
+           std::string(protocol_text(port.protocol)) + ')';
+  return out.empty() ? "none" : out;
+}
+
+std::string list_numbers(const std::vector<Port>& ports) {
+  std::string out;
+  for (const Port port : ports) out += (out.empty() ? "" : ",") + std::to_string(number(port));
+  return out;
+}
+
+}  // namespace osm::inline v1::catalog

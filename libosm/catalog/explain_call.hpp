@@ -1,0 +1,124 @@
+// The parts of explain(), in the order in which a call meets them. Each adds its steps. Pure.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/mesh_snapshot.hpp"
+#include "osm/values/explanation.hpp"
+
+namespace osm::inline v1::catalog {
+
+using ServiceEntryPtr = std::shared_ptr<const model::ServiceEntry>;
+
+// A question whose source is known.
+struct ExplainedCall {
+  const model::MeshSnapshot& mesh;
+  const CallQuestion& question;
+  ServiceIdentity source;
+
+  bool permissive() const { return mesh.config.proxy.permissive; }
+  bool egress() const { return mesh.config.proxy.egress; }
+  // The upstream of the source's sidecar; null: it does not know the Service.
+  const model::Upstream* upstream(const ServiceName& service) const;
+  // The same, if the source may dial the Service itself.
+  const model::Upstream* dialled(const ServiceName& service) const;
+  // The objects of the mesh. Never null.
+  const model::SpecObjects& objects() const;
+};
+
+// One port of a Service, as the source dials it.
+struct DialledService {
+  ServiceEntryPtr entry;
+  MeshService port;  // headless: with the number that the dialled workloads give it
+  std::vector<std::string> addresses;  // headless only: the dialled workloads, ordered
+};
+
+// Statuses that sidecars answer by themselves.
+inline constexpr int kBadRequest = 400, kForbidden = 403, kNotFound = 404, kUnavailable = 503;
+
+// ---- steps
+ExplainedStep step(std::string stage, StepEffect effect, std::string text, ObjectKey object = {},
+                   std::string field = {});
+// A way that ends with this denial.
+ExplainedWay refusal(ExplainedStep denial, int status);
+ObjectKey object_of(const model::ServiceEntry& service);
+ObjectKey object_of(const smi::ObjectName& target);
+// "80 (http), 7000 (tcp)"
+std::string list_ports(const model::ServiceEntry& service);
+// The numbers, separated by commas.
+std::string list_numbers(const std::vector<Port>& ports);
+
+// ---- explain_dialled.cpp: the Service that a name or an address and a port lead to
+// The Service's port. Headless: at all its addresses, or at `address` alone. nullopt: it has no
+// such port.
+std::optional<DialledService> dialled_port(const ServiceEntryPtr& entry, Port port,
+                                           const std::string& address = {});
+// The Service that the source reaches at the address; else any that is there.
+std::optional<DialledService> dialled_address(const ExplainedCall& call,
+                                              const std::string& address);
+// The Service with this host name; short names are those of the source's namespace.
+ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host);
+// True if a virtual host of the Service has this domain. `ports`: also with their numbers.
+bool has_host_name(const ServiceName& service, const std::vector<Port>& ports, bool short_name,
+                   std::string host);
+
+// ---- explain_client.cpp: the source's sidecar
+void explain_client(const ExplainedCall& call, const DialledService& dialled, Explanation& out);
+
+// ---- explain_outside.cpp: calls past the mesh
+// `host`: a name or an address that no Service has.
+void explain_outside(const ExplainedCall& call, const std::string& host, Explanation& out);
+
+// ---- explain_egress.cpp: Egresses of the source, while egress of the whole mesh is off
+ExplainedWay explain_egress(const ExplainedCall& call, const std::string& host);
+
+// ---- explain_gateway.cpp: calls of a gateway without a sidecar, which IngressBackends admit
+// Either the Service is the destination, or it is null and `address` is that of a workload.
+void explain_gateway(const ExplainedCall& call, const std::string& gateway,
+                     const ServiceEntryPtr& service, const std::string& address, Explanation& out);
+
+// ---- explain_server.cpp: the sidecars of the workloads
+// A call that arrives at the workloads of a way.
+struct ServedCall {
+  const model::ServiceEntry& service;  // whose port it is
+  const model::ServiceEntry& named;    // that the host names: `service`, or the apex of a split
+  Protocol protocol{};
+};
+// Sets the answer of the way, whose account and port are known.
+void explain_server(const ExplainedCall& call, const ServedCall& served, ExplainedWay& way);
+
+// ---- explain_matches.cpp: HTTP matches
+// The path in normal form; nullopt: it has an escaped slash or backslash.
+std::optional<std::string> normal_path(const std::string& path);
+// The parts of a match that a request lacks, as sentences; empty: it matches.
+struct RequestParts {
+  const CallQuestion& question;
+  std::string path;         // without the query, in the form that the server compares
+  bool checks_form = true;  // path rules accept the normal form only
+};
+std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& request);
+// True if Envoy's route of the match takes the request; rules may refuse it then.
+bool routes_to(const RoutePolicy& route, const RequestParts& request);
+bool matches_path(const std::string& regex, const std::string& path);
+
+// ---- explain_grants.cpp: TrafficTargets
+// True if TCPRoutes of the target, if any, name the port.
+bool reaches(const InboundTrafficPolicy& policy, Port port);
+// "GET /books.* (match read of HTTPRouteGroup shop/books)", with the field of the rule.
+std::pair<std::string, std::string> rule_of(const ExplainedCall& call,
+                                            const InboundTrafficPolicy& policy,
+                                            const RoutePolicy& route);
+// A denial because no TrafficTarget lets the source call one of the accounts: it names the nearest.
+ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
+                             const std::vector<ServiceIdentity>& accounts);
+
+// ---- explain_limits.cpp: policies that permit nothing
+// Retries and limits of calls to the dialled Service, and external authorization.
+void note_limits(const ExplainedCall& call, const model::ServiceEntry& service, Protocol protocol,
+                 std::vector<ExplainedStep>& steps);
+
+}  // namespace osm::inline v1::catalog

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cctype>
+
+#include "base/maps.hpp"
+#include "catalog/explain_call.hpp"
+
+namespace osm::inline v1::catalog {
+namespace {
+
+// The number that the workload at `address` gives the port.
+Port number_at(const model::ServiceEntry& entry, const MeshService& port,
+               const std::string& address) {
+  const auto* elsewhere = find_in(entry.other_targets, port.port_name);
+  const Port* number = elsewhere ? find_in(*elsewhere, address) : nullptr;
+  return number ? *number : port.target_port;
+}
+
+std::optional<DialledService> at_cluster_ip(const ServiceEntryPtr& entry, Port port) {
+  for (const MeshService& one : entry->ports)
+    if (one.port == port) return DialledService{entry, one, {}};
+  return std::nullopt;
+}
+
+// The port of a headless Service that a client means with `port` at `address`. By the Service's own
+// number, or with `own` by that of the workload.
+std::optional<DialledService> at_workload(const ServiceEntryPtr& entry, Port port,
+                                          const std::string& address, bool own) {
+  for (const MeshService& one : entry->ports) {
+    const Port target = number_at(*entry, one, address);
+    if (own ? target != port || one.target_port == Port{0} : one.port != port) continue;
+    MeshService there = one;
+    there.target_port = target;
+    return DialledService{entry, std::move(there), {address}};
+  }
+  return std::nullopt;
+}
+
+bool has_address(const model::ServiceEntry& entry, const std::string& address) {
+  return entry.headless
+             ? std::binary_search(entry.addresses.begin(), entry.addresses.end(), address)
+             : entry.cluster_ip == address;
+}
+
+// The first Service at the address that has the port, by the numbers of Services, then by those of
+// workloads, as the chains of a sidecar's listener.
+template <class Considers>
+std::optional<DialledService> first_at(const ExplainedCall& call, const std::string& address,
+                                       Considers considers) {
+  for (const bool own : {false, true}) {
+    for (const auto& entry : call.mesh.services) {
+      if (!has_address(*entry, address) || !considers(*entry)) continue;
+      auto found = entry->headless ? at_workload(entry, call.question.port, address, own)
+                   : own           ? std::nullopt
+                                   : at_cluster_ip(entry, call.question.port);
+      if (found) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+std::optional<DialledService> dialled_port(const ServiceEntryPtr& entry, Port port,
+                                           const std::string& address) {
+  if (!entry->headless) return at_cluster_ip(entry, port);
+  std::optional<DialledService> out;
+  for (const std::string& one : entry->addresses) {
+    if (!address.empty() && one != address) continue;
+    auto found = at_workload(entry, port, one, false);
+    if (!found) found = at_workload(entry, port, one, true);
+    if (!found) continue;
+    if (!out) out = DialledService{entry, found->port, {}};
+    out->addresses.push_back(one);
+  }
+  // Without workloads no address says which number is meant.
+  return out || !entry->addresses.empty() ? out : at_cluster_ip(entry, port);
+}
+
+std::optional<DialledService> dialled_address(const ExplainedCall& call,
+                                              const std::string& address) {
+  auto found = first_at(call, address, [&](const model::ServiceEntry& entry) {
+    return call.dialled(entry.name) != nullptr;
+  });
+  return found ? found : first_at(call, address, [](const model::ServiceEntry&) { return true; });
+}
+
+bool has_host_name(const ServiceName& service, const std::vector<Port>& ports, bool short_name,
+                   std::string host) {
+  host = lower_case(std::move(host));
+  for (const Port port : ports) {
+    const std::string suffix = ':' + std::to_string(number(port));
+    if (!host.ends_with(suffix)) continue;
+    host.resize(host.size() - suffix.size());
+    break;
+  }
+  std::string name = service.name;
+  if (short_name && host == name) return true;
+  for (const std::string& part :
+       {service.ns, std::string("svc"), std::string("cluster"), std::string("local")}) {
+    name += '.' + part;
+    if (host == name) return true;
+  }
+  return false;
+}
+
+ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host) {
+  for (const auto& entry : call.mesh.services)
+    if (has_host_name(entry->name, {}, entry->name.ns == call.source.ns, host)) return entry;
+  return nullptr;
+}
+
+}  // namespace osm::inline v1::catalog

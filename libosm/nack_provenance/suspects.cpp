@@ -1,0 +1,166 @@
+#include "nack_provenance/suspects.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "catalog/resolve_egress.hpp"
+#include "translate/translate.hpp"
+
+namespace osm::inline v1::nack_provenance {
+namespace {
+
+constexpr std::size_t kTellingBytes = 4;  // a shorter text occurs in any sentence
+
+bool repeats(std::string_view words, std::string_view text) {
+  return text.size() >= kTellingBytes && words.find(text) != words.npos;
+}
+
+bool repeats(std::string_view words, const smi::HttpRouteGroup& group) {
+  return std::any_of(group.matches.begin(), group.matches.end(), [&](const smi::HttpMatch& match) {
+    return repeats(words, match.path_regex) ||
+           std::any_of(match.headers.begin(), match.headers.end(), [&](const auto& header) {
+             return repeats(words, header.first) || repeats(words, header.second);
+           });
+  });
+}
+bool repeats(std::string_view words, const smi::TrafficTarget& target) {
+  return repeats(words, target.name.str());
+}
+bool repeats(std::string_view words, const Service& service) {
+  return repeats(words, service.name.str()) || repeats(words, service_fqdn(service.name));
+}
+bool repeats(std::string_view words, const smi::TrafficSplit& split) {
+  return repeats(words, service_fqdn(split.service));
+}
+bool repeats(std::string_view, const smi::TcpRoute&) { return false; }
+bool repeats(std::string_view words, const Policy& policy) {
+  return repeats(words, policy.key.name);
+}
+
+template <class Set, class List>
+bool holds_any(const Set& set, const List& list) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& one) { return set.contains(one); });
+}
+
+// The names of these objects that the message repeats.
+std::set<ObjectKey> mentioned_in(std::string_view message, const model::SpecObjects& objects) {
+  std::set<ObjectKey> out;
+  model::for_each_list([&](auto list, auto) {
+    for (const auto& object : objects.*list)
+      if (repeats(message, *object)) out.insert(model::key_of(*object));
+  });
+  return out;
+}
+
+void add_telemetry(const model::WorkloadEntry& workload, const model::MeshSnapshot& mesh,
+                   std::set<ObjectKey>& out) {
+  if (!workload.telemetry) return;
+  out.emplace(kinds::kTelemetry, workload.telemetry->ns, workload.telemetry->name);
+  const auto telemetry = mesh.telemetries.find(*workload.telemetry);
+  if (telemetry && telemetry->collector)
+    out.emplace(kinds::kExtensionService, telemetry->collector->name.ns,
+                telemetry->collector->name.name);
+}
+
+}  // namespace
+
+std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceIdentity& identity,
+                                 const std::set<ServiceName>& services) {
+  std::set<ObjectKey> out;
+  if (!mesh.objects) return out;
+  std::set<ServiceIdentity> behind;
+  for (const ServiceName& name : services) {
+    out.emplace(kinds::kService, name.ns, name.name);
+    if (const auto entry = mesh.services.find(name))
+      behind.insert(entry->identities.begin(), entry->identities.end());
+  }
+  for (const auto& split : mesh.objects->splits) {
+    const auto is_here = [&](const smi::SplitBackend& backend) {
+      return services.contains({split->name.ns, backend.service});
+    };
+    if (services.contains(split->service) ||
+        std::any_of(split->backends.begin(), split->backends.end(), is_here))
+      out.insert(model::key_of(*split));
+  }
+  for (const auto& target : mesh.objects->targets) {
+    const auto is_source = [&](const ServiceAccount& source) {
+      return identity_of(source) == identity;
+    };
+    const ServiceIdentity destination = identity_of(target->destination);
+    if (!behind.contains(destination) ||
+        (destination != identity &&
+         std::none_of(target->sources.begin(), target->sources.end(), is_source)))
+      continue;
+    out.insert(model::key_of(*target));
+    for (const smi::TrafficTargetRule& rule : target->rules)
+      out.emplace(
+          rule.kind == smi::RouteKind::kTcpRoute ? kinds::kTcpRoute : kinds::kHttpRouteGroup,
+          target->name.ns, rule.name);
+  }
+  for (const auto& policy : mesh.objects->policies) {
+    const PolicyReach& reach = policy->reach;
+    if (!reach.everything && !reach.accounts.contains(identity) &&
+        !holds_any(services, reach.services))
+      continue;
+    out.insert(policy->key);
+    const std::vector<ObjectKey> named = catalog::named_by_egress(*policy);
+    out.insert(named.begin(), named.end());
+  }
+  return out;
+}
+
+std::vector<std::size_t> order_by_likelihood(
+    std::string_view message, const model::MeshSnapshot& mesh, const WorkloadName& refusing,
+    const std::map<ObjectKey, std::string>& found_elsewhere, std::vector<ObjectKey>& candidates) {
+  if (!mesh.objects) return {};
+  const std::set<ObjectKey> mentioned = mentioned_in(message, *mesh.objects);
+  std::set<ObjectKey> here, near;
+  for (const auto& entry : mesh.workloads) {
+    if (entry->workload.name != refusing) continue;
+    const ServiceIdentity identity = identity_of(entry->workload.account);
+    const auto read = translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
+    here = contributors(mesh, identity, {read.begin(), read.end()});
+    add_telemetry(*entry, mesh, here);
+    std::set<ServiceName> named;
+    for (const ServiceName& service : read)
+      if (mentioned.contains({kinds::kService, service.ns, service.name})) named.insert(service);
+    if (!named.empty()) near = contributors(mesh, identity, named);
+    break;
+  }
+  const auto rank = [&](const ObjectKey& key) {
+    if (key == model::mesh_config_key()) return -1;
+    return near.contains(key) ? 2 : here.contains(key) ? 1 : 0;
+  };
+  // Without its Service or its routes a policy has no effect, and would seem to be accepted.
+  const auto adds_to_others = [&](const ObjectKey& key) {
+    return !key.is(kinds::kEgress) && model::find(mesh.objects->policies, key) != nullptr;
+  };
+  std::stable_sort(
+      candidates.begin(), candidates.end(), [&](const ObjectKey& a, const ObjectKey& b) {
+        return std::pair(rank(a), adds_to_others(a)) < std::pair(rank(b), adds_to_others(b));
+      });
+  std::vector<std::size_t> sizes;
+  const auto others =
+      std::stable_partition(candidates.begin(), candidates.end(), [&](const ObjectKey& key) {
+        return key == model::mesh_config_key() || !found_elsewhere.contains(key);
+      });
+  const auto last = std::find_if(candidates.rbegin(), candidates.rend(),
+                                 [&](const ObjectKey& key) { return mentioned.contains(key); });
+  if (others != candidates.end()) {
+    sizes.push_back(static_cast<std::size_t>(candidates.end() - others));
+  } else if (last != candidates.rend()) {
+    std::rotate(candidates.rbegin(), last, last + 1);
+    sizes.push_back(1);
+  }
+  for (const int least : {2, 1}) {
+    const auto first = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const ObjectKey& key) { return rank(key) >= least; });
+    const auto size = static_cast<std::size_t>(candidates.end() - first);
+    if (size > (sizes.empty() ? 0 : sizes.back()) && size < candidates.size())
+      sizes.push_back(size);
+  }
+  return sizes;
+}
+
+}  // namespace osm::inline v1::nack_provenance

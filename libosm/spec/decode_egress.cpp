@@ -1,0 +1,202 @@
+// Egress, policy.openservicemesh.io/v1alpha1.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "base/numbers.hpp"
+#include "model/ip_address.hpp"
+#include "osm/values/egress.hpp"
+#include "spec/decoder.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+constexpr std::string_view kRouteGroupApi = "specs.smi-spec.io/v1alpha4";
+constexpr std::string_view kPolicyApi = "policy.openservicemesh.io/v1alpha1";
+// Limit for hosts × networks × ports of one object: each combination can become a match of Envoy's.
+constexpr std::size_t kMaxCombinations = 4096;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+EgressPort port_of(const Field& field, bool has_hosts) {
+  EgressPort out;
+  if (!field.required_map({"number", "protocol"})) return out;
+  out.number = field["number"].required().port().value_or(Port{});
+  const Field protocol = field["protocol"];
+  const std::string word = lower(protocol.required_text());
+  constexpr auto kWords =
+      std::to_array<std::string_view>({"http", "https", "tcp", "tcp-server-first"});
+  const auto at = std::find(kWords.begin(), kWords.end(), word);
+  if (at != kWords.end())
+    out.protocol = static_cast<EgressProtocol>(at - kWords.begin());
+  else if (!word.empty())
+    protocol.refuse("must be one of " + joined(kWords));
+  if (word == "http" && !has_hosts)
+    field.refuse("needs spec.hosts: requests are admitted by their host");
+  return out;
+}
+
+// Names that lead to the sidecar's own machine, where its admin interface listens.
+bool is_own_machine(std::string_view name) {
+  return name == "localhost" || name.ends_with(".localhost") ||
+         (model::is_ipv4(name) && (name.starts_with("127.") || name.starts_with("0.")));
+}
+
+// A resolver may read a name that ends in a number as an address.
+bool is_name(std::string_view text) {
+  const auto last = text.substr(text.rfind('.') + 1);
+  const bool number = last.find_first_not_of("0123456789") == last.npos;
+  return is_dns_subdomain(text) && (!number || model::is_ipv4(text));
+}
+
+EgressHost host_of(const Field& field, const std::set<Port>& ports) {
+  EgressHost out{lower(field.required_text()), std::nullopt};
+  if (out.name.empty()) return out;
+  bool good = true;
+  if (const auto colon = out.name.rfind(':'); colon != std::string::npos) {
+    out.port = osm::port_of(std::string_view(out.name).substr(colon + 1));
+    good = out.port.has_value();
+    out.name.resize(colon);
+  }
+  const bool wildcard = out.name.starts_with("*.");
+  const std::string_view name = std::string_view(out.name).substr(wildcard ? 2 : 0);
+  good = good && is_name(name) && !(wildcard && model::is_ipv4(name));
+  if (!good) {
+    field.refuse(
+        "must be a host such as example.com, *.example.com or example.com:8443, without scheme "
+        "and path");
+  } else if (is_own_machine(name)) {
+    field.refuse("is the sidecar's own machine, which is not outside of the mesh");
+  } else if (out.port && !ports.contains(*out.port)) {
+    field.refuse("names port " + std::to_string(number(*out.port)) +
+                 ", which spec.ports does not have");
+  }
+  return out;
+}
+
+// Drops host bits, "10.1.2.3/8" becomes 10.0.0.0/8: Envoy refuses two chains for one network.
+Ipv4Network network_of(const Field& field) {
+  const std::string text = required_network(field);
+  const auto slash = text.find('/');
+  in_addr address{};
+  if (slash == std::string::npos ||
+      inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1)
+    return {};
+  const auto length = number_of<std::uint8_t>(text.substr(slash + 1)).value_or(32);
+  if (length > 32) return {};  // refused above
+  const std::uint32_t mask = length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
+  return {ntohl(address.s_addr) & mask, length};
+}
+
+// An absent or empty list has no value.
+template <class Read>
+auto written(const Field& list, std::string_view what, Read read)
+    -> std::optional<decltype(list.elements(what, read))> {
+  if (list.list().empty()) return std::nullopt;
+  return list.elements(what, read);
+}
+
+void read_networks(const Field& field, Egress& out) {
+  out.networks = written(field, "address", network_of);
+  if (!out.networks) return;
+  std::sort(out.networks->begin(), out.networks->end());
+  out.networks->erase(std::unique(out.networks->begin(), out.networks->end()), out.networks->end());
+  if (!out.networks->empty() && out.networks->front().length == 0) out.networks.reset();
+}
+
+// Without a setting the Egress would allow more, so a fault of one refuses the object. Without a
+// group it allows less.
+void read_matches(const Field& matches, Egress& out) {
+  for (const Field& field : matches.list()) {
+    const auto* kind = field["kind"].value() ? field["kind"].value()->if_string() : nullptr;
+    if (kind != nullptr && std::string_view(*kind) == kinds::kUpstreamTrafficSetting.kind) {
+      field.required_map({"apiGroup", "kind", "name"});
+      const std::string api = field["apiGroup"].required_text();
+      if (!api.empty() && api != kPolicyApi)
+        field["apiGroup"].refuse("must be " + std::string(kPolicyApi));
+      if (!out.setting.empty())
+        field.refuse("is the second UpstreamTrafficSetting; an Egress has one at most");
+      out.setting = required_subdomain(field["name"]);
+      continue;
+    }
+    if (!out.route_groups) out.route_groups.emplace();
+    const auto group = field.element("match", [&](const Field& match) {
+      if (!match.required_map({"apiGroup", "kind", "name"})) return std::string();
+      const std::string api = match["apiGroup"].required_text();
+      const std::string name = match["kind"].required_text();
+      if (!api.empty() && !name.empty() &&
+          (api != kRouteGroupApi || name != kinds::kHttpRouteGroup.kind))
+        match.refuse("must be an HTTPRouteGroup of " + std::string(kRouteGroupApi) +
+                     " or an UpstreamTrafficSetting of " + std::string(kPolicyApi));
+      return required_subdomain(match["name"]);
+    });
+    if (group) out.route_groups->push_back(*group);
+  }
+}
+
+void check_cost(const Field& spec, const Egress& egress) {
+  const std::size_t combinations =
+      egress.ports.size() * std::max<std::size_t>(1, egress.hosts ? egress.hosts->size() : 1) *
+      std::max<std::size_t>(1, egress.networks ? egress.networks->size() : 1);
+  if (combinations > kMaxCombinations)
+    spec.refuse_object("hosts, ipAddresses and ports have " + std::to_string(combinations) +
+                           " combinations, and at most " + std::to_string(kMaxCombinations) +
+                           " are supported; split the object",
+                       ErrorCode::kTooLarge);
+}
+
+void note_open_ports(const Field& spec, const Egress& egress) {
+  if (!egress.hosts || egress.networks) return;
+  for (const EgressPort& port : egress.ports)
+    if (port.protocol == EgressProtocol::kTcp || port.protocol == EgressProtocol::kTcpServerFirst)
+      return spec["hosts"].note("do not narrow tcp ports: port " +
+                                std::to_string(number(port.number)) +
+                                " is open to every address; give spec.ipAddresses");
+}
+
+Egress egress_of(const Field& spec, const std::string& ns) {
+  Egress out;
+  if (!spec.required_map({"sources", "hosts", "ipAddresses", "ports", "matches"})) return out;
+  out.sources = spec["sources"].required().elements(
+      "source", [&](const Field& field) { return own_account(field, "Egress", ns); });
+  const auto* hosts = spec["hosts"].value();
+  const bool has_hosts = hosts != nullptr && hosts->is_array() && !hosts->as_array().empty();
+  std::set<Port> numbers;
+  out.ports = spec["ports"].required().elements("port", [&](const Field& field) {
+    const EgressPort port = port_of(field, has_hosts);
+    numbers.insert(port.number);
+    return port;
+  });
+  out.hosts =
+      written(spec["hosts"], "host", [&](const Field& field) { return host_of(field, numbers); });
+  read_networks(spec["ipAddresses"], out);
+  read_matches(spec["matches"], out);
+  check_cost(spec, out);
+  note_open_ports(spec, out);
+  return out;
+}
+
+}  // namespace
+
+DecodedPolicy decode_egress(const Object& object) {
+  ObjectReader reader(object, NameRule::kSubdomain);
+  Egress egress = egress_of(reader.root()["spec"], object.key.ns);
+  DecodedPolicy decoded;
+  if (reader.findings().valid()) {
+    PolicyReach reach{.everything = false,
+                      .accounts = {egress.sources.begin(), egress.sources.end()},
+                      .services = {}};
+    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(egress));
+  }
+  decoded.problems = std::move(reader.findings()).take(object.key);
+  return decoded;
+}
+
+}  // namespace osm::inline v1::spec

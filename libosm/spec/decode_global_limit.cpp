@@ -1,0 +1,179 @@
+#include "spec/decode_global_limit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "spec/decoder.hpp"
+
+namespace osm::inline v1::spec {
+namespace {
+
+// Status codes that Envoy can answer with.
+// https://www.envoyproxy.io/docs/envoy/latest/api-v3/type/v3/http_status.proto
+constexpr auto kStatusCodes = std::to_array<std::int64_t>(
+    {400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421,
+     422, 423, 424, 426, 428, 429, 431, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511});
+
+constexpr DurationRule kAnswerTime{std::chrono::milliseconds(1), std::chrono::minutes(1),
+                                   "from 1ms to 1m, such as 20ms or 1s"};
+
+// Fields that both kinds of limits have. The map itself is checked by the caller.
+RateLimitServer server_of(const Field& limit) {
+  RateLimitServer out;
+  if (const Field service = limit["rateLimitService"]; service.required_map({"host", "port"})) {
+    out.host = service["host"].required_text();
+    if (!out.host.empty() && !is_host(out.host))
+      service["host"].refuse("must be a host name or an IP address, without scheme and port");
+    out.port = service["port"].listed_port().value_or(Port{});
+  }
+  out.domain = limit["domain"].required_text();
+  out.timeout = duration_of(limit["timeout"], kAnswerTime).value_or(out.timeout);
+  out.fail_open = limit["failOpen"].boolean().value_or(out.fail_open);
+  return out;
+}
+
+// At least one. Envoy refuses a descriptor without entries.
+std::vector<Field> entries_of(const Field& descriptor) {
+  if (!descriptor.required_map({"entries"})) return {};
+  const Field entries = descriptor["entries"];
+  std::vector<Field> list = entries.required().list();
+  if (entries.present() && list.empty()) entries.refuse("must have an entry");
+  return list;
+}
+
+// Envoy may replace what stands between two "%" of a value.
+std::string value_of(const Field& field) {
+  std::string text = field.required_text();
+  if (text.find('%') != std::string::npos) field.refuse("must not have a '%'");
+  return text;
+}
+
+std::string header_name_of(const Field& field) {
+  std::string name = field.required_text();
+  if (!name.empty() && !is_header_name(name)) field.refuse("not an HTTP header name");
+  return name;
+}
+
+// The one member of `field` that is present; empty: refused.
+std::string only_member(const Field& field, std::initializer_list<std::string_view> choices) {
+  std::string found;
+  std::size_t count = 0;
+  for (const std::string_view choice : choices)
+    if (field[choice].present()) found = choice, ++count;
+  if (count == 1) return found;
+  field.refuse("must have exactly one of " + joined({choices.begin(), choices.size()}));
+  return {};
+}
+
+HeaderCondition condition_of(const Field& field, int& cost) {
+  using Kind = HeaderCondition::Kind;
+  HeaderCondition out;
+  if (!field.required_map({"name", "exact", "prefix", "suffix", "regex", "contains", "present"}))
+    return out;
+  out.name = header_name_of(field["name"]);
+  const std::string chosen =
+      only_member(field, {"exact", "prefix", "suffix", "regex", "contains", "present"});
+  if (chosen.empty()) return out;
+  const Field value = field[chosen];
+  if (chosen == "present") {
+    out.kind = value.boolean().value_or(true) ? Kind::kPresent : Kind::kAbsent;
+    return out;
+  }
+  out.text = value.required_text();
+  if (chosen == "regex") {
+    out.kind = Kind::kRegex;
+    if (!out.text.empty()) check_regex(value, out.text, cost);
+  } else {
+    out.kind = chosen == "exact"    ? Kind::kExact
+               : chosen == "prefix" ? Kind::kPrefix
+               : chosen == "suffix" ? Kind::kSuffix
+                                    : Kind::kContains;
+  }
+  return out;
+}
+
+RateLimitEntry entry_of(const Field& field, int& cost) {
+  using Kind = RateLimitEntry::Kind;
+  RateLimitEntry out;
+  if (!field.required_map({"genericKey", "remoteAddress", "requestHeader", "headerValueMatch"}))
+    return out;
+  const std::string chosen =
+      only_member(field, {"genericKey", "remoteAddress", "requestHeader", "headerValueMatch"});
+  const Field entry = field[chosen];
+  if (chosen == "genericKey" && entry.required_map({"value", "key"})) {
+    out.kind = Kind::kGenericKey;
+    out.value = value_of(entry["value"]);
+    out.key = entry["key"].text().value_or("");
+  } else if (chosen == "remoteAddress") {
+    out.kind = Kind::kRemoteAddress;
+    if (entry.required_map() && !entry.members().empty()) entry.refuse("must be {}");
+  } else if (chosen == "requestHeader" && entry.required_map({"name", "key"})) {
+    out.kind = Kind::kRequestHeader;
+    out.header = header_name_of(entry["name"]);
+    out.key = entry["key"].required_text();
+  } else if (chosen == "headerValueMatch" &&
+             entry.required_map({"value", "headers", "key", "expectMatch"})) {
+    out.kind = Kind::kHeaderValueMatch;
+    out.value = value_of(entry["value"]);
+    out.key = entry["key"].text().value_or("");
+    out.expect_match = entry["expectMatch"].boolean().value_or(true);
+    const Field headers = entry["headers"];
+    for (const Field& header : headers.required().list())
+      out.headers.push_back(condition_of(header, cost));
+    if (headers.present() && out.headers.empty()) headers.refuse("must have a header");
+  }
+  return out;
+}
+
+std::pair<std::string, std::string> pair_of(const Field& field) {
+  if (!field.required_map({"key", "value"})) return {};
+  return {field["key"].required_text(), value_of(field["value"])};
+}
+
+}  // namespace
+
+std::uint32_t refusal_status_of(const Field& field) {
+  const std::int64_t code = field.integer(400, 599).value_or(429);
+  if (std::find(kStatusCodes.begin(), kStatusCodes.end(), code) == kStatusCodes.end())
+    field.refuse("is no status code that Envoy can answer with; use one such as 429 or 503");
+  return static_cast<std::uint32_t>(code);
+}
+
+std::optional<TcpGlobalRateLimit> tcp_global_limit_of(const Field& field) {
+  if (!field.optional_map({"rateLimitService", "domain", "descriptors", "timeout", "failOpen"}))
+    return std::nullopt;
+  TcpGlobalRateLimit out{server_of(field), {}};
+  const Field descriptors = field["descriptors"];
+  for (const Field& descriptor : descriptors.required().list()) {
+    auto& pairs = out.descriptors.emplace_back();
+    for (const Field& entry : entries_of(descriptor)) pairs.push_back(pair_of(entry));
+  }
+  if (descriptors.present() && out.descriptors.empty())
+    descriptors.refuse("must have a descriptor: without one no connection is counted");
+  return out;
+}
+
+std::optional<HttpGlobalRateLimit> http_global_limit_of(const Field& field) {
+  if (!field.optional_map({"rateLimitService", "domain", "descriptors", "timeout", "failOpen",
+                           "enableXRateLimitHeaders", "responseStatusCode"}))
+    return std::nullopt;
+  HttpGlobalRateLimit out{.server = server_of(field)};
+  out.quota_headers = field["enableXRateLimitHeaders"].boolean().value_or(false);
+  out.status = refusal_status_of(field["responseStatusCode"]);
+  return out;
+}
+
+std::vector<RateLimitDescriptor> descriptors_of(const Field& field, int& cost) {
+  std::vector<RateLimitDescriptor> out;
+  for (const Field& descriptor : field.list()) {
+    auto& entries = out.emplace_back();
+    for (const Field& entry : entries_of(descriptor)) entries.push_back(entry_of(entry, cost));
+  }
+  return out;
+}
+
+}  // namespace osm::inline v1::spec

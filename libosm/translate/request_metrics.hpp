@@ -1,0 +1,13 @@
+// Statistics of requests by caller, for Prometheus (ADR 0040): an access logger that writes no log.
+// envoy_osm_request_total counts by caller and status, envoy_osm_request_duration_ms measures.
+#pragma once
+
+#include "envoy/config/accesslog/v3/accesslog.pb.h"
+
+namespace osm::inline v1::translate {
+
+// Counts at the server's proxy, which has authenticated the caller. It names neither proxy, Service
+// nor port, so that it is the same for every chain, and chains add up in one series.
+envoy::config::accesslog::v3::AccessLog request_metrics();
+
+}  // namespace osm::inline v1::translate

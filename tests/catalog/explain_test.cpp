@@ -1,0 +1,428 @@
+// The explanation of a call names the object that decides, or the one that is missing.
+// tests/security/oracle_test.py compares the same answers with real Envoys.
+#include "catalog/explain.hpp"
+
+#include <doctest/doctest.h>
+
+#include "catalog/mesh_builder.hpp"
+#include "mesh_values.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/egress.hpp"
+#include "osm/values/ingress_backend.hpp"
+#include "osm/values/retry.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
+
+using namespace osm;
+using namespace osm::catalog;
+using namespace osm::catalog::values;
+
+namespace {
+
+// The web account may read the books of the api account, and nobody may call the database.
+struct Shop {
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider vm{"vm"};
+  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
+  Subscription spec_changes =
+      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
+  Subscription endpoint_changes =
+      vm.subscribe([this](const auto& names) { builder.endpoints_changed(names); });
+  Subscription workload_changes =
+      vm.subscribe_workloads([this](const auto& names) { builder.workloads_changed(names); });
+  std::shared_ptr<const model::MeshSnapshot> mesh;
+  std::set<ServiceIdentity> accounts{identity("web"), identity("api"), identity("batch"),
+                                     identity("db")};
+  std::vector<Problem> left_out;
+
+  Shop() {
+    spec.put_namespace(kNs);
+    spec.put(
+        service("api", "10.1.0.1",
+                {service_port("http", 80, 8080), service_port("sql", 3306, 3306, Protocol::kTcp)}));
+    spec.put(service("db", "10.1.0.2"));
+    spec.put(routes("books", {"read", "list"}));
+    spec.put(smi::TcpRoute{.name = {kNs, "sql"}, .ports = {port(3306)}});
+    spec.put(target("web-reads", "api", {"web"}, {http_rule("books", {"read"})}));
+    spec.put(target("batch-lists", "api", {"batch"}, {http_rule("books", {"list"})}));
+    vm.set_endpoints(service_name("api"),
+                     {served_at("10.0.0.1", "api"), served_at("10.0.0.1", "api", 3306, "sql")});
+    vm.set_endpoints(service_name("db"), {served_at("10.0.0.2", "db")});
+    vm.put_workload(workload("api-1", "u-api", "api", "10.0.0.1", {"api"}));
+    vm.put_workload(workload("db-1", "u-db", "db", "10.0.0.2", {"db"}));
+    vm.put_workload(workload("web-1", "u-web", "web", "10.0.0.9"));
+  }
+
+  Result<Explanation> ask(CallQuestion question) {
+    if (const auto next = builder.build()) mesh = next;
+    return explain(*mesh, question, accounts, left_out);
+  }
+  Explanation call(const std::string& source, const std::string& destination, int at = 80,
+                   const std::string& path = "/read", const std::string& method = "GET",
+                   const std::string& host = "") {
+    auto answer = ask({.source = source,
+                       .destination = destination,
+                       .port = port(at),
+                       .method = method,
+                       .path = path,
+                       .host = host});
+    REQUIRE_MESSAGE(answer.ok(), (answer.ok() ? "" : answer.error().message));
+    REQUIRE_FALSE(answer->ways.empty());
+    return *std::move(answer);
+  }
+  void configure(bool permissive, bool egress) {
+    MeshConfig config;
+    config.proxy.permissive = permissive;
+    config.proxy.egress = egress;
+    spec.set_mesh_config(config);
+  }
+};
+
+// The last step of an explanation with one way: "server denies TrafficTarget shop/x: reason".
+std::string decision(const Explanation& told) {
+  REQUIRE(told.ways.size() == 1);
+  const ExplainedStep& last = told.ways.front().steps.back();
+  return last.stage + ' ' + std::string(step_effect_text(last.effect)) + ' ' +
+         (last.object.kind.empty() ? "-" : last.object.str()) + ": " + last.text;
+}
+
+bool begins(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+int status(const Explanation& told) { return told.ways.front().answer.status; }
+
+}  // namespace
+
+TEST_SUITE("catalog::explain") {
+  TEST_CASE("an allowed request names the TrafficTarget, its rule and the match") {
+    Shop shop;
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(told.verdict() == CallVerdict::kAllowed);
+    CHECK(decision(told) ==
+          "server allows TrafficTarget shop/web-reads: it allows shop/web GET /read (match read of "
+          "HTTPRouteGroup shop/books)");
+    CHECK(told.ways.front().steps.back().field == "spec.rules[0]");
+    CHECK(told.ways.front().account == identity("api"));
+    CHECK(told.ways.front().port == port(8080));
+    CHECK(told.ways.front().addresses == std::vector<std::string>{"10.0.0.1"});
+  }
+
+  TEST_CASE("a refused request names the nearest match and the part that differs") {
+    Shop shop;
+    const auto method = shop.call("shop/web", "shop/api", 80, "/read", "POST");
+    CHECK(method.verdict() == CallVerdict::kDenied);
+    CHECK(status(method) == 404);
+    CHECK(has(decision(method),
+              "server denies TrafficTarget shop/web-reads: it allows shop/web GET "
+              "/read (match read of HTTPRouteGroup shop/books), but the method "
+              "POST is not GET"));
+    const auto others = shop.call("shop/web", "shop/api", 80, "/list");
+    CHECK(status(others) == 403);  // a route that another source has
+    CHECK(has(decision(others), "the path /list does not match /read"));
+  }
+
+  TEST_CASE("a missing TrafficTarget is named with the accounts it would need") {
+    Shop shop;
+    const auto told = shop.call("shop/web", "shop/db");
+    CHECK(told.verdict() == CallVerdict::kDenied);
+    CHECK(begins(decision(told),
+                 "client denies -: no TrafficTarget names shop/web as a source and "
+                 "shop/db as its destination: add one to namespace shop"));
+    CHECK(has(decision(told), "nearest: TrafficTarget shop/web-reads lets shop/web call shop/api"));
+  }
+
+  TEST_CASE("a TrafficTarget without a TCPRoute is the reason of a closed TCP connection") {
+    Shop shop;
+    const auto told = shop.call("shop/web", "shop/api", 3306);
+    CHECK(told.verdict() == CallVerdict::kDenied);
+    CHECK(told.ways.front().answer.text() == "the connection is closed");
+    CHECK(begins(decision(told), "server denies TrafficTarget shop/web-reads: it has no TCPRoute"));
+    shop.spec.put(target("web-reads", "api", {"web"}, {tcp_rule("sql")}));
+    CHECK(shop.call("shop/web", "shop/api", 3306).verdict() == CallVerdict::kAllowed);
+  }
+
+  TEST_CASE("TCPRoutes bound HTTP grants to their ports") {
+    Shop shop;
+    shop.spec.put(
+        target("web-reads", "api", {"web"}, {http_rule("books", {"read"}), tcp_rule("sql")}));
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(told.verdict() == CallVerdict::kDenied);
+    CHECK(has(decision(told),
+              "its TCPRoutes bound it to port 3306 of the workload, and this is "
+              "port 8080"));
+  }
+
+  TEST_CASE("a target whose TCPRoute is missing says so") {
+    Shop shop;
+    shop.spec.put(target("to-db", "db", {"web"}, {http_rule("books", {"read"}), tcp_rule("gone")}));
+    CHECK(begins(decision(shop.call("shop/web", "shop/db")),
+                 "client denies TrafficTarget shop/to-db: it names shop/web and shop/db but grants "
+                 "nothing"));
+  }
+
+  TEST_CASE("permissive mode is named as the reason") {
+    Shop shop;
+    shop.configure(true, false);
+    CHECK(has(decision(shop.call("shop/web", "shop/db", 80, "/any", "DELETE")),
+              "the mesh is in permissive mode"));
+  }
+
+  TEST_CASE("a split names its object and has a way for each backend") {
+    Shop shop;
+    shop.spec.put(service("all", "10.1.0.3"));
+    shop.vm.set_endpoints(service_name("all"), {served_at("10.0.0.1", "api")});
+    shop.spec.put(split("halves", "all", {{"api", 1}, {"db", 1}, {"gone", 1}}));
+    const auto told = shop.call("shop/web", "shop/all");
+    CHECK(told.verdict() == CallVerdict::kDepends);
+    REQUIRE(told.ways.size() == 2);
+    CHECK(told.ways[0].answer.allowed);
+    CHECK(told.ways[0].service == service_name("api"));
+    CHECK(told.ways[1].answer.status == 503);
+    CHECK(told.ways[1].steps.back().stage == "endpoints");
+    CHECK(told.steps.back().object.str() == "TrafficSplit shop/halves");
+  }
+
+  TEST_CASE("a split without weights answers 503, and its object is the reason") {
+    Shop shop;
+    shop.spec.put(split("none", "api", {{"db", 0}}));
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(status(told) == 503);
+    CHECK(begins(decision(told), "split denies TrafficSplit shop/none"));
+  }
+
+  TEST_CASE("a Service without workloads answers 503") {
+    Shop shop;
+    shop.vm.set_endpoints(service_name("api"), {});
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(status(told) == 503);
+    CHECK(begins(decision(told), "endpoints denies Service shop/api"));
+  }
+
+  TEST_CASE("a Denylist is named, for the source and for the workloads") {
+    Shop shop;
+    Denylist list{.reason = "stolen", .accounts = {identity("web")}, .proxies = {}};
+    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, {}, list));
+    CHECK(begins(decision(shop.call("shop/web", "shop/api")),
+                 "source denies Denylist osm-system/lost"));
+    list.accounts = {identity("api")};
+    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, {}, list));
+    CHECK(begins(decision(shop.call("shop/web", "shop/api")),
+                 "endpoints denies Denylist osm-system/lost"));
+    CHECK(begins(decision(shop.call("shop/web", "account:shop/api", 8080)),
+                 "destination denies Denylist osm-system/lost"));
+  }
+
+  TEST_CASE("a host that is no name of the dialled Service answers 404") {
+    Shop shop;
+    for (const char* host : {"books.example", "db.shop", "10.1.0.1", "api.shop:81"}) {
+      const auto told = shop.call("shop/web", "shop/api", 80, "/read", "GET", host);
+      CHECK(status(told) == 404);
+      CHECK(begins(decision(told), "host denies Service shop/api: the host "));
+    }
+    for (const char* host : {"api", "API.shop:80", "api.shop.svc", "api.shop.svc.cluster.local"})
+      CHECK(shop.call("shop/web", "shop/api", 80, "/read", "GET", host).verdict() ==
+            CallVerdict::kAllowed);
+  }
+
+  TEST_CASE("sources and destinations are found by their names") {
+    Shop shop;
+    for (const char* source : {"shop/web", "account:shop/web", "shop/web-1", "workload:shop/web-1"})
+      for (const char* destination :
+           {"shop/api", "service:shop/api", "api", "api.shop.svc.cluster.local", "host:api.shop"})
+        CHECK(shop.call(source, destination).verdict() == CallVerdict::kAllowed);
+    CHECK(shop.call("shop/web", "10.1.0.1", 80, "/read", "GET", "api.shop").verdict() ==
+          CallVerdict::kAllowed);
+    CHECK(shop.call("shop/web", "account:shop/api", 8080).verdict() == CallVerdict::kAllowed);
+    CHECK(has(decision(shop.call("shop/web", "shop/apj")), "Service shop/apj is not in the mesh"));
+    CHECK(has(decision(shop.call("shop/web", "far/api")), "namespace far is not in the mesh"));
+    CHECK(has(decision(shop.call("shop/web", "shop/api", 81)), "it has no port 81"));
+    CHECK(has(decision(shop.call("shop/web", "account:shop/api", 81)), "no Service leads to"));
+  }
+
+  TEST_CASE("a question that cannot be answered is an error with a remedy") {
+    Shop shop;
+    const auto fault = [&](CallQuestion question) {
+      const auto answer = shop.ask(std::move(question));
+      REQUIRE_FALSE(answer.ok());
+      return answer.error();
+    };
+    CHECK(fault({.source = "shop/nobody", .destination = "shop/api"}).code == ErrorCode::kNotFound);
+    for (const char* source : {"web", "shop/", "/web", "a/b/c", "workload:shop", ""})
+      CHECK(fault({.source = source, .destination = "shop/api"}).code ==
+            ErrorCode::kInvalidArgument);
+    for (const char* destination : {"a/b/c", "shop/", "host:shop/api", "service:api", ""})
+      CHECK(fault({.source = "shop/web", .destination = destination, .port = port(80)}).code ==
+            ErrorCode::kInvalidArgument);
+    CHECK(has(fault({.source = "shop/web", .destination = "shop/api"}).message,
+              "has the ports 80 (http), 3306 (tcp); say which one (--port)"));
+    CHECK(has(fault({.source = "shop/web", .destination = "shop/api", .path = "read"}).message,
+              "does not begin with '/'"));
+  }
+
+  TEST_CASE("outside of the mesh, egress decides") {
+    Shop shop;
+    CHECK(begins(decision(shop.call("shop/web", "203.0.113.7", 443)), "egress denies -: "));
+    shop.configure(false, true);
+    CHECK(shop.call("shop/web", "pay.example.com", 443).verdict() == CallVerdict::kAllowed);
+    CHECK(has(decision(shop.call("shop/web", "10.0.0.1", 8080)),
+              "is the address of workload shop/api-1"));
+  }
+
+  TEST_CASE("an Egress is named with the host, the address or the request that it does not open") {
+    Shop shop;
+    Egress pay;
+    pay.sources = {identity("web")};
+    pay.hosts = std::vector<EgressHost>{{"pay.example.com", std::nullopt},
+                                        {"*.books.example", std::nullopt}};
+    pay.ports = {{port(80), EgressProtocol::kHttp}, {port(443), EgressProtocol::kHttps}};
+    pay.route_groups = std::vector<std::string>{"books"};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, {}, pay));
+    Egress store;
+    store.sources = {identity("web")};
+    store.networks = std::vector<Ipv4Network>{{0xC0000200, 24}};  // 192.0.2.0
+    store.ports = {{port(5432), EgressProtocol::kTcp}};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "store"}, {}, store));
+    Egress elsewhere;
+    elsewhere.sources = {identity("web")};
+    elsewhere.hosts = std::vector<EgressHost>{{"far.example", port(9000)}};
+    elsewhere.ports = {{port(9000), EgressProtocol::kTcp}, {port(9002), EgressProtocol::kHttp}};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "elsewhere"}, {}, elsewhere));
+    const auto told = [&](const char* host, int at, const char* path = "/read") {
+      return shop.call("shop/web", host, at, path);
+    };
+    CHECK(begins(decision(told("pay.example.com", 80)), "egress allows Egress shop/pay"));
+    CHECK(begins(decision(told("a.b.books.example", 80)), "egress allows Egress shop/pay"));
+    CHECK(begins(decision(told("pay.example.com", 443)), "egress allows Egress shop/pay"));
+    CHECK(begins(decision(told("192.0.2.7", 5432)), "egress allows Egress shop/store"));
+    CHECK(status(told("pay.example.com", 80, "/other")) == 404);
+    CHECK(has(decision(told("pay.example.com", 80, "/other")), "/other does not match /read"));
+    CHECK(status(told("books.example", 80)) == 404);
+    CHECK(has(decision(told("books.example", 80)), "not for the host books.example"));
+    CHECK(has(decision(told("books.example", 443)), "not for the name books.example"));
+    CHECK(begins(decision(told("198.51.100.7", 5432)),
+                 "egress denies Egress shop/store: it opens port 5432 of other addresses only"));
+    CHECK(status(told("far.example", 9002)) == 0);  // its one host has another port: no chain
+    CHECK(begins(decision(told("pay.example.com", 8080)), "egress denies -: "));
+    CHECK(begins(decision(shop.call("shop/batch", "pay.example.com", 80)), "egress denies -: "));
+  }
+
+  TEST_CASE("an IngressBackend is named for a gateway, with the source that is missing") {
+    Shop shop;
+    IngressBackend open;
+    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
+    open.networks = {"198.51.100.0/24"};
+    open.limits_addresses = true;
+    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+    IngressBackend named;
+    named.backends = {{.service = service_name("db"),
+                       .target_port = port(8080),
+                       .tls = IngressTls{true, {"*.example.com"}}}};
+    named.principals = {"gateway.example"};
+    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "named"}, {}, named));
+    const auto told = shop.call("gateway:198.51.100.7", "shop/api", 8080);
+    CHECK(told.source.empty());
+    CHECK(begins(decision(told), "ingress allows IngressBackend shop/open"));
+    CHECK(told.ways.front().addresses == std::vector<std::string>{"10.0.0.1"});
+    CHECK(shop.call("gateway:198.51.100.7", "10.0.0.1", 8080).verdict() == CallVerdict::kAllowed);
+    const auto stranger = shop.call("gateway:203.0.113.7", "shop/api", 8080);
+    CHECK(status(stranger) == 403);
+    CHECK(begins(decision(stranger), "ingress denies IngressBackend shop/open: none of its IPR"));
+    Service normalizing = service("api", "10.1.0.1");
+    normalizing.http_paths = HttpPaths::kNormalize;
+    shop.spec.put(normalizing);  // paths are looked at before the address
+    CHECK(status(shop.call("gateway:203.0.113.7", "shop/api", 8080, "/a%2Fb")) == 400);
+    CHECK(has(decision(shop.call("gateway:198.51.100.7", "shop/api", 80)),
+              "80 is a port of Service shop/api, and gateways dial its target port 8080"));
+    const auto tls = [&](const std::string& certificate, const std::string& host) {
+      auto answer = shop.ask({.source = "gateway:203.0.113.7",
+                              .destination = "shop/db",
+                              .port = port(8080),
+                              .host = host,
+                              .certificate = certificate});
+      REQUIRE(answer.ok());
+      return *std::move(answer);
+    };
+    CHECK(tls("gateway.example", "a.example.com").verdict() == CallVerdict::kAllowed);
+    CHECK(has(decision(tls("other.example", "a.example.com")), "other.example is none of them"));
+    CHECK(has(decision(tls("", "a.example.com")), "the caller has none"));
+    CHECK(has(decision(tls("gateway.example", "example.com")), "the server name example.com"));
+  }
+
+  TEST_CASE("a headless Service's workloads are dialled by address, at either port") {
+    Shop shop;
+    shop.spec.put(service("peer", "", {service_port("http", 80, 8080)}));
+    shop.vm.set_endpoints(service_name("peer"),
+                          {served_at("10.0.0.5", "api"), served_at("10.0.0.6", "db")});
+    for (const int at : {80, 8080}) {
+      CHECK(shop.call("shop/web", "10.0.0.5", at).verdict() == CallVerdict::kAllowed);
+      CHECK(shop.call("shop/web", "10.0.0.6", at).verdict() == CallVerdict::kDenied);
+    }
+    CHECK(shop.call("shop/web", "shop/peer").verdict() == CallVerdict::kDepends);
+  }
+
+  TEST_CASE("paths follow the annotation of the Service") {
+    Shop shop;
+    smi::HttpRouteGroup group = routes("books", {"read"});
+    group.matches.front().path_regex = "/books/.*";
+    shop.spec.put(group);
+    const auto answer = [&](HttpPaths paths, const char* path) {
+      Service changed = service("api", "10.1.0.1");
+      changed.http_paths = paths;
+      shop.spec.put(changed);
+      const auto told = shop.call("shop/web", "shop/api", 80, path);
+      return told.verdict() == CallVerdict::kAllowed ? 200 : status(told);
+    };
+    CHECK(answer(HttpPaths::kStrict, "/books/a%2Fb") == 403);
+    CHECK(answer(HttpPaths::kNormalize, "/books/a%2Fb") == 400);
+    CHECK(answer(HttpPaths::kUnchecked, "/books/a%2Fb") == 200);
+    CHECK(answer(HttpPaths::kNormalize, "/x/..//books/%31") == 200);
+    CHECK(answer(HttpPaths::kNormalize, "/books/../x") == 404);
+    CHECK(answer(HttpPaths::kStrict, "/books/..?q=//") == 403);
+    CHECK(answer(HttpPaths::kStrict, "/books/1?q=/../") == 200);
+  }
+
+  TEST_CASE("retries and limits are notes with their objects") {
+    Shop shop;
+    MeshConfig config;
+    config.proxy.retries = true;
+    shop.spec.set_mesh_config(config);
+    shop.spec.put(Policy({kinds::kRetry, kNs, "again"}, {},
+                         Retry{identity("web"), {service_name("api")}, {.retry_on = "5xx"}}));
+    UpstreamLimits limits;
+    limits.http.emplace().rate = {.amount = 5, .unit = std::chrono::seconds(1)};
+    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "slow"}, {},
+                         UpstreamTrafficSetting{service_name("api"), limits}));
+    std::set<std::string> objects;
+    for (const ExplainedStep& step : shop.call("shop/web", "shop/api").steps)
+      if (step.effect == StepEffect::kNotes) objects.insert(step.object.str());
+    CHECK(objects == std::set<std::string>{"Retry shop/again", "UpstreamTrafficSetting shop/slow"});
+  }
+
+  TEST_CASE("servers that may refuse a call are notes with their addresses") {
+    Shop shop;
+    MeshConfig config;
+    config.proxy.external_authorization = {.enabled = true, .address = "authorizer.example"};
+    shop.spec.set_mesh_config(config);
+    UpstreamLimits limits;
+    limits.global_http.emplace().server = {"limiter.example", port(8081), "mesh"};
+    limits.descriptors.emplace_back().emplace_back().kind = RateLimitEntry::Kind::kRemoteAddress;
+    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "counted"}, {},
+                         UpstreamTrafficSetting{service_name("api"), limits}));
+    std::string notes;
+    for (const ExplainedStep& step : shop.call("shop/web", "shop/api").steps)
+      if (step.effect == StepEffect::kNotes) notes += step.text + '\n';
+    CHECK(has(notes, "the authorizer at authorizer.example"));
+    CHECK(has(notes, "the rate-limit server limiter.example:8081 may refuse requests with 429"));
+  }
+
+  TEST_CASE("objects that are left out of the namespaces concerned are quoted") {
+    Shop shop;
+    const auto problem = [](const char* ns) {
+      return Problem{
+          .object = {kinds::kTrafficTarget, ns, "bad"}, .path = {}, .field = {}, .cause = "broken"};
+    };
+    shop.left_out = {problem(kNs), problem("elsewhere")};
+    CHECK(shop.call("shop/web", "shop/db").problems == std::vector<Problem>{problem(kNs)});
+  }
+}

@@ -1,0 +1,80 @@
+"""The explanations of `osm policy explain` about the calls of lib.mesh.reference."""
+import json
+import subprocess
+import urllib.parse
+
+from lib.mesh.reference import DENIED, gateway_address, outside
+
+DENIED_EXIT = 3  # exit code of the command
+
+
+class Explainer:
+    """Asks one controller, and compares its explanations with what happened."""
+
+    def __init__(self, ask, command, clients, servers):
+        """`ask(path)`: the answer of the admin API. `command`: `osm policy explain` and its flags.
+        `clients`, `servers`: as in lib.mesh.policy_sets."""
+        self._ask, self._command = ask, command
+        self._clients, self._servers = clients, servers
+        self._at = {row[2]: name for name, row in servers.items()}
+
+    def question(self, call, host):
+        """The parameters of the question about a call."""
+        asked = {"source": f"workload:{self._clients.get(call.client, '?')[0]}/{call.client}",
+                 "destination": f"host:{call.address}", "port": str(call.port)}
+        if address := gateway_address(call.client):
+            return {**asked, "source": f"gateway:{address}", "method": call.method, "path": call.path}
+        if call.machine is not None:
+            asked["destination"] = "account:" + "/".join(self._servers[call.machine][:2])
+        if call.kind == "http":
+            asked |= {"method": call.method, "path": call.path, "host": host}
+        elif call.machine is not None:
+            asked["host"] = host  # TLS asks for this name
+        if call.headers:
+            asked["headers"] = "\n".join(f"{name}: {value}" for name, value in call.headers.items())
+        return asked
+
+    def explain(self, asked):
+        return self._ask("/v1/policy/explain?" + urllib.parse.urlencode(asked))
+
+    def explain_by_command(self, asked):
+        """(exit code, the answer) of the command itself."""
+        words = [asked["source"], asked["destination"]]
+        for name in ("port", "method", "path", "host"):
+            if name in asked:
+                words += [f"--{name}", asked[name]]
+        for line in asked.get("headers", "").splitlines():
+            words += ["--header", line]
+        ran = subprocess.run([*map(str, self._command), *words, "-o", "json"], capture_output=True,
+                             text=True, timeout=60)
+        return ran.returncode, json.loads(ran.stdout)
+
+    def outcomes(self, call, told):
+        """The answers that an explanation holds possible, in the form of Reference.outcomes()."""
+        found = set()
+        for way in told["ways"]:
+            if not way["allowed"]:
+                found.add(DENIED)
+            elif call.machine is not None:
+                found.add((call.machine, way["port"]))
+            elif not way["service"]:
+                found |= {(outside(address), way["port"]) for address in way["addresses"]}
+            else:
+                found |= {(self._at[address], way["port"]) for address in way["addresses"]}
+        return found
+
+    @staticmethod
+    def statuses(told):
+        """Of the refusals that an explanation holds possible; 0: the connection is closed."""
+        return {way["status"] for way in told["ways"] if not way["allowed"]}
+
+    @staticmethod
+    def unclear(told):
+        """A sentence if a way ends without the step that decides, else None."""
+        for way in told["ways"]:
+            last = [step for step in told["steps"] + way["steps"] if step["effect"] != "notes"][-1]
+            if last["effect"] != ("allows" if way["allowed"] else "denies") or not last["reason"]:
+                return f"{last} does not decide {way}"
+            if way["allowed"] and not last["object"]:
+                return f"{last} names no object"
+        return None

@@ -1,0 +1,10 @@
+//go:build programs
+
+// Package programs names what tools/programs/build builds, so that go.mod and go.sum pin all that
+// it takes.
+package programs
+
+import (
+	_ "github.com/openservicemesh/osm/cmd/osm-controller"
+	_ "github.com/openservicemesh/osm/cmd/osm-injector"
+)
