@@ -13,10 +13,12 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace osm::cli {
@@ -81,11 +83,17 @@ std::shared_ptr<grpc::Channel> connect(const ProxyFiles& files,
   return grpc::CreateCustomChannel(files.controller, tls::TlsCredentials(options), arguments);
 }
 
-// Keeps gRPC until the end of its scope, and then waits for its threads: they may still free a
-// handshake after the channel is gone, and the process ends right after.
+// Keeps gRPC until the end of its scope, and then waits for its threads: one of them may still have
+// the channel, which it frees, and OpenSSL's state of that thread with it. The process ends right
+// after, and a thread that outlives it is not waited for longer than a second.
 struct GrpcScope {
   GrpcScope() { grpc_init(); }
-  ~GrpcScope() { grpc_shutdown_blocking(); }
+  ~GrpcScope() {
+    grpc_shutdown();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   GrpcScope(const GrpcScope&) = delete;
   GrpcScope& operator=(const GrpcScope&) = delete;
 };

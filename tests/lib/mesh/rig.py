@@ -24,6 +24,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 
 from lib.mesh.watcher import ProxyWatcher
 from lib.net.netns import Switch, delete_stale, ip
@@ -255,8 +256,9 @@ class Rig:
 
     # -- processes ------------------------------------------------------------------------------
     def start(self, name, command):
-        process = Process(name, command, self.directory / f"{name}.log", survive=self.keep)
-        self.processes.append(process)
+        with signals_later():
+            process = Process(name, command, self.directory / f"{name}.log", survive=self.keep)
+            self.processes.append(process)
         return process
 
     def start_controller(self, *more, wait=True):
@@ -374,12 +376,33 @@ def end_on_signals():
     signal.signal(signal.SIGHUP, unwind)
 
 
-class signals_held:
-    """Cleaning up is not interrupted."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class signals_later:
+    """A process that starts is in the list of those to end before a signal has its effect. The
+    process itself inherits nothing: with a mask it would ignore the signal that ends it."""
 
     def __enter__(self):
-        self.mask = signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        self.came, self.handlers = None, {}
+        if threading.current_thread() is threading.main_thread():  # no other one is interrupted
+            self.handlers = {each: signal.signal(each, self.note) for each in ENDING}
+
+    def note(self, number, _frame):
+        self.came = number
+
+    def __exit__(self, *_):
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+        if self.came is not None:
+            signal.raise_signal(self.came)
+
+
+class signals_held:
+    """Cleaning up is not interrupted, nor are the commands that it runs."""
+
+    def __enter__(self):
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 
     def __exit__(self, *_):
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)

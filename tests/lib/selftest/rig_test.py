@@ -1,16 +1,19 @@
 #!/usr/bin/python3
-"""lib.mesh.rig.Machine.get: a refusal by the mesh is told from everything else that can go wrong."""
+"""lib.mesh.rig: a refusal by the mesh is told from everything else that can go wrong, and a signal
+leaves no process behind."""
 import contextlib
 import http.client
 import pathlib
+import signal
 import socket
 import struct
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
-from lib.mesh import meshcase
-from lib.mesh.rig import REFUSED, Machine, NotLive
+from lib.mesh import meshcase, rig
+from lib.mesh.rig import REFUSED, Machine, NotLive, Rig
 from lib.net.netns import Namespace
 from lib.net.processes import Timeout
 
@@ -156,6 +159,24 @@ class Get(unittest.TestCase):
         with self.served(lambda c: c.sendall(ANSWER)) as port, self.assertRaisesRegex(
                 Timeout, "client gets refused from server.server/books-bought .*200"):
             case.wait_for_status(self.machine, REFUSED, "server.server", port=port, timeout=0.1)
+
+
+class Start(unittest.TestCase):
+    def test_a_signal_between_the_start_and_the_list_comes_after_the_list(self):
+        class Interrupted(rig.Process):
+            def __init__(self, *arguments, **options):
+                super().__init__(*arguments, **options)
+                signal.raise_signal(signal.SIGINT)
+
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.rig = Rig.__new__(Rig)
+        self.rig.directory, self.rig.keep, self.rig.processes = pathlib.Path(directory.name), False, []
+        with mock.patch.object(rig, "Process", Interrupted), self.assertRaises(KeyboardInterrupt):
+            self.rig.start("sleep", ["sleep", "60"])
+        process, = self.rig.processes
+        self.addCleanup(process.end, signal.SIGKILL)
+        self.assertEqual(process.end(signal.SIGTERM), -signal.SIGTERM)  # the child obeys it
 
 
 if __name__ == "__main__":
