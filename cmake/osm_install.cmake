@@ -23,11 +23,11 @@ foreach(target IN LISTS osm_products)
     DESTINATION ${package_dir})
 endforeach()
 if(OSM_BUILD_DAEMONS)
-  install(TARGETS osm-controller osm)
+  install(TARGETS osm-controller osm-injector osm)
   # Static programs search no folder: an entry would leave room for others, which are empty, and an
   # empty one is the current directory.
   if(OSM_SHARED)
-    set_target_properties(osm-controller osm PROPERTIES
+    set_target_properties(osm-controller osm-injector osm PROPERTIES
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   endif()
 endif()

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "daemons/version.hpp"
 #include "mesh_options.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/net/address.hpp"
@@ -16,8 +17,8 @@ struct Options : daemon::MeshOptions {
   bool in_cluster = false;
   net::Address listen;        // the webhook
   std::string client_ca_pem;  // of those who may ask the webhook; empty: whoever reaches it
-  std::string envoy_image = "envoyproxy/envoy-distroless:v1.40.0";
-  std::string init_container_image = "openservicemesh/init:v1.2.4";
+  std::string envoy_image = "envoyproxy/envoy:distroless-v1.40.0";
+  std::string init_container_image = std::string("osm-init:") + kVersion;
   std::string image_pull_policy = "IfNotPresent";
   inject::InjectionLimits limits;
   std::optional<bool> native_sidecars;  // absent: as the API server's version says

@@ -1,9 +1,10 @@
 """Becomes a container: `python3 container.py SPEC.json`, started by container_run.py for each run.
 
-Joins the pod's network namespace, makes a mount namespace whose root is a tmpfs with the machine's
-programs read-only, the image's files and the pod's volumes, drops the capabilities that the
-container does not have, and executes its command as its user. A container's view is thereby what
-an engine would give it; tests/e2e/kubernetes/README.md lists the missing parts.
+Joins the pod's network namespace, makes a mount namespace whose root is a tmpfs with the image's
+files and the pod's volumes, drops the capabilities that the container does not have, and executes
+its command as its user. An image of libosm has all its files, unpacked; in the others, which
+stand for applications, the machine's programs are there too, read-only. A container's view is
+thereby what an engine would give it; tests/e2e/kubernetes/README.md lists the missing parts.
 """
 import ctypes
 import json
@@ -62,17 +63,23 @@ def bind(source, target, read_only=False):
         mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY)
 
 
+def bind_all(source, root, paths):
+    """Those of the paths that `source` has: links as links."""
+    for path in paths:
+        if os.path.islink(f"{source}{path}"):
+            os.symlink(os.readlink(f"{source}{path}"), f"{root}{path}")
+        elif os.path.exists(f"{source}{path}"):
+            bind(f"{source}{path}", f"{root}{path}", read_only=True)
+
+
 def make_root(root, spec):
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", root, "tmpfs", MS_NOSUID, "mode=0755")
-    for path in SYSTEM:
-        if os.path.exists(path):
-            bind(path, f"{root}{path}", read_only=True)
-    for path in LINKS:
-        if os.path.islink(path):
-            os.symlink(os.readlink(path), f"{root}{path}")
-        elif os.path.isdir(path):
-            bind(path, f"{root}{path}", read_only=True)
+    if image := spec["imageRoot"]:
+        bind_all(image, root, ["/usr", *(f"/etc/{name}" for name in os.listdir(f"{image}/etc")
+                                         if name not in spec["etc"]), *LINKS])
+    else:
+        bind_all("", root, [*SYSTEM, *LINKS])
     for path in ("dev", "proc", "sys", "tmp", "run", "var/run", "root", "home"):
         os.makedirs(f"{root}/{path}", exist_ok=True)
     os.chmod(f"{root}/tmp", 0o1777)

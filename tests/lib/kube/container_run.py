@@ -111,6 +111,7 @@ class Container:
                 "mounts": self._mounts(image), "security": security, "env": env,
                 "etc": {**self.pod.etc(), "passwd": _users(security["user"], security["group"]),
                         "group": f"root:x:0:\nuser:x:{security['group']}:\n"},
+                "imageRoot": image.root and str(image.root),
                 "readOnlyRoot": security.get("readOnlyRootFilesystem", False),
                 "workingDir": self.spec.get("workingDir"), "user": security["user"],
                 "group": security["group"], "groups": security["groups"], "parent": os.getpid(),

@@ -13,21 +13,27 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "deploy/kubernetes"
 SYSTEM = "osm-system"
 INJECTED = {"openservicemesh.io/sidecar-injection": "enabled"}
-ENVOY_IMAGE, INIT_IMAGE = "envoyproxy/envoy", "openservicemesh/init"
+def built_image(programs, name):
+    """What tools/image wrote when the programs were built."""
+    layout = programs.bin.parent / "images"
+    index = json.loads((layout / "index.json").read_text())["manifests"]
+    digest = next(m["digest"] for m in index
+                  if m["annotations"]["org.opencontainers.image.ref.name"] == name)
+    manifest = json.loads(_blob(layout, digest))
+    config = json.loads(_blob(layout, manifest["config"]["digest"]))["config"]
+    return Image(config["Entrypoint"], env=dict(e.split("=", 1) for e in config["Env"]),
+                 user=int(config["User"].split(":")[0]), root=layout / f"{name}.root")
+
+
+def _blob(layout, digest):
+    return (layout / "blobs" / digest.replace(":", "/")).read_text()
 
 
 def images(programs):
-    """Stands for the images of the mesh."""
-    def daemon(name, *more):
-        return Image([f"/{name}"], files={f"/{name}": programs.bin / name,
-                                          **{f"/image/bin/{m}": programs.bin / m for m in more}})
-
-    return {"osm-controller": daemon("osm-controller", "osm"),
-            "osm-injector": daemon("osm-injector"),
+    """The images of the mesh, and what stands for the others."""
+    return {**{name: built_image(programs, name)
+               for name in ("osm-controller", "osm-injector", "osm-init")},
             "envoyproxy/envoy": Image(["envoy"], files={"/image/bin/envoy": programs.envoy}),
-            "envoyproxy/envoy-distroless": Image(
-                ["envoy"], files={"/image/bin/envoy": programs.envoy}),
-            "openservicemesh/init": Image(["/bin/sh"]),
             "e2e/grpc-health": Image(["/grpc_health"], ["9000"],
                                      files={"/grpc_health": programs.bin / "grpc_health"},
                                      user=1501),

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import ipaddress
 import itertools
+import pathlib
 import shutil
 import threading
 
@@ -18,12 +19,14 @@ _LEASE_SECONDS, _RENEW_EVERY = 40, 5
 
 @dataclasses.dataclass
 class Image:
-    """Stands for an image: files of this machine at paths of the container, and defaults."""
+    """Stands for an image: its unpacked files, or the machine's own and files of it at paths of the
+    container; and defaults."""
     entrypoint: list
     arguments: list = dataclasses.field(default_factory=list)
     files: dict = dataclasses.field(default_factory=dict)  # {path in the container: path here}
     env: dict = dataclasses.field(default_factory=dict)
     user: int = 0
+    root: pathlib.Path | None = None  # unpacked
 
 
 class NodeAgent:
