@@ -25,3 +25,29 @@ std::string_view product_version() { return \"@PROJECT_VERSION@\"; }
 ")
   target_sources(${target} PRIVATE ${source})
 endfunction()
+
+# The chart, for `osm install`. The plugin's install/chart.hpp declares what this defines.
+function(osm_embed_chart target folder)
+  file(GLOB files CONFIGURE_DEPENDS RELATIVE ${folder}
+    ${folder}/values.yaml ${folder}/values.schema.json ${folder}/templates/*.yaml)
+  set(texts "")
+  foreach(name IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder}/${name})
+    file(READ ${folder}/${name} text)
+    string(APPEND texts "    {\"${name}\", R\"chart(${text})chart\"},\n")
+  endforeach()
+  set(source ${CMAKE_BINARY_DIR}/osm_chart.cpp)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
+"#include \"kubernetes/install/chart.hpp\"
+
+namespace osm::inline v1::kubernetes {
+
+std::vector<ChartFile> chart_files() {
+  return {
+@texts@  };
+}
+
+}  // namespace osm::inline v1::kubernetes
+")
+  target_sources(${target} PRIVATE ${source})
+endfunction()

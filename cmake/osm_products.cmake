@@ -62,7 +62,7 @@ osm_product(osm
 osm_product(net ROOMS net HIDDEN osm_boost_asio ${json_of_vm} LINK osm::osm Boost::headers Threads::Threads
   PRIVATE OpenSSL::SSL fmt::fmt)
 osm_product(vm ROOMS vm HIDDEN ${json_of_vm} LINK osm::osm PRIVATE fmt::fmt)
-osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp fmt::fmt OpenSSL::Crypto)
+osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp re2::re2 fmt::fmt OpenSSL::Crypto)
 osm_product(etcd ROOMS etcd HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(vault ROOMS vault HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE OpenSSL::Crypto)

@@ -65,6 +65,8 @@ void add_status(CLI::App& root, Flags& flags);
 void add_certificate(CLI::App& root, Flags& flags);
 void add_deny(CLI::App& root, Flags& flags);
 void add_migrate(CLI::App& root, Flags& flags);
+void add_install(CLI::App& root, Flags& flags);
+void add_uninstall(CLI::App& root, Flags& flags);
 
 // `osm status` of an object: prints the last answer. Result: the exit code: 0 applied; 1 rejected,
 // refused or failed, or with `must_exist` not in the mesh; 2 not applied. Blocking: with `wait`, up

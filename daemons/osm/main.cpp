@@ -86,6 +86,8 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done or allowed, 1 failed or denied, 2 wrong usage.\n"
       "`osm COMMAND --help` shows flags and examples.");
   Flags flags;
+  add_install(app, flags);
+  add_uninstall(app, flags);
   add_vm(app, flags);
   add_proxy(app, flags);
   add_policy(app, flags);

@@ -18,7 +18,7 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 
 class Help(DaemonTest):
-    COMMANDS = [[], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
+    COMMANDS = [[], ["install"], ["uninstall"], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["policy", "explain"], ["problems"],
                 ["status"], ["certificate"], ["certificate", "list"],
                 ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
@@ -64,7 +64,7 @@ class Help(DaemonTest):
             with self.subTest(command):
                 code, out, _ = self.osm(*command, state="x")
                 self.assertEqual((code, out), (2, ""))
-        self.assertIn("'nonsense' is no command; there are: vm proxy", self.osm("nonsense", state="x")[2])
+        self.assertIn("'nonsense' is no command; there are: install uninstall vm proxy", self.osm("nonsense", state="x")[2])
         self.assertIn("'tell' is no command of 'proxy'; there are: list get",
                       self.osm("proxy", "tell", state="x")[2])
 

@@ -273,12 +273,16 @@ class Cluster:
         token = Credentials(token=self.api.token_of(ns, account))
         return self.kubeconfig_of(f"{ns}-{account}", token)
 
+    def run(self, program, *arguments, stdin=None):
+        """A user's program with an administrator's kubeconfig: subprocess.CompletedProcess."""
+        command = self.namespace.command("env", f"HOME={self.directory}",
+                                         f"KUBECONFIG={self.kubeconfig}", program, *arguments)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+
     def kubectl(self, *arguments, stdin=None, check=True, kubeconfig=None):
         """Runs a user's command. Result: its standard output."""
-        command = self.namespace.command(
-            "env", f"HOME={self.directory}", kubectl_program(), "--kubeconfig",
-            kubeconfig or self.kubeconfig, *map(str, arguments))
-        ran = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+        ran = self.run(kubectl_program(), "--kubeconfig", kubeconfig or self.kubeconfig, *arguments,
+                       stdin=stdin)
         if check and ran.returncode != 0:
             raise RuntimeError(f"kubectl {' '.join(map(str, arguments))}: {ran.stderr}")
         return ran.stdout if check else ran
