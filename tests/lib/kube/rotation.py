@@ -83,7 +83,7 @@ class RotationCase(UnderLoad):
     @staticmethod
     def osm(run, *arguments):
         """kubectl exec in a controller's pod: what `osm` answers there."""
-        command = ["/image/bin/osm", *arguments, "--state-dir", "/run/osm/state", "-o", "json"]
+        command = ["/usr/bin/osm", *arguments, "--state-dir", "/run/osm/state", "-o", "json"]
         try:
             told = subprocess.run(run.containers[0].enter(command), capture_output=True, text=True,
                                   timeout=15)
