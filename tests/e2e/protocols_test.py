@@ -58,7 +58,8 @@ class Protocols(meshcase.MeshCase):
             self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
             self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait",
                          "--timeout", "20s")
-            self.wait_for_status(self.client, 200, HOST, "/")
+            # The application opens this port last.
+            self.wait_for_status(self.client, 200, HOST, "/", port=EITHER)
             yield permissive
 
     def dial(self, port, address=ADDRESS):

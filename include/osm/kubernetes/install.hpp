@@ -83,7 +83,7 @@ struct UninstallOptions {
   std::string mesh_name = "osm";
   bool delete_crds = false;     // deletes the policies of every mesh of the cluster with them
   bool keep_namespace = false;  // else a namespace that `osm install` made is deleted
-  std::chrono::milliseconds timeout{120'000};
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);
   // Each object that was deleted: "Deployment osm-system/osm-controller". May be empty.
   std::function<void(const std::string&)> on_removed{};
 };
