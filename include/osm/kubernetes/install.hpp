@@ -23,7 +23,7 @@ struct ValuesFile {
   std::string text;
 };
 
-// Where the mesh is installed, and what differs from the chart's values.
+// The namespace of an installation, and its differences from the chart's values.
 struct ChartOptions {
   std::string osm_namespace = "osm-system";
   std::vector<ValuesFile> values_files{};  // later ones win
@@ -48,7 +48,7 @@ OSM_API Result<std::vector<Manifest>> render_chart(const ChartOptions& options);
 // Difference that an application made.
 enum class Change { kCreated, kChanged, kUnchanged };
 
-// What became of one object.
+// The result for one object.
 struct Application {
   std::string object;  // "Deployment osm-system/osm-controller"
   Change change = Change::kUnchanged;
@@ -77,7 +77,7 @@ OSM_API Result<std::vector<std::string>> prune(Cluster& cluster,
 // the MeshConfig. Empty: nothing. Failure: as apply_manifest. Thread, blocking: as apply_manifest.
 OSM_API Result<std::string> missing_part(Cluster& cluster, const std::vector<Manifest>& manifests);
 
-// What `uninstall` deletes, and what it leaves.
+// The mesh that `uninstall` deletes, and the parts that it leaves.
 struct UninstallOptions {
   std::string osm_namespace = "osm-system";
   std::string mesh_name = "osm";

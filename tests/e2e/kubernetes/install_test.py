@@ -131,6 +131,9 @@ class InstallTest(Case):
         wait_for("its ServiceAccount is made", lambda: self.api.find("ServiceAccount", "store", "default"))
         self.assertIn("nothing is deleted", self.uninstall(code=1))  # nobody answers the question
         self.install("--set", "osm.enableReconciler=true")  # it restores what is deleted
+        self.assertIn("has installed no mesh blue",
+                      self.uninstall("--force", "--mesh-name", "blue", code=1))
+        self.assertIn("run the command again", self.uninstall("--force", "--timeout", "0s", code=1))
         text = self.uninstall("--force")
         self.assertLess(text.index("MutatingWebhookConfiguration libosm-webhook-osm"),
                         text.index("Deployment osm-system/osm-injector"))
@@ -166,6 +169,10 @@ class HelmTest(Case):
         self.check_a_pod_is_injected("store", "two")
         hooks = self.api.get("MutatingWebhookConfiguration", None, "libosm-webhook-two")["webhooks"]
         self.assertTrue(all(h["clientConfig"].get("caBundle") for h in hooks))
+        ran = self.cluster.run(meshcase._programs.osm, "uninstall", "--force", "--mesh-name", "two",
+                               "--osm-namespace", "mesh-system")
+        self.assertEqual(ran.returncode, 1, ran.stdout)  # Helm's, which Helm removes
+        self.assertEqual(self.replicas("osm-injector", "mesh-system"), 2)
         self.helm("uninstall", "mesh", "-n", "mesh-system", "--wait", "--timeout", "60s")
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole"):
             left = [o["metadata"]["name"] for o in self.api.list(kind, None)

@@ -31,24 +31,37 @@ class Uninstallation {
       : api_(api), options_(options), deadline_(steady_clock::now() + options.timeout) {}
 
   Result<std::size_t> run() {
-    OSM_TRY(const bool owned, owns_namespace());
-    // It would restore what is deleted next.
-    OSM_TRY(remove_reconciler());
-    for (const Resource& resource : kInstalled) OSM_TRY(remove_installed(resource));
-    if (removed_ == 0)
+    OSM_TRY(const bool any, is_anything_installed());
+    if (!any)
       return Error{ErrorCode::kNotFound,
                    fmt::format("`osm install` has installed no mesh {} in namespace {}; `helm "
                                "uninstall` removes a mesh that Helm installed",
                                options_.mesh_name, options_.osm_namespace)};
-    // A controller that still runs would make its objects again.
+    OSM_TRY(const bool owned, owns_namespace());
+    // It would restore what is deleted next.
+    OSM_TRY(remove_reconciler());
+    const auto programs = std::find(kInstalled.begin(), kInstalled.end(), kDeployments) + 1;
+    for (auto each = kInstalled.begin(); each != programs; ++each) OSM_TRY(remove_installed(*each));
+    // A controller that still runs would make its objects again. After a time-out here, another run
+    // finds the rest of the installation and goes on.
     OSM_TRY(wait_for_pods("app in (osm-controller,osm-injector)"));
     for (const Resource& resource : kMade) OSM_TRY(remove_made(resource));
+    for (auto each = programs; each != kInstalled.end(); ++each) OSM_TRY(remove_installed(*each));
     if (options_.delete_crds) OSM_TRY(remove_crds());
     if (owned && !options_.keep_namespace) OSM_TRY(remove_namespace());
     return removed_;
   }
 
  private:
+  Result<bool> is_anything_installed() {
+    for (const Resource& resource : kInstalled) {
+      if (resource == kCrds || resource == kNamespaces) continue;
+      OSM_TRY(const auto objects, installed(resource));
+      if (!objects.empty()) return true;
+    }
+    return false;
+  }
+
   Result<bool> owns_namespace() {
     const auto found = api_.get(kNamespaces, {}, options_.osm_namespace);
     if (found.ok()) return is_installed(*found);
@@ -75,9 +88,8 @@ class Uninstallation {
       const Metadata metadata = metadata_of(each);
       if (metadata.name != kReconciler) continue;
       OSM_TRY(remove(kDeployments, metadata));
-      OSM_TRY(wait_for_pods(fmt::format("app={}", kReconciler)));
     }
-    return {};
+    return wait_for_pods(fmt::format("app={}", kReconciler));
   }
 
   Status remove_installed(const Resource& resource) {
